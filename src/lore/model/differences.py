@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Own, count_of, join_names, list_changes
+from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Own, join_names, list_changes
 
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
 # What varies in a text, or what the text is about; empty: not known.
@@ -83,33 +83,29 @@ def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
 class PartialPrompt(EvidenceFact, frozen=True):
     """The prompt continues a response that is not recorded whole."""
 
-    def sentence(self) -> str:
-        return "it continues a response that is not recorded whole, so the two prompts may be equal there"
+    words = "it continues a response that is not recorded whole, so the two prompts may be equal there"
 
 
 class BehindBreakpoint(EvidenceFact, frozen=True):
     """The change is after the last breakpoint."""
 
-    def sentence(self) -> str:
-        return "the change is after the last cache breakpoint"
+    words = "the change is after the last cache breakpoint"
 
 
 class TailWithoutBreakpoint(EvidenceFact, frozen=True):
     """The last message was rewritten, and nothing before it has a breakpoint, in a cache that reads only at these."""
 
-    def sentence(self) -> str:
-        return "the last message was rewritten and no cache breakpoint precedes it, so nothing can be read"
+    words = "the last message was rewritten and no cache breakpoint precedes it, so nothing can be read"
 
 
 class PromptParted(EvidenceFact, frozen=True):
     """The prompt differs from a place on, for an unknown reason, or ends early."""
 
+    words = (
+        "{missing_segments:=0?the prompt differs from here on|the prompt ends where {missing_segments:count segment} "
+        "followed in the previous one}"
+    )
     missing_segments: int = 0  # segments of the previous prompt after its end
-
-    def sentence(self) -> str:
-        if self.missing_segments:
-            return f"the prompt ends where {count_of(self.missing_segments, 'segment')} followed in the previous one"
-        return "the prompt differs from here on"
 
 
 class HeaderChanged(EvidenceFact, frozen=True):
@@ -173,6 +169,7 @@ class HashesMoved(EvidenceFact, frozen=True):
 class TextChanged(EvidenceFact, frozen=True):
     """A text changed."""
 
+    is_quoted = True
     path: JsonPath  # of the text
     what: Varies  # what the changed words are
     before: Content  # the earlier text around the change
@@ -181,13 +178,11 @@ class TextChanged(EvidenceFact, frozen=True):
     def headline(self) -> str:
         return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
 
-    def quoted_change(self) -> tuple[str, str]:
-        return self.before, self.after
-
 
 class BlockChanged(EvidenceFact, frozen=True):
     """A block, or the envelope of a message, changed."""
 
+    is_quoted = True
     path: JsonPath  # of the block
     before: Content  # the earlier block around the change
     after: Content  # the later block around the change
@@ -197,9 +192,6 @@ class BlockChanged(EvidenceFact, frozen=True):
     def headline(self) -> str:
         members = (*self.members, *self.unknown_members)
         return f"{self.path} differs in {join_names(members)}" if members else f"{self.path} differs"
-
-    def quoted_change(self) -> tuple[str, str]:
-        return self.before, self.after
 
 
 class BlockMoved(EvidenceFact, frozen=True):
@@ -220,30 +212,28 @@ class BlockMoved(EvidenceFact, frozen=True):
 class WrapperGone(EvidenceFact, frozen=True):
     """The text that a program had put around a user's text was removed."""
 
+    words = (
+        "{path}: the text around the user's words{holds:? ({holds:names})} was removed, the words remain: {excerpt}…"
+    )
     path: JsonPath  # of the block with the text
     excerpt: Content  # how the removed text begins
     holds: tuple[Own, ...] = ()  # the kinds of text, by their labels
-
-    def sentence(self) -> str:
-        holds = f" ({', '.join(self.holds)})" if self.holds else ""
-        return f"{self.path}: the text around the user's words{holds} was removed, the words remain: {self.excerpt}…"
 
 
 class MessagesGone(EvidenceFact, frozen=True):
     """Successive messages were removed."""
 
+    words = "{count:,} messages were removed, {first} to {last}: …{excerpt}…"
     count: int  # removed messages
     first: JsonPath  # of the first removed message, in the previous request
     last: JsonPath  # of the last removed message, in the previous request
     excerpt: Content  # of the first
 
-    def sentence(self) -> str:
-        return f"{self.count:,} messages were removed, {self.first} to {self.last}: …{self.excerpt}…"
-
 
 class Respelled(EvidenceFact, frozen=True):
     """The same content is written in other bytes."""
 
+    is_quoted = True
     path: JsonPath  # of the content
     spelling: Spelling  # what is different
     before: Content | None = None  # the earlier spelling around the change; None: not quoted
@@ -252,21 +242,17 @@ class Respelled(EvidenceFact, frozen=True):
     def headline(self) -> str:
         return f"{self.path} {_SPELLINGS[self.spelling]}"
 
-    def quoted_change(self) -> tuple[str, str] | None:
-        return None if self.before is None or self.after is None else (self.before, self.after)
-
 
 class EmptyMember(EvidenceFact, frozen=True):
     """Empty members were added or removed."""
 
+    words = (
+        "{path}: {whole:?an empty part was|empty members were} added or removed; {templated:?an API ignores them, the "
+        "chat template of an open model may print them|no prompt shows it}"
+    )
     path: JsonPath  # of the block or tool
     whole: bool = False  # it is the entire block or tool
     templated: bool = False  # a chat template may print it
-
-    def sentence(self) -> str:
-        what = "an empty part was added or removed" if self.whole else "empty members were added or removed"
-        seen = "an API ignores them, the chat template of an open model may print them"
-        return f"{self.path}: {what}; {seen if self.templated else 'no prompt shows it'}"
 
 
 class IdChanged(EvidenceFact, frozen=True):
@@ -310,15 +296,11 @@ class ImageChanged(EvidenceFact, frozen=True):
 class ResultRewritten(EvidenceFact, frozen=True):
     """A tool result has other content than before."""
 
+    words = "{cleared:?{cleared}, {path} among them|{path} was sent before with other content}"
     path: JsonPath  # of the result
     before: Content  # the earlier content around the change
     after: Content  # the later content around the change
     cleared: Content | None = None  # what the session recorded about it
-
-    def headline(self) -> str:
-        if self.cleared is not None:
-            return f"{self.cleared}, {self.path} among them"
-        return f"{self.path} was sent before with other content"
 
     def quoted_change(self) -> tuple[str, str] | None:
         return (self.before, self.after) if self.cleared is None else None
@@ -327,10 +309,8 @@ class ResultRewritten(EvidenceFact, frozen=True):
 class ResultSentEarly(EvidenceFact, frozen=True):
     """A call was sent before it had its result."""
 
+    words = "{path} was sent before its call had a result"
     path: JsonPath  # of the place that the result has now
-
-    def sentence(self) -> str:
-        return f"{self.path} was sent before its call had a result"
 
 
 class ParameterChanged(EvidenceFact, frozen=True):
@@ -431,31 +411,25 @@ class BreakpointNotTaken(EvidenceFact, frozen=True):
 class LifetimesOutOfOrder(EvidenceFact, frozen=True):
     """A breakpoint asks for a longer lifetime than one before it."""
 
+    words = (
+        "a cache breakpoint for {seconds:duration} follows one for {seconds_before:duration} ({before}); the longer "
+        "lifetime has to come first"
+    )
     seconds: float  # of the later breakpoint
     seconds_before: float  # of the earlier breakpoint
     before: JsonPath  # the place of the earlier breakpoint
-
-    def sentence(self) -> str:
-        longer, shorter = self.seconds / 60, self.seconds_before / 60
-        return (
-            f"a cache breakpoint for {longer:.0f} minutes follows one for {shorter:.0f} ({self.before}); the longer "
-            "lifetime has to come first"
-        )
 
 
 class BreakpointsApart(EvidenceFact, frozen=True):
     """More positions are between two breakpoints than the cache looks back."""
 
+    words = (
+        "{step:?the latest step appended {positions:,} positions without a breakpoint|{positions:,} positions are "
+        "between the last two breakpoints}; the cache looks back {allowed}"
+    )
     positions: int  # between the breakpoints, or after the last one
     allowed: int  # positions that the cache looks back
     step: bool  # the latest step appended them; else they are between the request's last two breakpoints
-
-    def sentence(self) -> str:
-        if self.step:
-            what = f"the latest step appended {self.positions:,} positions without a breakpoint"
-        else:
-            what = f"{self.positions:,} positions are between the last two breakpoints"
-        return f"{what}; the cache looks back {self.allowed}"
 
 
 class VaryingText(EvidenceFact, frozen=True):
@@ -471,33 +445,28 @@ class VaryingText(EvidenceFact, frozen=True):
 class ToolsUnsorted(EvidenceFact, frozen=True):
     """Tools are not in the order of their names."""
 
+    words = "the tools are not sorted by name: {name} follows {before}"
     tools: int  # how many there are
     before: Name  # the tool that precedes `name` and should follow it
     name: Name  # the first tool that is out of order
-
-    def sentence(self) -> str:
-        return f"the tools are not sorted by name: {self.name} follows {self.before}"
 
 
 class ImageBeforeText(EvidenceFact, frozen=True):
     """Images in the first message precede text."""
 
+    words = "{images:=1?an image precedes|{images} images precede} about {tokens:,} tokens of text in the first message"
     images: int  # how many precede the text
     tokens: int  # of the text, estimated
-
-    def sentence(self) -> str:
-        images = "an image precedes" if self.images == 1 else f"{self.images} images precede"
-        return f"{images} about {self.tokens:,} tokens of text in the first message"
 
 
 class CacheKeyMissing(EvidenceFact, frozen=True):
     """The request has no `prompt_cache_key`."""
 
+    words = (
+        "no prompt_cache_key: requests that begin alike may reach different machines{per_minute:?; one machine takes "
+        "at most {per_minute} a minute of them}"
+    )
     per_minute: int | None  # requests with one beginning that reach one machine; None: not known
-
-    def sentence(self) -> str:
-        most = "" if self.per_minute is None else f"; one machine takes at most {self.per_minute} a minute of them"
-        return f"no prompt_cache_key: requests that begin alike may reach different machines{most}"
 
 
 class CacheSetting(EvidenceFact, frozen=True):
@@ -514,25 +483,21 @@ class CacheSetting(EvidenceFact, frozen=True):
 class BreakpointsCount(EvidenceFact, frozen=True):
     """One request has more breakpoints than the provider accepts."""
 
+    words = "{breakpoints} cache breakpoints in one request; at most {most} are allowed"
     breakpoints: int  # in the request
     most: int  # that the provider accepts
-
-    def sentence(self) -> str:
-        return f"{self.breakpoints} cache breakpoints in one request; at most {self.most} are allowed"
 
 
 class BreakpointsMissing(EvidenceFact, frozen=True):
     """A prompt has no breakpoint after its text, or only an early one."""
 
+    words = (
+        "{behind:?the last breakpoint follows about {behind:,} of|no cache breakpoint in a prompt of} about {tokens:,} "
+        "tokens; this model caches from {minimum:,} tokens on"
+    )
     tokens: int  # of the prompt, estimated
     minimum: int  # of tokens that the model caches
     behind: int | None = None  # tokens before the last breakpoint; None: no breakpoint
-
-    def sentence(self) -> str:
-        whole = f"about {self.tokens:,} tokens; this model caches from {self.minimum:,} tokens on"
-        if self.behind is None:
-            return f"no cache breakpoint in a prompt of {whole}"
-        return f"the last breakpoint follows about {self.behind:,} of {whole}"
 
 
 class BelowMinimum(EvidenceFact, frozen=True):
@@ -561,32 +526,25 @@ class BelowMinimum(EvidenceFact, frozen=True):
 class VolatileText(EvidenceFact, frozen=True):
     """Text that differs in every request precedes the history, or has a breakpoint on it."""
 
+    words = "{on_breakpoint:?a breakpoint is set on|volatile text precedes the history:} {what}{excerpt:?: {excerpt}}"
     what: Own  # the kind of text, in words
     excerpt: Content = ""  # how the text begins; empty if it is not quoted
     on_breakpoint: bool = False  # a breakpoint is set on it; else it precedes the history
-
-    def sentence(self) -> str:
-        where = "a breakpoint is set on" if self.on_breakpoint else "volatile text precedes the history:"
-        return f"{where} {self.what}" + (f": {self.excerpt}" if self.excerpt else "")
 
 
 class ProgramText(EvidenceFact, frozen=True):
     """A user-role message after a tool result that no user wrote."""
 
+    words = "a user-role message that no user wrote follows a tool result: {excerpt}"
     excerpt: Content  # how the message begins
-
-    def sentence(self) -> str:
-        return f"a user-role message that no user wrote follows a tool result: {self.excerpt}"
 
 
 class OrphanPair(EvidenceFact, frozen=True):
     """A call without its result, or a result without its call."""
 
+    words = "{part:=call?a call without its result|a result without its call}: {name}"
     part: Literal["call", "result"]  # which of the two is there
     name: Name  # the id that both share, or the tool's name if calls have no id; empty: unknown
-
-    def sentence(self) -> str:
-        return f"a {self.part} without its {'result' if self.part == 'call' else 'call'}: {self.name}"
 
 
 RequestFact: TypeAlias = (

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Annotated, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
+from string import Formatter
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -30,7 +31,16 @@ E = TypeVar("E", bound=Struct)
 
 
 class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP.sub("-", name).lower()):
-    """One fact that a verdict rests on. In JSON its `type` is the name of the struct, its words joined by hyphens."""
+    """One fact that a verdict rests on. In JSON its `type` is the name of the struct, its words joined by hyphens.
+
+    class ToolsSeen(EvidenceFact, frozen=True):
+        words = "{tools:count tool} came{servers:? from {servers:names}}"
+        tools: int
+        servers: tuple[Name, ...] = ()
+    """
+
+    words: ClassVar[str] = ""  # the fact in words, as `fill` reads them
+    is_quoted: ClassVar[bool] = False  # its fields `before` and `after` are quoted after the words
 
     def sentence(self) -> str:
         """Return the fact in words; a quoted change follows: `: …before… became …after…`. It masks no text."""
@@ -38,16 +48,44 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
         return self.headline() if change is None else f"{self.headline()}: …{change[0]}… became …{change[1]}…"
 
     def headline(self) -> str:
-        """Return the fact in words, without its change. Raises NotImplementedError if a fact has only `sentence`."""
-        raise NotImplementedError
+        """Return the fact in words, without its quoted change."""
+        return self.fill(self.words)
 
     def quoted_change(self) -> tuple[str, str] | None:
         """Return the excerpts before and after the change, or None if the fact does not quote both."""
-        return None
+        before, after = (getattr(self, name) if self.is_quoted else None for name in ("before", "after"))
+        return None if before is None or after is None else (before, after)
 
     def fix_detail(self) -> str:
         """Return the reason, setting or kind that the fact names, which selects a more precise fix; empty: none."""
         return next((value for name in ("reason", "setting", "kind") if (value := getattr(self, name, ""))), "")
+
+    def fill(self, words: str) -> str:
+        """Return words with the fields in their places: `{name}` or `{name:form}`, a form of Python's or one of these.
+
+        - `duration`, `money`, `names`: as `format_duration`, `format_money` and `join_names` write it
+        - `and`: texts, joined by this word
+        - `count NOUN`: as `count_of` writes it
+        - `?TEXT` or `?TEXT|ELSE`: TEXT, or ELSE if the field is None, False or empty; 0 is a value
+        - `=VALUE?TEXT` or `=VALUE?TEXT|ELSE`: TEXT if the field is written as VALUE, or ELSE
+
+        TEXT and ELSE are filled in the same way.
+        """
+        parts: list[str] = []
+        for text, name, form, _ in Formatter().parse(words):
+            parts += [text] if name is None else [text, self._fill_in(getattr(self, name), form or "")]
+        return "".join(parts)
+
+    def _fill_in(self, value: Any, form: str) -> str:
+        if form[:1] in ("?", "="):
+            condition, _, texts = form.partition("?")
+            text, _, other = texts.partition("|")
+            has_value = bool(value) or (value == 0 and value is not False)
+            is_met = str(value) == condition[1:] if condition else has_value
+            return self.fill(text if is_met else other)
+        if form.startswith("count "):
+            return count_of(value, form.removeprefix("count "))
+        return _FORMS[form](value) if form in _FORMS else format(value, form)
 
 
 def text_kind(annotation: object) -> TextKind | None:
@@ -128,3 +166,8 @@ def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
     return "; ".join(
         f"{word} {join_names(names, more=more if at == len(shown) else 0)}" for at, (word, names) in enumerate(shown, 1)
     )
+
+
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "duration": format_duration, "money": format_money, "names": join_names, "and": " and ".join,
+}  # fmt: skip

@@ -1,8 +1,8 @@
 """Evidence from logs, clocks, usage and the provider: one struct for each kind of fact that a verdict rests on.
 
 A struct holds figures and texts; `sentence()` puts the main ones in words, without those that are None or empty. Tokens
-are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`, from
-several turns or runs in `lore.model.evidence.runs`; `lore.model.fact` has the rules for fields.
+are whole numbers, times seconds, None is unknown. Evidence from bytes is in `lore.model.differences`; `lore.model.fact`
+has the rules for fields and words.
 """
 
 from __future__ import annotations
@@ -11,41 +11,36 @@ from typing import Literal, TypeAlias
 
 from lore.model.codes import CODES
 from lore.model.differences import Difference, RequestFact
-from lore.model.evidence.runs import OverBudget, ReadBelowForecast, ReadPlateau, SharedBlock, Unneeded, WritesUnread
-from lore.model.evidence.runs import PlateauReason as PlateauReason
 from lore.model.fact import (
     Content,
     EvidenceFact,
     JsonPath,
     Model,
     Name,
+    Number,
     Own,
     count_of,
     format_duration,
     format_money,
     join_names,
     list_changes,
-)
+)  # fmt: skip
 from lore.model.state import SIGNS
 
 
 class Told(EvidenceFact, frozen=True):
     """What a plug-in's rule or reader reports in its own words."""
 
+    words = "{text}"
     text: Content  # a sentence
-
-    def sentence(self) -> str:
-        return self.text
 
 
 class Damage(EvidenceFact, frozen=True):
     """A problem of a recording, at the first place that has it."""
 
+    words = "{message}{more:=0?| (and {more:,} more like it)}"
     message: Content  # the first of these problems, in a sentence
     more: int = 0  # further problems of this kind
-
-    def sentence(self) -> str:
-        return self.message + (f" (and {self.more:,} more like it)" if self.more else "")
 
 
 # What the log records
@@ -64,12 +59,9 @@ class RecordedChange(EvidenceFact, frozen=True, tag="recorded"):
 class ModelChanged(EvidenceFact, frozen=True):
     """Another model was asked. No model reads what another one cached."""
 
+    words = "the model changed from {before:?{before}|one that is not named} to {after:?{after}|one that is not named}"
     before: Model | None  # of the previous request; None: it names no model
     after: Model | None  # of this request; None: it names no model
-
-    def sentence(self) -> str:
-        before, after = (name or "one that is not named" for name in (self.before, self.after))
-        return f"the model changed from {before} to {after}"
 
 
 class SignSeen(EvidenceFact, frozen=True):
@@ -110,81 +102,66 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
 class HookText(EvidenceFact, frozen=True):
     """A hook's text followed an entry of the history until the user spoke again."""
 
+    words = (
+        "the text of {hooks:?hook {hooks:names}|a hook} followed entry {entries:,} of the history until the user spoke "
+        "again{exact:?; the billed read is exactly what such a change leaves in the cache}"
+    )
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
-
-    def sentence(self) -> str:
-        which = f"hook {join_names(self.hooks)}" if self.hooks else "a hook"
-        exact = "; the billed read is exactly what such a change leaves in the cache" if self.exact else ""
-        return f"the text of {which} followed entry {self.entries:,} of the history until the user spoke again{exact}"
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
     """From the user's next prompt on, the provider omits the reasoning after an entry of the history."""
 
+    words = (
+        "from the user's next prompt on, the provider omits the reasoning after entry {entries:,} of the history: "
+        "about {tokens:,} tokens before it can be read{exact:?, as usage shows}"
+    )
     entries: int  # the number of that entry
     tokens: int  # before that reasoning
     exact: bool = False  # usage shows a read of these tokens, to within one cache drop
-
-    def sentence(self) -> str:
-        exact = ", as usage shows" if self.exact else ""
-        return (
-            f"from the user's next prompt on, the provider omits the reasoning after entry {self.entries:,} of the "
-            f"history: about {self.tokens:,} tokens before it can be read{exact}"
-        )
 
 
 class FirstWithoutThinking(EvidenceFact, frozen=True):
     """No answer to the first prompt holds thinking; with some versions and models the next read then falls."""
 
-    def sentence(self) -> str:
-        return "no answer to the first prompt holds thinking, and with this version and model the next read falls"
+    words = "no answer to the first prompt holds thinking, and with this version and model the next read falls"
 
 
 class ThinkingOmitted(EvidenceFact, frozen=True):
     """The model does not read the thinking that precedes the user's latest prompt; later models do."""
 
+    words = (
+        "from the user's new prompt on, the model does not read the thinking after entry {entries:,} of the history"
+        "{tokens_before:?{tokens_after:?, and the prompt shrank from {tokens_before:,} to {tokens_after:,} tokens}}"
+    )
     entries: int  # of the history before the first omitted thinking
     tokens_before: int | None = None  # of the previous prompt, if the prompt shrank
     tokens_after: int | None = None  # of this prompt, if it is shorter than the previous one
-
-    def sentence(self) -> str:
-        shrank = ""
-        if self.tokens_before is not None and self.tokens_after is not None:
-            shrank = f", and the prompt shrank from {self.tokens_before:,} to {self.tokens_after:,} tokens"
-        return (
-            f"from the user's new prompt on, the model does not read the thinking after entry {self.entries:,} of the "
-            f"history{shrank}"
-        )
 
 
 class HistoryShrank(EvidenceFact, frozen=True):
     """Only the beginning of the timeline is the same as before."""
 
+    words = "only the first {same:,} of {entries:,} entries of the history are the same"
     same: int  # entries that are the same
     entries: int  # entries of the previous timeline
-
-    def sentence(self) -> str:
-        return f"only the first {self.same:,} of {self.entries:,} entries of the history are the same"
 
 
 class TotalShrank(EvidenceFact, frozen=True):
     """A prompt was billed for fewer tokens than the previous one."""
 
+    words = (
+        "the whole prompt shrank from {tokens_before:,} to {tokens_after:,} tokens: the client{unsure:? or the "
+        "provider} removed something, and the log records {boundary:?tool results were cleared, not which|nothing "
+        "about it}; {cached_tokens:,} tokens were cached"
+    )
     tokens_before: int  # of the previous prompt
     tokens_after: int  # of this prompt
     cached_tokens: int  # of the previous prompt
     boundary: bool = False  # the log records that the client cleared tool results, not which
     unsure: bool = False  # the provider may have done it
-
-    def sentence(self) -> str:
-        what = "tool results were cleared, not which" if self.boundary else "nothing about it"
-        who = "the client or the provider" if self.unsure else "the client"
-        return (
-            f"the whole prompt shrank from {self.tokens_before:,} to {self.tokens_after:,} tokens: {who} removed "
-            f"something, and the log records {what}; {self.cached_tokens:,} tokens were cached"
-        )
 
 
 # What the clock shows
@@ -208,24 +185,19 @@ class Paused(EvidenceFact, frozen=True):
 class ParallelStart(EvidenceFact, frozen=True):
     """The request was sent before the response that writes the cache entry began."""
 
+    words = "sent {seconds:duration} before the response that writes the cache entry began: nothing could be read yet"
     seconds: float  # from this request to the beginning of that response
-
-    def sentence(self) -> str:
-        when = format_duration(self.seconds)
-        return f"sent {when} before the response that writes the cache entry began: nothing could be read yet"
 
 
 class OlderEntry(EvidenceFact, frozen=True):
     """The request read exactly up to the breakpoint before the newest one."""
 
+    words = (
+        "sent {seconds:duration} after the previous answer began; {read_tokens:,} tokens were read: exactly the entry "
+        "before the newest one"
+    )
     seconds: float  # from the previous request (its answer, if errors followed it) to this one
     read_tokens: int  # tokens before that breakpoint, which were read
-
-    def sentence(self) -> str:
-        return (
-            f"sent {format_duration(self.seconds)} after the previous answer began; {self.read_tokens:,} tokens were "
-            "read: exactly the entry before the newest one"
-        )
 
 
 # What the shape of two requests shows
@@ -234,21 +206,18 @@ class OlderEntry(EvidenceFact, frozen=True):
 class ChainRestarted(EvidenceFact, frozen=True):
     """All tools were dropped when a new turn of the user began; the system prompt is unchanged."""
 
+    words = (
+        "the client dropped {tools:=1?its only tool|all {tools} tools} when a new user turn began, with the same "
+        "system prompt"
+    )
     tools: int  # how many were dropped
-
-    def sentence(self) -> str:
-        tools = "its only tool" if self.tools == 1 else f"all {self.tools} tools"
-        return f"the client dropped {tools} when a new user turn began, with the same system prompt"
 
 
 class MessagesTakenBack(EvidenceFact, frozen=True):
     """The user went back some messages and asked something else."""
 
+    words = "{messages:count message} {messages:=1?was|were} taken back, and something else was asked"
     messages: int  # how many were removed
-
-    def sentence(self) -> str:
-        verb = "was" if self.messages == 1 else "were"
-        return f"{count_of(self.messages, 'message')} {verb} taken back, and something else was asked"
 
 
 class SummaryFound(EvidenceFact, frozen=True):
@@ -321,6 +290,12 @@ _OTHER_SECTIONS = {"tools": "other tools", "system": "another system prompt", "m
 class TailReplaced(EvidenceFact, frozen=True):
     """The end of the previous request is not in this one: the conversation continues at its place."""
 
+    words = (
+        "{path}{role:? of the {role} role} ended the previous request{holds:? (it holds {holds:and})} and "
+        "{retried:?another end replaces it|the conversation continues in its place}{repeated:?; the same text ends "
+        "this request again}: it costs about {tokens:,} tokens a turn{dollars_a_day:?, {dollars_a_day:money} a day at "
+        "this pace}"
+    )
     path: JsonPath  # of the first segment of that end, in the previous request
     bytes: int  # size of that end
     tokens: int  # of that end, estimated
@@ -330,17 +305,6 @@ class TailReplaced(EvidenceFact, frozen=True):
     retried: bool = False  # the request was sent again with another end
     # what these tokens cost a day if every turn sends them, at the pace of the chain; None: price or pace unknown
     dollars_a_day: float | None = None
-
-    def sentence(self) -> str:
-        holds = f" (it holds {' and '.join(self.holds)})" if self.holds else ""
-        role = f" of the {self.role} role" if self.role else ""
-        follows = "another end replaces it" if self.retried else "the conversation continues in its place"
-        again = "; the same text ends this request again" if self.repeated else ""
-        daily = "" if self.dollars_a_day is None else f", {format_money(self.dollars_a_day)} a day at this pace"
-        return (
-            f"{self.path}{role} ended the previous request{holds} and {follows}{again}: it "
-            f"costs about {self.tokens:,} tokens a turn{daily}"
-        )
 
 
 class Rerouted(EvidenceFact, frozen=True):
@@ -394,15 +358,13 @@ class RoutedElsewhere(EvidenceFact, frozen=True):
 class LookbackExceeded(EvidenceFact, frozen=True):
     """More positions are between the previous request's last breakpoint and the next one than the cache looks back."""
 
+    words = (
+        "{positions} new positions precede the next breakpoint; {allowed:=0?at that time only an entry at a breakpoint "
+        "was read|the cache looks back {allowed}}{missed_tokens:?; {missed_tokens:,} cached tokens were not read}"
+    )
     positions: int  # between them
     allowed: int  # 0: only an entry at a breakpoint was read at that time
     missed_tokens: int | None = None  # cached tokens that were not read; None: unknown
-
-    def sentence(self) -> str:
-        looks = f"the cache looks back {self.allowed}"
-        looks = looks if self.allowed else "at that time only an entry at a breakpoint was read"
-        missed = f"; {self.missed_tokens:,} cached tokens were not read" if self.missed_tokens else ""
-        return f"{self.positions} new positions precede the next breakpoint; {looks}{missed}"
 
 
 # What usage and the provider report
@@ -411,66 +373,55 @@ class LookbackExceeded(EvidenceFact, frozen=True):
 class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's own verdict about a miss."""
 
+    words = "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed}"
     reason: Own = ""  # if lore knows the word
     other: Content = ""  # else the provider's word
     missed_tokens: int | None = None  # that could have been read; None: the provider does not say
     contradicts: tuple[Own, ...] = ()  # codes of causes about another section than this verdict
 
-    def sentence(self) -> str:
-        missed = "" if self.missed_tokens is None else f", {self.missed_tokens:,} tokens missed"
-        return f"the provider reports {self.reason or self.other}{missed}"
-
 
 class ReadFell(EvidenceFact, frozen=True):
     """Usage shows a smaller read than was cached."""
 
+    words = (
+        "{lost_tokens:,} of {cached_tokens:,} cached tokens were not read again ({read_tokens:,} were); the recording "
+        "shows no cause"
+    )
     lost_tokens: int  # cached tokens that were not read again
     cached_tokens: int  # of the previous prompt, as far as they could be read
     read_tokens: int  # tokens that this request read
-
-    def sentence(self) -> str:
-        return (
-            f"{self.lost_tokens:,} of {self.cached_tokens:,} cached tokens were not read again "
-            f"({self.read_tokens:,} were); the recording shows no cause"
-        )
 
 
 class NothingRead(EvidenceFact, frozen=True):
     """Nothing was read though the prompt continues the previous one; usage does not show how much of it was cached."""
 
+    words = (
+        "nothing was read, though the conversation continues a prompt of {tokens:,} tokens; usage does not show how "
+        "much of it was cached"
+    )
     tokens: int  # of the previous prompt
-
-    def sentence(self) -> str:
-        return (
-            f"nothing was read, though the conversation continues a prompt of {self.tokens:,} tokens; usage does not "
-            "show how much of it was cached"
-        )
 
 
 class WithinBlock(EvidenceFact, frozen=True):
     """The part of the prompt that changed is shorter than one block of the cache, so it could not be cached."""
 
+    words = (
+        "about {tokens:,} tokens at the end changed: less than one cache block ({block_tokens}), so nothing of it "
+        "could be cached"
+    )
     tokens: int  # of the changed part, estimated
     block_tokens: int  # size of a block
-
-    def sentence(self) -> str:
-        return (
-            f"about {self.tokens:,} tokens at the end changed: less than one cache block "
-            f"({self.block_tokens}), so nothing of it could be cached"
-        )
 
 
 class LifetimeLost(EvidenceFact, frozen=True):
     """All breakpoints ask for one hour, and usage has tokens written for five minutes and none for one hour."""
 
+    words = (
+        "all {breakpoints} breakpoints ask for 1 hour; {tokens:,} tokens are billed as written for 5 minutes, none for "
+        "1 hour"
+    )
     breakpoints: int  # in the request
     tokens: int  # that were written for five minutes
-
-    def sentence(self) -> str:
-        return (
-            f"all {self.breakpoints} breakpoints ask for 1 hour; {self.tokens:,} tokens are billed as written for 5 "
-            "minutes, none for 1 hour"
-        )
 
 
 class BillUnlikeBody(EvidenceFact, frozen=True):
@@ -534,6 +485,130 @@ _DISPUTES = {
         "tools and system prompt were unchanged"
     ),
 }
+
+
+# What many turns of a chain, several requests, or a whole run show
+
+
+class WritesUnread(EvidenceFact, frozen=True):
+    """Tokens were written to the cache, another turn followed in time, and no usage shows a read of them."""
+
+    words = (
+        "{turns} turns wrote {tokens:,} tokens to the cache, each followed by another turn within their lifetime, and "
+        "nothing in this recording reads any of them"
+    )
+    tokens: int  # that all these turns wrote
+    turns: int  # that wrote them
+
+
+class SharedBlock(EvidenceFact, frozen=True):
+    """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
+
+    words = (
+        "{requests:count request} paid the full price of about {tokens:,} tokens up to {path}, with which a request of "
+        "another conversation had begun: no breakpoint is at the end of them{marked:?; the next one, on {marked}, "
+        "covers text that differs}"
+    )
+    tokens: int  # that they share after the last breakpoint in it
+    requests: int  # that paid for them again
+    path: JsonPath  # of the last segment that they share
+    marked: JsonPath = ""  # of the first breakpoint after it; empty: there is none
+
+
+PlateauReason: TypeAlias = Literal[
+    "engine",
+    "cache-prompt-off",
+    "no-explicit-breakpoint",
+    "breakpoint-not-honoured",
+    "ignored-breakpoint",
+    "changing-key",
+    "no-cache-key",
+]
+_REASONS: dict[PlateauReason, str] = {
+    "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
+    "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
+    "no-explicit-breakpoint": "prompt_cache_options asks for explicit breakpoints, and the request has none",
+    "breakpoint-not-honoured": "nothing was written at its breakpoints either, as if a gateway had removed them",
+    "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
+    "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
+    "no-cache-key": "without a prompt_cache_key the beginning of the prompt alone decides which machine is asked",
+}
+
+
+class ReadPlateau(EvidenceFact, frozen=True):
+    """Reads stayed at one level while more and more of the prompt was repeated."""
+
+    read_tokens: int  # in each of the requests; 0: nothing was ever read
+    repeated_tokens: int  # of the previous request, in the last of them
+    turns: int  # requests in a row
+    reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
+    cache: Own = ""  # the cache model; empty: unknown
+    field: Own = ""  # the request's field that differs
+
+    def sentence(self) -> str:
+        much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
+        shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
+        unknown = (
+            "requests reached other machines, or the cache was full"
+            if self.read_tokens
+            else "this endpoint does not cache such requests, or does not report cached tokens"
+        )
+        why = "; ".join(shown) or f"no reason is recorded; perhaps {unknown}"
+        return (
+            f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
+            f"tokens of the previous one: {why}"
+        )
+
+
+class ReadBelowForecast(EvidenceFact, frozen=True):
+    """A smaller read than predicted from another turn's prompt."""
+
+    words = (
+        "the rules of {cache} ({reason}) predict a read of {exact:?|about }{expected_tokens:,} tokens, {read_tokens:,} "
+        "were read; turn {turn}{chain:? of chain {chain}} used the same beginning {seconds:duration} earlier; ruled "
+        "out, as far as recorded: expiry, an entry that is not readable yet, model ({model}), breakpoints, parameters, "
+        "endpoint"
+    )
+    expected_tokens: int  # the predicted read
+    read_tokens: int  # tokens that were read
+    exact: bool  # the prediction counts tokens; else it estimates them
+    cache: Own  # the cache model
+    reason: Own  # its rule
+    turn: int  # the turn that used the same beginning
+    chain: Name | None  # of that turn; None: the same chain
+    seconds: float  # since that turn
+    model: Model | None  # that was asked; None: unknown
+
+
+class OverBudget(EvidenceFact, frozen=True):
+    """A figure exceeds its budget; `reuse` falls below it."""
+
+    what: Literal["reuse", "breaks", "lost-tokens"]  # which budget
+    value: Number  # a share from 0 to 1 for `reuse`, else a count
+    limit: Number  # that the settings allow: of `reuse` the least, else the most
+    of: Name = ""  # the entry of `per_path` that the sum belongs to
+
+    def sentence(self) -> str:
+        if self.what == "reuse":
+            return f"{self.value:.1%} of the previous prompt is reused, the budget is {self.limit:.1%}"
+        what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
+        where = f" in {self.of}" if self.of else ""
+        return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
+
+
+class Unneeded(EvidenceFact, frozen=True):
+    """An exemption that no finding needs, or a baseline entry that lists more than occur."""
+
+    words = (
+        "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|{code} "
+        "{where}: {left:=0?no finding matches it|{left} of {entries} still occur}}"
+    )
+    what: Literal["exemption", "baseline"]  # which of the two
+    code: Own  # that it is about
+    where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
+    reason: Content = ""  # of the exemption
+    entries: int = 0  # findings in the baseline
+    left: int = 0  # findings that still occur
 
 
 Evidence: TypeAlias = (
