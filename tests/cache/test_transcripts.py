@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cache.talk import ONE_BY_ONE, Talk, bill
 from helpers.each import each
-from lore.cache import growth
+from lore.cache import transcript_history
 from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.cache.transcripts import TranscriptCache
@@ -294,7 +294,7 @@ def test_long_session_measures_each_entry_few_times(monkeypatch):
             looked[0] += 1
             yield entry
 
-    monkeypatch.setattr(growth, "islice", counted)
+    monkeypatch.setattr(transcript_history, "islice", counted)
     talk, stood = Talk(), 12_000
     talk.ask()
     talk.turn(bill(10_000, 2_000))

@@ -20,11 +20,18 @@ from msgspec.structs import replace
 from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.counts import DROP, ONE_HOUR, SOON, lifetime, position, reason_to_doubt, total
 from lore.cache.falls import fall_table, find_fall, version_of
-from lore.cache.growth import Growth, growth
 from lore.cache.lookback import POSITIONS, lookback
 from lore.cache.rules import DatedRules, idle_lifetime, least_lifetime
 from lore.cache.served import WITH_BREAKPOINTS, Served, normal_name
-from lore.cache.transcript_history import ChainHistory, ModelHistory, Position, Signal, add_positions
+from lore.cache.transcript_history import (
+    ChainHistory,
+    Growth,
+    ModelHistory,
+    Position,
+    Signal,
+    add_positions,
+    growth,
+)  # fmt: skip
 from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.state import Change, Sign

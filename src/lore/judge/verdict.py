@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.growth import TokenRate
+from lore.cache.transcript_history import TokenRate
 from lore.judge.attribution import (
     EXPIRED,
     MISSING_ANSWERS,
