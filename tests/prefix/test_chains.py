@@ -10,9 +10,8 @@ from msgspec.structs import replace
 from helpers.each import each
 from lore.model.limits import CHAINS_COMPARED, ENDED_REQUESTS
 from lore.model.turn import Call, Exchange, StreamedOutput
-from lore.prefix import request_ends
-from lore.prefix.chains import Chains
-from lore.prefix.request_ends import RequestEnds
+from lore.prefix import chains
+from lore.prefix.chains import Chains, RequestEnds
 from model.making import assistant, body, dumps, parsed, turn
 from prefix.pairs import model, text, tool_result, tool_use, user
 
@@ -296,13 +295,13 @@ def test_only_the_latest_ends_are_kept():
 
 
 def test_repeated_segments_are_hashed_once(monkeypatch):
-    hashed, original = [], request_ends.iterate_from
+    hashed, original = [], chains.iterate_from
 
     def count(prompt, position, *, tail):
         segments = list(original(prompt, position, tail=tail))
         hashed.append(len(segments))
         return segments
 
-    monkeypatch.setattr(request_ends, "iterate_from", count)
+    monkeypatch.setattr(chains, "iterate_from", count)
     last_end(*(request(number, messages) for number, messages in enumerate(range(1, 8, 2), 1)))
     assert len(set(hashed[1:])) == 1  # an answer and a question, however long the history

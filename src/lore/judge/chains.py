@@ -1,7 +1,7 @@
 """Which earlier turn each turn is compared with, and the facts that are known about the two.
 
 Usually that is the previous turn of its chain. It is another one if the request continues an earlier request
-(`lore.prefix.request_ends`); if a log asked other models in between, as each model has a cache of its own; if its chain
+(`lore.prefix.chains`); if a log asked other models in between, as each model has a cache of its own; if its chain
 is new, and restarts another one without its tools, was sent at the same time as others with the same tools and system
 prompt, or asks for a summary of another chain. A call that is recorded twice is judged once, and a failed request wrote
 no cache: neither is compared.
@@ -34,9 +34,9 @@ from lore.model.state import Change, Entry
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
+from lore.prefix.chains import RequestEnd, RequestEnds
 from lore.prefix.overlap import ChainSums, Overlap, byte_size, compare_prompts
 from lore.prefix.purpose import asks_for_summary, quoted_share
-from lore.prefix.request_ends import RequestEnd, RequestEnds
 from lore.prefix.tools import explain_hashes
 
 if TYPE_CHECKING:
