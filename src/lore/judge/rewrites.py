@@ -148,7 +148,7 @@ def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | 
     if _is_edit(previous, current, begin):
         return None
     removed = _removed(previous, current, begin)
-    if not any(each.kind == "envelope" and is_model_message(each) for each in removed):
+    if not any(map(is_model_message, removed)):
         return None
     if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
         return None
@@ -337,7 +337,7 @@ def _is_replaced_at(previous: Prompt, current: Prompt, begin: int, place: int, e
     if place > end:
         return _count_messages(previous, begin) == _count_messages(current, place)
     follows = current.messages[place]
-    return follows.kind == "envelope" and is_model_message(follows)
+    return is_model_message(follows)
 
 
 def _last_user_messages(prompt: Prompt) -> int:

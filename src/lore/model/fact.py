@@ -80,7 +80,7 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
         if form[:1] in ("?", "="):
             condition, _, texts = form.partition("?")
             text, _, other = texts.partition("|")
-            has_value = bool(value) or (value == 0 and value is not False)
+            has_value = bool(value) or type(value) in (int, float)
             is_met = str(value) == condition[1:] if condition else has_value
             return self.fill(text if is_met else other)
         if form.startswith("count "):

@@ -180,7 +180,7 @@ def message_start(prompt: Prompt, place: int) -> int:
 
 
 HEADER = b"x-anthropic-billing-header:"  # a line that Claude Code writes into its system prompt, new in each request
-_HEADER_BYTES = 64 + len(HEADER)  # of JSON in which a block's text begins
+_HEADER_BYTES = 256  # of a block in which the header begins, white space of a pretty-printed body included
 
 
 def is_header(segment: Segment) -> bool:

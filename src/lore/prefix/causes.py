@@ -24,7 +24,7 @@ from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
-from lore.prefix.overlap import Overlap, count_cached_segments, first_section, iterate_from
+from lore.prefix.overlap import Overlap, count_cached_segments, iterate_from, locate_difference
 from lore.prefix.params import explain_params
 from lore.prefix.texts import name_segment_spelling
 from lore.prefix.tools import explain_tools
@@ -75,7 +75,8 @@ def find_causes(
         return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), overlap.common),)
     tail = _explain_tail(previous, current, overlap, current_call)
     if overlap.common >= count_cached_segments(previous):
-        section = first_section(previous, current, overlap.common)
+        place = locate_difference(previous, current, overlap.common)
+        section = None if place is None else place.section
         after_breakpoint = Cause(Code.CHANGE_AFTER_LAST_BREAKPOINT, section, BehindBreakpoint(), overlap.common)
         return (*fields, after_breakpoint, *tail)
     provider = provider_of(current_call.endpoint, current.model, current.dialect)
@@ -173,7 +174,8 @@ def _explain_content(
     if not overlap.is_covered_canonically and overlap.canonical < limit:
         causes += _explain_sections(previous, current, overlap, changes, has_template=has_template)
         if not any(cause.position < limit for cause in causes):
-            section = first_section(previous, current, overlap.canonical) or "messages"
+            place = locate_difference(previous, current, overlap.canonical)
+            section = "messages" if place is None else place.section
             is_shorter = current.segment_at(overlap.canonical) is None
             evidence = PromptParted(previous.stable - overlap.canonical if is_shorter else 0)
             causes.append(Cause(Code.PREFIX_MOVED, section, evidence, overlap.canonical))

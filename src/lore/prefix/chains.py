@@ -4,8 +4,6 @@ Side calls (`purpose.py`) and subagents are chains of their own. A request that 
 beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn;
 if its system prompt is unchanged, it also names the chain that it left.
 
-`RequestEnds` finds the request that a prompt continues, if that is not the last one of its chain.
-
 Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts and
 replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request
 begins another.
@@ -256,7 +254,7 @@ class Chains:
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
             is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
-            if is_session or any(part.kind == "envelope" and likeness.is_model_message(part) for part in before):
+            if is_session or any(map(likeness.is_model_message, before)):
                 return chain
             if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
                 return chain
@@ -343,7 +341,7 @@ def _asks_otherwise(before: Prompt, prompt: Prompt) -> bool:
         len(before.messages) == len(prompt.messages)
         and not likeness.has_same_system(before, prompt)
         and likeness.tools_of(before) != likeness.tools_of(prompt)
-        and not any(part.kind == "envelope" and likeness.is_model_message(part) for part in prompt.messages)
+        and not any(map(likeness.is_model_message, prompt.messages))
     )
 
 
@@ -368,7 +366,7 @@ def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]
     last = min(size, ANSWER_SEGMENTS)
     for place in range(size - 1, size - 1 - last, -1) if backwards else range(last):
         segment = prompt.messages[place]
-        if segment.kind != "envelope" or not likeness.is_model_message(segment):
+        if not likeness.is_model_message(segment):
             continue
         for block in islice(prompt.messages.since(place), 1, 4):
             if block.kind == "envelope":

@@ -44,9 +44,7 @@ _SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
 _LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
 _COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
 _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
-_HEADER_START = 256  # bytes of a block in which the header begins, white space of a pretty-printed body included
 _HEADER_BYTES = 4096  # of a block in which a header ends
-_QUOTED_HEADER = b'"' + HEADER
 _WORD = pattern(rb"[A-Za-z]{4,}")
 _SESSION = pattern(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
 _PREVIOUS_REQUEST = pattern(rb"cc_prev_req=([\w-]{1,128})")
@@ -99,7 +97,7 @@ def _session_in_body(prompt: Prompt) -> str:
 
 def _previous_in_header(prompt: Prompt) -> str:
     first = prompt.dropped or next((segment.data for segment in prompt.head if segment.section == "system"), b"")
-    match = _PREVIOUS_REQUEST.search(first) if _QUOTED_HEADER in first[:_HEADER_BYTES] else None
+    match = _PREVIOUS_REQUEST.search(first) if HEADER in first[:_HEADER_BYTES] else None
     return "" if match is None else match[1].decode()
 
 
@@ -135,9 +133,9 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
 # How alike two requests are
 
 
-def is_model_message(envelope: Segment) -> bool:
-    """Return whether an envelope segment is that of a message of the model (answer, call or reasoning)."""
-    return is_by_model(envelope.data)
+def is_model_message(segment: Segment) -> bool:
+    """Return whether a segment is the envelope of a message of the model (answer, call or reasoning)."""
+    return segment.kind == "envelope" and is_by_model(segment.data)
 
 
 def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
@@ -261,7 +259,7 @@ def _system_of(prompt: Prompt) -> list[Segment]:
 
 
 def _without_header(head: Iterable[Segment]) -> list[Segment]:
-    return [part for part in head if part.section != "system" or _QUOTED_HEADER not in part.data[:_HEADER_START]]
+    return [part for part in head if not is_header(part)]
 
 
 # What the model replied

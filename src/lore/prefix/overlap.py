@@ -224,12 +224,6 @@ def locate_difference(previous: Prompt, current: Prompt, position: int) -> Promp
     return PromptPlace(segment.section, segment.path + path, common_bytes - max(0, start - brace))
 
 
-def first_section(previous: Prompt, current: Prompt, position: int) -> Section | None:
-    """Return the earlier of both sections of the segments at number `position`; None if neither prompt has one."""
-    sides = previous.segment_at(position), current.segment_at(position)
-    return next((name for name in _SECTIONS for side in sides if side is not None and side.section == name), None)
-
-
 def excerpt(segment: Segment | None, at: int, before: int = _EXCERPT_BEFORE, after: int = _EXCERPT_AFTER) -> str:
     """Return `before` bytes before byte `at` of a segment and `after` from it on, as text; empty for None.
 

@@ -85,7 +85,7 @@ def _is_probe(prompt: Prompt) -> bool:
     has_system = any(segment.section == "system" for segment in prompt.head)
     if min(asked, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
         return False
-    return not any(segment.kind == "envelope" and is_model_message(segment) for segment in prompt.messages)
+    return not any(map(is_model_message, prompt.messages))
 
 
 def _is_about_conversation(prompt: Prompt) -> bool:
@@ -247,7 +247,7 @@ def opening_segments(prompt: Prompt) -> Iterator[Segment]:
 def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Iterate over the segments (1,024 at most, envelopes too) before the model's first answer."""
     for segment in islice(segments, _MOST_KEPT):
-        if segment.kind == "envelope" and is_model_message(segment) and b'"compaction' not in segment.data:
+        if is_model_message(segment) and b'"compaction' not in segment.data:
             return
         yield segment
 
