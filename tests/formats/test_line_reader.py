@@ -12,6 +12,7 @@ from helpers.each import each
 from lore.formats import lines
 from lore.formats.base import Reader
 from lore.formats.builder import DocumentReader
+from lore.formats.captures.recorders import Documents
 from lore.formats.lines import LineCutter, LineReader, read_records
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
@@ -25,7 +26,7 @@ BY_LINES = [
     reader
     for reader in READERS.values()
     if reader.__module__.startswith("lore.") and issubclass(reader, LineReader)
-    if not issubclass(reader, DocumentReader)
+    if not issubclass(reader, DocumentReader | Documents)
 ]
 LADDER = (
     (b'{"a":\n{}\n', "LORE201", 1),

@@ -220,9 +220,12 @@ def _refuse_what_never_grows(path: str, head: bytes, format: str | None) -> None
     """
     first, _, rest = head.strip().partition(b"\n")
     kind = kind_of(head, format)
-    whole = kind is not None and (issubclass(kind, _WHOLE) or first[:1] == b"[")
-    if kind is not None and kind.yields == "exchanges" and issubclass(kind, LineReader):
+    if kind is None or issubclass(kind, _WHOLE):
+        whole = kind is not None
+    elif kind.yields == "exchanges" and issubclass(kind, LineReader):
         whole = first.rstrip().endswith((b"{", b"[", b",")) or (path.endswith(".json") and not rest)
+    else:
+        whole = first[:1] == b"["
     reason = next((reason for start, reason in _PACKED.items() if head.startswith(start)), "")
     if whole or reason:
         reason = reason or "one document, which is written at once"

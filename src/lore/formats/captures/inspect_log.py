@@ -25,7 +25,7 @@ from lore.formats.contents import RecordedBody, array_of, body_of, messages_of, 
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
-from lore.formats.lines import Line, is_crowded, too_deep, too_many, too_much
+from lore.formats.lines import Line, is_crowded, placed, too_deep
 from lore.formats.values import count_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -65,6 +65,7 @@ class InspectLog(Documents):
     paths: ClassVar[tuple[str, ...]] = (".samples",)
     words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
     longest: ClassVar[int] = SAMPLE_BYTES
+    most: ClassVar[int] = SAMPLE_VALUES
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -73,12 +74,11 @@ class InspectLog(Documents):
     def without_array(self, elements: ElementCutter) -> Iterator[Read]:
         return super().without_array(elements) if elements.is_cut else iter(())
 
-    def values(self, element: Line) -> Iterable[Judged]:
+    def _element(self, element: Line) -> Iterable[Read]:
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
-        if element.data and not is_crowded(element.data, SAMPLE_VALUES):
-            return _sampled(element.data)
-        reason = too_many(SAMPLE_VALUES) if element.data else too_much(SAMPLE_BYTES)
-        return [Problem(Code.CAPTURE_TOO_LARGE, f"a sample is passed over: {reason}")]
+        if not element.data or is_crowded(element.data, self.most):
+            return super()._element(element)
+        return (placed(value, element) for value in _sampled(element.data))
 
 
 class InspectArchive(PackReader):

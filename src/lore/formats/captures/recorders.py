@@ -13,28 +13,18 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.base import Clock, Read, Yields
+from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of
 from lore.formats.documents import ElementCutter
 from lore.formats.http import Http, Judged, exchanges_of, is_body
-from lore.formats.lines import (
-    Line,
-    RecordReader,
-    fault,
-    is_crowded,
-    nonblank_lines,
-    placed,
-    problem,
-    too_many,
-    too_much,
-)
+from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, placed, problem, too_much
 from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
-from lore.model.codes import Code, Problem
+from lore.model.codes import Code
 from lore.model.deferred import pattern
-from lore.model.jsonslice import array, is_deep, object_of, raw_members
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.limits import BEGINNING_BYTES, CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES, SHORT_ENTRIES
 from lore.model.turn import Exchange
 
@@ -44,12 +34,23 @@ _SMALL = 1024  # bytes of a record that is searched for these names before it is
 _SHORT = 128  # bytes: the address and the headers of a call are longer
 
 
-class Documents:
+class CallReader(RecordReader):
+    """A reader of records that are calls."""
+
+    def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
+        is_small = len(line.data) < _SMALL and _NAMED.search(line.data) is None  # surely no call
+        return [] if is_small else exchanges_of(self.call(members))
+
+    def call(self, members: dict[str, bytes]) -> Http:
+        """Return the call in a record."""
+        return call_in(Record(members))
+
+
+class Documents(CallReader):
     """A reader of documents that list calls; a format names `paths` and the words that its beginning must hold."""
 
     name: ClassVar[str]
-    yields: ClassVar[Yields] = "exchanges"
-    clock: ClassVar[Clock] = "end"
+    reads_arrays: ClassVar[bool] = False  # `paths` say where they are
     paths: ClassVar[tuple[str, ...]]
     words: ClassVar[tuple[bytes, ...]]
     longest: ClassVar[int] = ENTRY_BYTES  # bytes of an element
@@ -66,8 +67,7 @@ class Documents:
         elements = ElementCutter(data, self.paths, self.longest)
         short = 0
         for element in elements:
-            for value in self.values(element):
-                yield placed(value, element)
+            yield from self._element(element)
             short += 0 < len(element.data) < _SHORT
             if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
                 reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {_SHORT} bytes"
@@ -86,25 +86,14 @@ class Documents:
             within = f" within {BEGINNING_BYTES >> 20} MiB" if elements.is_cut else ""
             yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
 
-    def values(self, element: Line) -> Iterable[Judged]:
+    def _element(self, element: Line) -> Iterable[Read]:
         """Return the exchanges and problems of one element."""
-        data = element.data
-        if not data or is_crowded(data):
-            reason = too_many() if data else too_much(self.longest)
-            return [Problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {reason}")]
-        members = None if is_deep(data) else raw_members(data)
-        if members is None:
-            return [Problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(data)}")]
-        return [] if _is_other(data) else exchanges_of(self.call(members))
-
-    def call(self, members: dict[str, bytes]) -> Http:
-        """Return the call in an element."""
-        return call_in(Record(members))
-
-
-def _is_other(data: bytes) -> bool:
-    """Return whether a record is surely no call: it is small and has none of the names of a call's parts."""
-    return len(data) < _SMALL and _NAMED.search(data) is None
+        if not element.data:
+            return [problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}", element)]
+        reads = self._whole(element)
+        if reads is None:
+            return [problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}", element)]
+        return reads
 
 
 class Cassette(Documents):
@@ -170,7 +159,7 @@ def _nock_call(members: dict[str, bytes]) -> Http:
     return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
 
 
-class ProxyLines(RecordReader):
+class ProxyLines(CallReader):
     """Reader of logs of recording proxies, a call a line."""
 
     name: ClassVar[str] = "proxy"
@@ -179,9 +168,6 @@ class ProxyLines(RecordReader):
     def recognises(cls, head: bytes) -> bool:
         lines = islice(nonblank_lines(head), _LOOKED_AT)
         return any(any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(line) for line in lines)
-
-    def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
-        return [] if _is_other(line.data) else exchanges_of(call_in(Record(members)))
 
 
 _REQUESTS = (b"request", b"req", b"reqBody", b"requestBody")  # members that hold a request
