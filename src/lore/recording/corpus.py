@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording
-from lore.formats.folders import OPENING
+from lore.formats.folders import EVENTS, OPENING, STATE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import RECORD_BYTES
@@ -417,6 +417,7 @@ def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
             names = [entry.name for entry in found if entry.name not in folders]
             if {*folders} >= _STORAGE:  # OpenCode's: messages and parts are read with their session
                 folders = ["session"]
-            waiting += [os.path.join(place, name) for name in reversed(folders) if not packed.is_part(name, names)]
+            folders = [name for name in folders if name != EVENTS or STATE not in names]  # those are parts of a session
+            waiting += [os.path.join(place, name) for name in reversed(folders)]
             files = (os.path.join(place, name) for name in names)
             yield from (file for file in files if not isinstance(resolve(file), Folder | Pipe))

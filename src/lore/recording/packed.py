@@ -21,7 +21,7 @@ import re
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -114,11 +114,6 @@ def task_of(path: str) -> str:
     kind, names = files_together(folder or os.curdir)
     is_part = part in names or (name == EVENTS and kind == OPENHANDS)
     return (folder or os.curdir) if is_part and kind in _SESSIONS else path
-
-
-def is_part(folder: str, names: Collection[str]) -> bool:
-    """Return whether a folder next to these files holds only parts of their session."""
-    return folder == EVENTS and STATE in names
 
 
 def subagents(folder: str) -> list[str]:

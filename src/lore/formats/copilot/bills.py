@@ -59,13 +59,9 @@ class UsageRow(Struct, frozen=True, gc=False, array_like=True):
         return is_same_model and (self.output_tokens is None or output is None or self.output_tokens == output)
 
 
-class _Usage(Struct, frozen=True):
+class _StoredUsage(Struct, frozen=True):
     rows: tuple[UsageRow, ...] = ()
     problem: str = ""  # why the database could not be read
-
-
-class _UsageLine(Struct, frozen=True):
-    lore_usage: _Usage
 
 
 _NANO_AIU_PER_DOLLAR = 10**11  # an AI unit is an AI credit: a cent
@@ -183,9 +179,9 @@ class CopilotBills:
     def read_database(self, line: bytes) -> None:
         """Read the line before a log."""
         try:
-            usage = msgspec.json.decode(line, type=_UsageLine).lore_usage
+            usage = msgspec.json.decode(line, type=dict[str, _StoredUsage])["lore_usage"]
         except ValueError:
-            usage = _Usage(problem="the usage in its database cannot be read")
+            usage = _StoredUsage(problem="the usage in its database cannot be read")
         if usage.problem:
             self.session.problem(Code.UNREADABLE_FILE, usage.problem)
         for row in reversed(usage.rows):
