@@ -288,11 +288,7 @@ class KimiCode(LogReader):
         if event.type == "step.begin":
             self._begin_step(event.uuid)
             return
-        if (
-            step is None
-            or step.has_ended
-            or (event.step_uuid or event.uuid or step.uuid) not in (step.uuid, event.uuid)
-        ):
+        if step is None or step.has_ended or (event.step_uuid or step.uuid) not in (step.uuid, event.uuid):
             step = self._begin_step(event.step_uuid)
         if not step.turn:  # the record of its request, with the model, may come after its beginning
             session.counter.asked_at = step.started_at
