@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lore.model.providers import ENGINES as ENGINES, LLAMA_CPP as LLAMA_CPP, UNKNOWN as UNKNOWN
     from lore.model.providers import provider_of as provider_of
     from lore.model.results import CommandResult as CommandResult, Count as Count, Finding as Finding
-    from lore.model.results import copy_fields as copy_fields
     from lore.model.results.measured import EXTERNAL as EXTERNAL, Extent as Extent, LogClock as LogClock
     from lore.model.results.measured import MeasuredLog as MeasuredLog, MeasuredResult as MeasuredResult
     from lore.model.results.measured import MeasuredRow as MeasuredRow, Measurement as Measurement, PROCESS as PROCESS

@@ -31,7 +31,7 @@ def _lazy_model(module: str, name: str) -> Callable[..., Any]:
 
 
 VLLM = CacheRow(
-    "vllm", "vllm", _lazy_model("blocks", "vllm"),
+    "vllm", "vllm", _lazy_model("blocks", "Vllm"),
     ("block", "capacity", "window", "states", "groups", "full", "retention", "hybrid"),
     flags=("states", "hybrid"), view=View(scope=("cache_salt",), generates=True),
 )  # fmt: skip
@@ -58,7 +58,7 @@ LLAMA_CPP = CacheRow(
     flags=("unified", "idle", "hybrid", "states", "swa_full"), numbers=("similarity",), view=View(generates=True),
 )  # fmt: skip
 LMCACHE = CacheRow(
-    "lmcache", "lmcache", _lazy_model("blocks", "lmcache"), ("chunk_size", "capacity", "decoded", "hybrid"),
+    "lmcache", "lmcache", _lazy_model("blocks", "Lmcache"), ("chunk_size", "capacity", "decoded", "hybrid"),
     flags=("decoded", "hybrid"), view=View(generates=True),
 )  # fmt: skip
 

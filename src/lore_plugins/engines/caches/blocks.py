@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, NamedTuple
+from typing import ClassVar
 
-from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
+from lore.cache import UNKNOWN, CacheRow, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore.model import Usage
 from lore_plugins.engines import LMCACHE, VLLM
@@ -38,19 +38,8 @@ from lore_plugins.engines.caches.residence import (
 _UNLIMITED = 1 << 60  # blocks
 
 
-class Engine(NamedTuple):
-    """The properties in which engines with blocks differ."""
-
-    name: str
-    unit: int  # tokens of a block, unless the first option or a rule (`block_tokens`) sets them
-    options: tuple[str, ...]
-    recomputed: int = 1  # tokens at the end of a request that are always computed; LMCache reports found chunks: 0
-    outputs: bool = True  # whether output is kept, unless the option `decoded` is set
-    chunks: bool = False  # whether limited memory works as LMCache's, not as vLLM's
-
-
-class Blocks(EngineCache):
-    """A cache of `capacity` blocks; None: unlimited.
+class Vllm(EngineCache):
+    """vLLM's cache of `capacity` blocks; None: unlimited.
 
     A model may have `full` groups of layers that attend to all tokens (default 1), and `groups` (default 1) that attend
     to a `window` of tokens or, with `states`, keep a state. Windows and states are kept before the end of a prompt,
@@ -58,18 +47,24 @@ class Blocks(EngineCache):
     another kind, which cannot resume at every block: the prediction is then an upper limit.
     """
 
+    row: ClassVar[CacheRow] = VLLM
+    unit: ClassVar[int] = 16  # tokens of a block, unless the first option or a rule (`block_tokens`) sets them
+    recomputed: ClassVar[int] = 1  # tokens at the end of a request that are always computed
+    outputs: ClassVar[bool] = True  # whether output is kept, unless the option `decoded` is set
+    chunks: ClassVar[bool] = False  # whether limited memory works as LMCache's, not as vLLM's
+
     def __init__(
-        self, look: Look, engine: Engine, *, capacity: int | None = None, hybrid: bool = False,
-        decoded: bool | None = None, states: bool = False, **options: int | None,
+        self, look: Look, *, capacity: int | None = None, hybrid: bool = False, decoded: bool | None = None,
+        states: bool = False, **options: int | None,
     ) -> None:  # fmt: skip
         super().__init__()
-        size = options.pop(engine.options[0], None)
-        unit = size if size is not None else int(look("block_tokens", None, None) or engine.unit)
+        size = options.pop(self.row.options[0], None)
+        unit = size if size is not None else int(look("block_tokens", None, None) or self.unit)
         if unit < 1 or (capacity is not None and capacity < 0):
-            raise _option_error(engine, "a block holds at least 1 token, and memory at least 0 blocks")
+            raise self._option_error("a block holds at least 1 token, and memory at least 0 blocks")
         self._names = BlockNames(unit)
-        layers = _layers(engine, unit, states=states, **options)
-        if engine.chunks and capacity is not None:
+        layers = self._layers(unit, states=states, **options)
+        if self.chunks and capacity is not None:
             self._memory = Chunks(self._names, capacity)
         elif capacity is not None or layers.groups:
             self._memory = BlockPool(self._names, _UNLIMITED if capacity is None else capacity, layers)
@@ -77,9 +72,33 @@ class Blocks(EngineCache):
             self._memory = Residence(self._names)
         self._running: list[_Running] = []  # in order of arrival
         self._unserved: tuple[Request, TreePath] | None = None
-        self._recomputed = engine.recomputed
         self._hybrid = hybrid
-        self._outputs = engine.outputs if decoded is None else decoded
+        self._outputs = self.outputs if decoded is None else decoded
+
+    def _layers(
+        self, unit: int, *, states: bool, window: int | None = None, groups: int | None = None,
+        full: int | None = None, retention: int | None = None,
+    ) -> LayerGroups:  # fmt: skip
+        """Return the layer groups of a model. Raise LoreError for options that do not fit together."""
+        if window is None and not states:
+            if groups is not None or retention:
+                raise self._option_error("groups and retention need layers with a window or states")
+            others = 0
+        elif window is not None and states:
+            raise self._option_error("a model with windows and states is not supported")
+        else:
+            others = 1 if groups is None else groups
+            if others < 1 or (window is not None and window < 1):
+                message = "a window has at least 1 token, and there is at least 1 group of such layers"
+                raise self._option_error(message)
+        full_groups, kept = 1 if full is None else full, retention or 0
+        if full_groups < 0 or not full_groups + others or kept < 0 or kept % unit:
+            raise self._option_error("full is at least 0 (1 without other layers), retention a multiple of the block")
+        return LayerGroups(full_groups, others, 2 if window is None else window, states, kept)
+
+    def _option_error(self, text: str) -> LoreError:
+        name, options = self.row.name, ", ".join(self.row.options)
+        return LoreError(f"{name}: {text}", hint=f"options of {name}: {options}")
 
     def predict(self, request: Request) -> Prediction:
         """Predict the read tokens; the request's blocks are kept once its usage has corrected their sizes."""
@@ -117,7 +136,7 @@ class Blocks(EngineCache):
     def _found(self, request: Request, path: TreePath) -> tuple[HeldBlocks, int]:
         """Return the held blocks at which all layers can resume, and the tokens that the request reads."""
         found, unit = self._memory.find(path.nodes), self._names.unit
-        held = min(self._held(request, path, found), self._total(request) - self._recomputed)
+        held = min(self._held(request, path, found), self._total(request) - self.recomputed)
         read = max(0, held // unit * unit)
         found = found._replace(blocks=min(found.blocks, read // unit))
         resumed = self._memory.resume(path.nodes, found)
@@ -198,31 +217,6 @@ class Blocks(EngineCache):
         self._running.remove(running)
 
 
-def _layers(
-    engine: Engine, unit: int, *, states: bool, window: int | None = None, groups: int | None = None,
-    full: int | None = None, retention: int | None = None,
-) -> LayerGroups:  # fmt: skip
-    """Return the layer groups of a model. Raise LoreError for options that do not fit together."""
-    if window is None and not states:
-        if groups is not None or retention:
-            raise _option_error(engine, "groups and retention need layers with a window or states")
-        others = 0
-    elif window is not None and states:
-        raise _option_error(engine, "a model with windows and states is not supported")
-    else:
-        others = 1 if groups is None else groups
-        if others < 1 or (window is not None and window < 1):
-            raise _option_error(engine, "a window has at least 1 token, and there is at least 1 group of such layers")
-    full_groups, kept = 1 if full is None else full, retention or 0
-    if full_groups < 0 or not full_groups + others or kept < 0 or kept % unit:
-        raise _option_error(engine, "full is at least 0 (1 without other layers), retention a multiple of the block")
-    return LayerGroups(full_groups, others, 2 if window is None else window, states, kept)
-
-
-def _option_error(engine: Engine, text: str) -> LoreError:
-    return LoreError(f"{engine.name}: {text}", hint=f"options of {engine.name}: " + ", ".join(engine.options))
-
-
 @dataclass(slots=True, eq=False)
 class _Running:
     served: ServedRequest
@@ -243,12 +237,7 @@ class _Running:
         return self.begin + (tokens - self.prompt) * (self.ended - self.begin) / max(1, self.output)
 
 
-def vllm(look: Look, **options: Any) -> Blocks:
-    """Return a model of vLLM's cache."""
-    return Blocks(look, Engine("vllm", 16, VLLM.options), **options)
+class Lmcache(Vllm):
+    """LMCache, which keeps no output, and reports the chunks that it found."""
 
-
-def lmcache(look: Look, **options: Any) -> Blocks:
-    """Return a model of LMCache."""
-    engine = Engine("lmcache", 256, LMCACHE.options, recomputed=0, outputs=False, chunks=True)
-    return Blocks(look, engine, **options)
+    row, unit, recomputed, outputs, chunks = LMCACHE, 256, 0, False, True
