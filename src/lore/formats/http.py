@@ -93,7 +93,10 @@ def exchanges_of(http: Http) -> list[Judged]:
     try:
         body, members = _opened_body(http, sent=sent)
     except ContentError as error:
-        return [_unread(http, endpoint, error)] if sent else []
+        kept = http.request.form not in ("elsewhere", "nothing")
+        code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
+        text = f"the body of a request to {endpoint or 'the API'} cannot be read: {error}"
+        return [Problem(code, text)] if sent else []
     found: list[Judged] = []
     answer = NOTHING
     try:
@@ -184,12 +187,6 @@ def _opened_body(http: Http, *, sent: bool) -> tuple[bytes, dict[str, bytes]]:
     if not is_body(members, sent=sent):
         raise ContentError("it is not a request" if body else "it was not recorded")
     return body, members
-
-
-def _unread(http: Http, endpoint: str, error: ContentError) -> Problem:
-    kept = http.request.form not in ("elsewhere", "nothing")
-    code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
-    return Problem(code, f"the body of a request to {endpoint or 'the API'} cannot be read: {error}")
 
 
 def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:

@@ -434,7 +434,11 @@ class LineReader(TextReader):
         rest = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
         whole = (lines[0].data + b"".join(rest)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
         is_end = line.data.rstrip(SPACE).endswith(b"}")
-        if is_end and is_json(whole) and (reads := self._record(_replaced(lines[0], whole))) is not None:
+        if (
+            is_end
+            and is_json(whole)
+            and (reads := self._record(Line(lines[0].number, lines[0].byte, whole))) is not None
+        ):
             self._broken, self._latest = [], whole
             text = f"a record cut into {len(lines)} lines by line feeds inside a text; it was read whole"
             return [problem(Code.JOINED_LINES, text, lines[0]), *reads]
@@ -461,10 +465,6 @@ class LineReader(TextReader):
     def _odd(self, line: Line) -> Sequence[Read] | None:
         """Return what an object that is not a record is read as; None if that is as good as unreadable."""
         del line
-
-
-def _replaced(line: Line, data: bytes) -> Line:
-    return Line(line.number, line.byte, data, line.is_torn)
 
 
 class RecordReader(LineReader):
