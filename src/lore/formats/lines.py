@@ -178,7 +178,9 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         text = begin.removeprefix(BOM).lstrip(SPACE)
         first = text[: text.find(b"\n") + 1]
         end = len(begin) - len(text) + len(first)
-    if first and end <= longest and not _is_alone(first):
+    text = first.strip(SPACE)
+    is_part = text[:1] in (b"{", b"[") and (len(text) == 1 or text[-1:] not in (b"}", b"]"))  # of a longer value
+    if is_part and end <= longest:
         yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
     pieces = _hold_braces(chained((begin,), pieces))
@@ -218,12 +220,6 @@ def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
     yield from ([value] for value in values)
     if torn := values.rest.strip(SPACE):
         yield [Line(values.line, values.byte, torn, is_torn=True)]
-
-
-def _is_alone(line: bytes) -> bool:
-    """Return whether a line is not the beginning of a longer value, as far as its ends show."""
-    text = line.strip(SPACE)
-    return text[:1] not in (b"{", b"[") or (len(text) > 1 and text[-1:] in (b"}", b"]"))
 
 
 def nonblank_lines(head: bytes) -> Iterator[bytes]:
