@@ -268,7 +268,9 @@ class ClaudeCode(LogReader):
             if before is not None and before != uuid:
                 self._rewind(chain, before, uuid)
             chain.prompts[parent] = uuid
-        self.session.append(records.prompt_item(uuid, parts, records.source_of(record)))
+        self.session.append(
+            records.prompt_item(uuid, records.message_of(record).content, parts, records.source_of(record))
+        )
         self._note_setting(record, chain, "permission_mode")
         if not record.is_meta and not records.is_client_text(parts[0]):
             self._note_thinking(record, chain)
@@ -344,7 +346,7 @@ class ClaudeCode(LogReader):
                     self._signal(record, (records.signal_of_skill(part),))
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
-            session.append(records.response_item(item, part, message.stop_reason, response))
+            session.append(records.response_item(item, part, message, response))
 
     def _continue_response(
         self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, parts: Sequence[Part]

@@ -122,14 +122,8 @@ class ClaudeImage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag
     source: ClaudeSource
 
 
-class Plain(Struct, frozen=True, gc=False):
-    """Content that is a text, not a list of blocks."""
-
-    text: Raw
-
-
 Known: TypeAlias = TextBlock | ClaudeThinking | ClaudeToolUse | ToolResult | ClaudeImage
-Part: TypeAlias = Known | Plain | Other
+Part: TypeAlias = Known | Other
 
 
 class ClaudeMessage(Struct, frozen=True, gc=False):
@@ -250,7 +244,7 @@ def parts_of(content: Raw) -> Sequence[Part]:
     """Return the parts of a message; raise ValueError if the content is neither a text nor a list of blocks."""
     match opens(content):
         case '"':
-            return [Plain(content)]
+            return [TextBlock(content)]
         case "[":
             return _PARTS.decode(content)
         case _:
@@ -289,28 +283,27 @@ def shown(raw: Raw) -> str:
 # items
 
 
-def prompt_item(uuid: str, parts: Sequence[Part], source: str) -> items.UserMessage:
+def prompt_item(uuid: str, content: Raw, parts: Sequence[Part], source: str) -> items.UserMessage:
     """Return a user's message of one text or of several parts."""
-    if len(parts) == 1 and isinstance(parts[0], Plain):
-        return items.UserMessage(uuid, text=parts[0].text, source=source)
+    if opens(content) == '"':
+        return items.UserMessage(uuid, text=content, source=source)
     return items.UserMessage(uuid, blocks=tuple(map(_block_of, parts)), source=source)
 
 
-def response_item(uuid: str, part: Part, stop_reason: str | None, response: str) -> items.Item:
+def response_item(uuid: str, part: Part, message: ClaudeMessage, response: str) -> items.Item:
     """Return a part of a response: a call, or something that the model said."""
     if type(part) is ClaudeToolUse:
         return items.ToolCall(uuid, part.id, part.name, part.input, response_id=response)
-    if type(part) is Plain:
-        return items.AssistantMessage(uuid, text=part.text, response_id=response)
-    return items.AssistantMessage(uuid, blocks=(_block_of(part),), stop_reason=stop_reason, response_id=response)
+    if opens(message.content) == '"':
+        return items.AssistantMessage(uuid, text=message.content, response_id=response)
+    stop = message.stop_reason
+    return items.AssistantMessage(uuid, blocks=(_block_of(part),), stop_reason=stop, response_id=response)
 
 
 def _block_of(part: Part) -> items.Block:
     match part:
         case TextBlock() | Other():
             return part
-        case Plain(text=text):
-            return TextBlock(text)
         case ClaudeThinking(thinking=text, signature=signature):
             return items.ThinkingBlock(text, signature)
         case ClaudeImage(source=source):
@@ -334,7 +327,7 @@ def output_of(content: Raw) -> Raw:
 
 def summary_of(parts: Sequence[Part]) -> Raw:
     """Return the text of a summary that is one text or a list of blocks."""
-    if len(parts) == 1 and isinstance(parts[0], Plain):
+    if len(parts) == 1 and isinstance(parts[0], TextBlock):
         return parts[0].text
     return Raw(encode("\n\n".join([text_of(bytes(part.text)) for part in parts if isinstance(part, TextBlock)])))
 
@@ -365,7 +358,7 @@ def signals_of_prompt(parts: Sequence[Part]) -> Iterator[Sign]:
     for part in parts:
         if type(part) is ClaudeImage:
             yield Sign("image")
-        elif type(part) is Plain or type(part) is items.TextBlock:
+        elif type(part) is TextBlock:
             yield from _signals_of_text(part.text)
 
 
@@ -388,7 +381,7 @@ def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
 
     That is `/clear`, or, after a plan was presented (`after_plan`), the prompt to carry it out with a cleared context.
     """
-    texts = [_head(part.text) for part in parts if isinstance(part, Plain | items.TextBlock)]
+    texts = [_head(part.text) for part in parts if isinstance(part, TextBlock)]
     if after_plan and any(text.startswith(_PLAN) for text in texts):
         return True
     commands = [_COMMAND.search(text) for text in texts if text.startswith(b'"<command-')]
@@ -423,7 +416,7 @@ class ThinkingSetting:
 
 def is_client_text(part: Part) -> bool:
     """Return whether the client wrote a text of a user's message about itself."""
-    return isinstance(part, Plain | items.TextBlock) and _head(part.text).startswith(_CLIENT_TEXTS)
+    return isinstance(part, TextBlock) and _head(part.text).startswith(_CLIENT_TEXTS)
 
 
 def is_thinking(part: Part) -> bool:
