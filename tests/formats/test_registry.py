@@ -111,3 +111,11 @@ def test_torn_array_is_read_up_to_its_end():
     found = [read.value for read in everything(reader_of(array), array)]
     assert len(found) > 5
     assert [value.code for value in found if isinstance(value, Problem)] == ["LORE202"]
+
+
+def test_arrays_of_several_lines_are_no_records():
+    """Regression: only the records of the first line were read."""
+    call = {"request": {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}, "response": {}}
+    line = json.dumps({"run": 1, "calls": [call]}).encode() + b"\n"
+    assert reader_of(line) is not None
+    assert reader_of(line + line) is None

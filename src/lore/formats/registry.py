@@ -201,8 +201,10 @@ def reader_of(head: bytes) -> Reader | None:
     generic = [name for name in named if name in GENERIC]
     records = head if head.startswith(OPENING) else records_on_lines(head)
     found = _first_that_recognises(head, records, [name for name in named if name not in GENERIC])
-    if found is None and (reader := _reader_of_member(head, [name for name in named if name not in LAST])):
-        return reader
+    if found is None and (not opening or len(line) == len(head.strip(SPACE))):  # a document, not lines
+        reader = _reader_of_member(head, [name for name in named if name not in LAST])
+        if reader is not None:
+            return reader
     found = found or _first_that_recognises(head, head, generic) or _first_that_recognises(head, records, generic)
     return None if found is None else READERS[rank_alike(head, found)[0]]()
 
