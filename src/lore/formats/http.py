@@ -236,7 +236,7 @@ def status_of(raw: bytes) -> int | None:
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
 _HIDDEN = pattern(
-    r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{3,}$", re.IGNORECASE
+    r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{2,}$|^[0-]{8,}$", re.IGNORECASE
 )
 _SHORT_LIVED = pattern(r"ey[A-Za-z0-9_-]+\.|sk-ant-oat|ya29\.")  # signed tokens that carry their own end
 _SIGNED = pattern(r"Credential=([^/,\s]+)")  # AWS signs each request; the name of the key is the same

@@ -47,6 +47,7 @@ from lore.formats.agents.pi_records import (
 )
 from lore.formats.bills import name_of
 from lore.formats.builder import LogReader
+from lore.formats.http import visible_value
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import stamp_at, text_in
 from lore.model import events as e
@@ -61,6 +62,7 @@ from lore.model.state import Sign
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 _ENTRY_MEMBERS = frozenset(("type", "id", "parentId", "timestamp"))
 _ENTRY_TYPES = SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
+_OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
 _Kind = Literal["items", "result", "compaction", "reset"]
 
 
@@ -79,6 +81,10 @@ class Node:
     def is_boundary(self) -> bool:
         """Whether prompts begin here."""
         return self.kind in ("compaction", "reset")
+
+
+def _is_id(name: str) -> bool:
+    return _OWN_ID.match(name) is not None or visible_value(name) != ""
 
 
 class Tree:
@@ -188,8 +194,11 @@ class Pi(LogReader):
 
     def _add_entry(self, entry: PiEntry, data: bytes) -> None:
         tree, message = self.tree, entry.message
-        if entry.id is not None and entry.id == entry.parent_id:  # a redactor's placeholder identifies nothing
-            entry = replace(entry, id=None, parent_id=UNSET)
+        # a redactor's placeholder identifies nothing
+        if entry.id is not None and (entry.id == entry.parent_id or not _is_id(entry.id)):
+            entry = replace(entry, id=None, parent_id=UNSET if entry.id == entry.parent_id else entry.parent_id)
+        if isinstance(entry.parent_id, str) and not _is_id(entry.parent_id):
+            entry = replace(entry, parent_id=UNSET)
         uuid = entry.id or f"entry-{len(tree.nodes) + 1}"
         if uuid in tree.by_id:
             self.session.problem(Code.DUPLICATE_UUID, f"entry {mask(uuid)[:60]!r} came before; passed over")

@@ -13,6 +13,7 @@ Source: counts over 769 public sessions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -23,6 +24,7 @@ from lore.formats.base import Clock
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, RecordGraph
+from lore.formats.http import visible_value
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import item_name, opens, text_in
 from lore.model import events as e
@@ -33,6 +35,13 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
+
+
+_OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
+
+
+def _is_placeholder(name: str) -> bool:
+    return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
 
 
 class ClaudeChain(Struct):
@@ -91,7 +100,11 @@ class ClaudeCode(LogReader):
             # A redactor wrote one placeholder for all ids, those of responses and calls included.
             self._hides_ids, is_repeated = True, False
             record = msgspec.structs.replace(record, uuid=None, parent_uuid=None)
-        uuid = record.uuid
+        uuid, parent = record.uuid, record.parent_uuid
+        if not all(name is None or _OWN_ID.match(name) for name in (uuid, parent)):
+            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
+            record = msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
+            is_repeated = uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             self._graph.add(uuid, record.parent_uuid, session.line)
         session.chain = self._sidechain_of(record) if record.is_sidechain else e.MAIN
@@ -223,7 +236,7 @@ class ClaudeCode(LogReader):
         others: list[Part] = []
         for part in parts:
             if type(part) is records.ToolResult:
-                if self._waiting_calls:
+                if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):
                     part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
                 self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
                 if opens(part.content) == "[":
@@ -324,7 +337,8 @@ class ClaudeCode(LogReader):
             self._signal(record, [Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
             return
         response = message.id or uuid
-        if self._hides_ids:  # the input counts are equal on all records of a response, and differ between responses
+        # the input counts are equal on all records of a response, and differ between responses
+        if self._hides_ids or _is_placeholder(message.id or ""):
             billed = records.billed(message.usage, NULL)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
@@ -337,7 +351,7 @@ class ClaudeCode(LogReader):
         for number, part in enumerate(parts):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
-                if self._hides_ids:
+                if self._hides_ids or _is_placeholder(part.id):
                     part = msgspec.structs.replace(part, id=f"{item}:call")  # noqa: PLW2901
                     self._waiting_calls.append(part.id)
                 chain.calls[part.id] = item
