@@ -148,6 +148,13 @@ def text(letters: str, size: int = 3600) -> list[Piece]:
     return [Piece(letter.encode() * size, "messages") for letter in letters]
 
 
+def test_position_above_a_later_billed_one_is_refused():
+    ruler = Laid().lay(text("abcd"))
+    assert ruler.learn(3, 3_000) == ""
+    assert "3,000 were billed up to a later place" in ruler.learn(1, 3_100)
+    assert (ruler.learn(1, 1_500), ruler.position(1), ruler.position(3)) == ("", 1_500, 3_000)
+
+
 def test_before_any_bill_bytes_are_measured_by_kind():
     ruler = Laid().lay([*text("a"), Piece(b"{" * 300, "tools"), Piece(b"!" * 9, "messages", "image"), piece("c", 7)])
     assert [ruler.position(place) for place in range(-1, 4)] == [0, 1000, 1100, 2600, 2607]

@@ -144,3 +144,8 @@ def test_repeated_misses_are_reported_a_few_times(foretold):
     turns = [FIRST, SECOND]
     turns += [replace(other(at=100 + 5 * n, text=f"task {n}"), chain=f"c-{n}") for n in range(150)]
     assert len(chain_findings(turns)) == len(asked_about) == 8 + 1
+
+
+def test_sentence_omits_an_unknown_model():
+    short = ReadBelowForecast(9_000, 0, True, "anthropic", "entry", 1, None, 60.0, None)  # noqa: FBT003
+    assert short.sentence().endswith("readable yet, breakpoints, parameters, endpoint")

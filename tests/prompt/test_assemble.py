@@ -275,4 +275,5 @@ def test_every_row_is_dated_and_has_a_source():
 @pytest.mark.parametrize("name", ["system_in_conversation", "one_system_message"])
 def test_an_empty_pattern_is_a_fault(name):
     assert "names models" in Rules(**{name: ("",)}).fault()
-    assert "list of models" in Rules(**{name: "qwen3-*"}).fault()
+    for value in ("qwen3-*", 5, (5,)):
+        assert "list of models" in Rules(**{name: value}).fault()

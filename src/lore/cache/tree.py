@@ -315,8 +315,11 @@ class Ruler:
         billed = tokens - before
         if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
             return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
-        self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
         scale, number = self._scale, bisect_left(self._scale.known, place)
+        later = (self._at(end) for end in scale.known[number:] if end > place and end not in scale.left)
+        if tokens > (nearest := next(later, tokens)):
+            return f"{tokens:,} tokens were billed where {nearest:,} were billed up to a later place"
+        self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
         while number and scale.left.get(scale.known[number - 1], 0.0) > tokens:
             number -= 1
             del scale.left[scale.known.pop(number)]

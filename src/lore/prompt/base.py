@@ -205,9 +205,10 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         if self.max_loop_turns < 0:
             return "max_loop_turns must not be negative; 0 means never"
         for name in ("system_in_conversation", "one_system_message"):
-            if isinstance(getattr(self, name), str):  # each of its letters would be a pattern
+            models = getattr(self, name)  # of a text each letter would be a pattern
+            if not isinstance(models, list | tuple) or not all(isinstance(model, str) for model in models):
                 return f"{name} has to be a list of models"
-            if not all(getattr(self, name)):
+            if not all(models):
                 return f"{name} names models: an empty text matches none"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
             return "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"
