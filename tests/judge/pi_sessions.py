@@ -18,15 +18,19 @@ def entry(number: int, kind: str, minute: int, **fields: Any) -> dict[str, Any]:
 
 
 def session(
-    path: Path, *usages: tuple[int, int], compacted: int | None = None, pause: int = 0, models: str = ""
+    path: Path, *usages: tuple[int, int], compacted: int | None = None, pause: int = 0, models: str = "",
+    system: str = "",
 ) -> str:  # fmt: skip
     """Write a session and return its path: a prompt and an answer a minute, with these (uncached, read) tokens.
 
     An answer of (0, 0) was aborted. A compaction follows the first `compacted` answers, and `pause` minutes precede
-    it. `models` has the letter of each answer's model.
+    it. `models` has the letter of each answer's model. `system` is the recorded system prompt; empty: none.
     """
     records: list[dict[str, Any]] = [BEGIN]
     number = 0
+    if system:
+        number += 1
+        records.append(entry(number, "session_init", 0, systemPrompt=system))
     for step, (uncached, read) in enumerate(usages):
         minute = step + (pause if compacted is not None and step >= compacted else 0)
         if step == compacted:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
@@ -25,10 +25,12 @@ from lore.formats.http import is_plain_request
 from lore.formats.lines import LineReader, is_crowded, nonblank_lines, records_on_lines
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
+from lore.model.items import is_absent
 from lore.model.jsonslice import Sliced, raw_members
 
 if TYPE_CHECKING:
     from lore.model.results.found import FormatResult, Holds
+    from lore.model.turn import PromptBasis
 
 
 class Format(Struct, frozen=True):
@@ -149,7 +151,8 @@ _PLUG_INS = {
     "engines": ("engine-metrics", "llama-log", "sglang-log", "vllm-log"),
 }  # fmt: skip
 READERS = Registry[type[Reader]]({name: f"lore.formats.{row.place}" for name, row in FORMATS.items()})
-_NEITHER = "the system prompt and the schemas of tools"
+_SYSTEM = "the system prompt and "
+_NEITHER = _SYSTEM + "the schemas of tools"
 _BY_PURPOSE = {"events": "reconstructed", "exchanges": "parsed", "turns": "as written"}
 
 
@@ -272,8 +275,16 @@ def formats() -> list[FormatResult]:
     return found
 
 
-def lacks_of(name: str) -> str:
-    """Return which parts of prompts the logs of a format lack; empty if they hold all, or if that is not known."""
+def lacks_of(name: str, basis: PromptBasis | None = None) -> str:
+    """Return which parts of prompts the logs of a format lack; empty if they hold all, or if that is not known.
+
+    `basis` is a prompt of the log: a system prompt and tools that it records are not missing.
+    """
     row = FORMATS.get(name)
     neither = row is not None and row.system_prompt == row.tools == "no"
-    return getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")
+    what = getattr(READERS.get(name), "unseen", "") or (_NEITHER if neither else "")
+    if basis is None or not what.startswith(_SYSTEM):
+        return what
+    has_system, has_tools = (not (part is None or (isinstance(part, Raw) and is_absent(part))) for part in basis.head)
+    what = what.removeprefix(_SYSTEM) if has_system else what
+    return "" if has_system and has_tools else what

@@ -18,6 +18,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.deferred import pattern
+from lore.model.items import NULL
 from lore.model.providers import place_in
 from lore.model.turn import Turn
 
@@ -67,7 +68,9 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
         yield from _request(previous, current)
         return
     yield from () if level is None else (level,)
-    unseen = "the client's own tools, " if current.fidelity == "structural" else "system prompt, tools, "
+    has_system = current.basis is not None and current.basis.head[0] not in (None, NULL)
+    unseen = "tools, " if has_system else "system prompt, tools, "
+    unseen = "the client's own tools, " if current.fidelity == "structural" else unseen
     head = "" if is_head_known else unseen
     marks = "" if facts.state is not None and facts.state.implicit else "breakpoints, "
     yield RuledOut(f"{head}{marks}parameters and endpoint", None)

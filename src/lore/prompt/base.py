@@ -11,7 +11,7 @@ the entry-point group `lore.dialects`), and run `lore.testing.DialectContract` o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 from msgspec import Raw, Struct
 
@@ -205,10 +205,11 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         if self.max_loop_turns < 0:
             return "max_loop_turns must not be negative; 0 means never"
         for name in ("system_in_conversation", "one_system_message"):
-            models = getattr(self, name)  # of a text each letter would be a pattern
-            if not isinstance(models, list | tuple) or not all(isinstance(model, str) for model in models):
+            models: object = getattr(self, name)  # of a text each letter would be a pattern
+            listed = cast("list[object]", models) if isinstance(models, list | tuple) else None
+            if listed is None or not all(isinstance(model, str) for model in listed):
                 return f"{name} has to be a list of models"
-            if not all(models):
+            if not all(listed):
                 return f"{name} names models: an empty text matches none"
         if (self.head_ttl, self.ttl) == ("5m", "1h"):
             return "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"

@@ -226,7 +226,9 @@ def _described(name: str, recording: Recording, turn: Turn | None, options: Opti
         return results.DiffSide(name, format=recording.reader.name)
     partial = True if prompt.partial else UNSET
     fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
-    lacks = lacks_of(recording.state.format) if turn.basis is not None and options.completion is None else ""
+    lacks = (
+        lacks_of(recording.state.format, turn.basis) if turn.basis is not None and options.completion is None else ""
+    )
     return results.DiffSide(
         name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET
     )

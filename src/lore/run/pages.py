@@ -107,7 +107,7 @@ class _Reading:
         for played in simulation.recording(self._recording):
             turn = played.verdict.turn
             if turn.basis is not None and not self._lacks:
-                self._lacks = lacks_of(self._recording.state.format)
+                self._lacks = lacks_of(self._recording.state.format, turn.basis)
             is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
             path, project = self._session.path, self._session.project or ""
             row = LedgerRequest(rows.row(played.verdict), path, "", project, is_subagent, turn.at)

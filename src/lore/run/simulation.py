@@ -106,7 +106,7 @@ class Simulation:
             assert predicted is not None, "every turn is predicted"
             if turn.basis is not None and not is_noted:
                 is_noted = True
-                self._note_format(recording.state.format)
+                self._note_format(recording.state.format, turn)
             transition = _transition(turn, predicted, cache)
             paid, last_breakpoint = paid_turn(verdict, predicted.prediction, cache.left), cache.position
             cache.advance(turn, predicted, paid)
@@ -136,10 +136,10 @@ class Simulation:
         paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
 
-    def _note_format(self, name: str) -> None:
+    def _note_format(self, name: str, turn: Turn) -> None:
         if name not in self._formats:
             self._formats.add(name)
-            self.lacks.setdefault(lacks_of(name), []).append(name)
+            self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
 
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
         if is_transcript(turn):

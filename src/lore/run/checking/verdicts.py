@@ -75,8 +75,9 @@ def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
 
 def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
     """Return what a log of this format does not record of its prompts; None if the format does not name it."""
-    what, sealed = lacks_of(recording.state.format), getattr(READERS.get(recording.state.format), "sealed", "")
-    return UnrecordedParts(recording.state.format, what, 1, unseen_tokens(turn), sealed) if what else None
+    name = recording.state.format
+    what, sealed = lacks_of(name, turn.basis), getattr(READERS.get(name), "sealed", "")
+    return UnrecordedParts(name, what, 1, unseen_tokens(turn), sealed) if what else None
 
 
 # where findings are reported
