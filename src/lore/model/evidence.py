@@ -566,8 +566,8 @@ class ReadBelowForecast(EvidenceFact, frozen=True):
     words = (
         "the rules of {cache} ({reason}) predict a read of {exact:?|about }{expected_tokens:,} tokens, {read_tokens:,} "
         "were read; turn {turn}{chain:? of chain {chain}} used the same beginning {seconds:duration} earlier; ruled "
-        "out, as far as recorded: expiry, an entry that is not readable yet, model ({model}), breakpoints, parameters, "
-        "endpoint"
+        "out, as far as recorded: expiry, an entry that is not readable yet, {model:?model ({model}), }breakpoints, "
+        "parameters, endpoint"
     )
     expected_tokens: int  # the predicted read
     read_tokens: int  # tokens that were read
