@@ -193,15 +193,16 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def thoughts_of(thinking: tuple[Raw, ...], text: Raw, item: Reasoning | None) -> Iterator[Block]:
+def thoughts_of(said: OpenHandsMessage | OpenHandsEvent) -> Iterator[Block]:
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
-    for raw in thinking:
+    text, item = said.reasoning_content, said.responses_reasoning_item
+    for raw in said.thinking_blocks:
         members = raw_members(bytes(raw)) or {}
         if members.get("type") == b'"thinking"' and members.get("thinking", b"")[:1] == b'"':
             yield ThinkingBlock(Raw(members["thinking"]), text_in(members.get("signature", b"")) or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
-    if not thinking and opens(text) == '"' and text != _EMPTY:
+    if not said.thinking_blocks and opens(text) == '"' and text != _EMPTY:
         yield ThinkingBlock(text)
     if item is not None:
         summary = [{"type": "summary_text", "text": piece} for piece in item.summary]
@@ -387,9 +388,8 @@ class OpenHands(PackReader):
             raise ValueError("an event without its message")
         blocks = [*blocks_of(message.content), *blocks_of(event.extended_content)]
         if message.role == "assistant":
-            thoughts = thoughts_of(message.thinking_blocks, message.reasoning_content, message.responses_reasoning_item)
             response = self._start_turn(event.llm_response_id or event.id)
-            self._add_answer(event, [*thoughts, *blocks], response)
+            self._add_answer(event, [*thoughts_of(message), *blocks], response)
             return
         self._end_turn()
         source = "user" if event.source == "user" else "context_injection"
@@ -401,10 +401,9 @@ class OpenHands(PackReader):
         if call.origin == "responses" and self._dialect == "openai-chat":
             self._dialect = "openai-responses"
             self.session.emit(e.SessionChanged(dialect=self._dialect))
-        thoughts = thoughts_of(event.thinking_blocks, event.reasoning_content, event.responses_reasoning_item)
         call_id = event.tool_call_id or call.id or event.id
         item = called(f"{event.id}/call", call_id, call.name, call.arguments, response)
-        self._add_answer(event, [*thoughts, *blocks_of(event.thought)], response, item)
+        self._add_answer(event, [*thoughts_of(event), *blocks_of(event.thought)], response, item)
 
     def _add_answer(self, event: OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
         message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
