@@ -214,20 +214,20 @@ class Flue(RecordReader):
         return at >= 0 and _OPENING.match(head, at) is not None and b'"parentId"' in head
 
     def _values(self, members: Members, line: Line) -> Sequence[Read]:
-        record, data = members, line.data.strip(SPACE)
+        data = line.data.strip(SPACE)
         self._place = Line(line.number, line.byte, data)
-        if record.get("entries", b"")[:1] == b"[":
-            self._read_session(data, record, line)
-        elif _is_delta(record):
+        if members.get("entries", b"")[:1] == b"[":
+            self._read_session(data, members, line)
+        elif _is_delta(members):
             self._is_known, self._leaf = True, ""
-            self._remove([word({"id": raw}, "id") for raw in array(record.get("removedEntryIds", b"[]"))])
-            for raw in array(record.get("newEntries", b"[]")):
+            self._remove([word({"id": raw}, "id") for raw in array(members.get("removedEntryIds", b"[]"))])
+            for raw in array(members.get("newEntries", b"[]")):
                 self._place = Line(line.number, line.byte, raw)
                 self._add(raw)
-            self._move_to(word(record, "leafId"))
-        elif "type" not in record and not _HEADER.isdisjoint(record):
-            self._read_header(record)
-            self._leaf = word(record, "leafId")
+            self._move_to(word(members, "leafId"))
+        elif "type" not in members and not _HEADER.isdisjoint(members):
+            self._read_header(members)
+            self._leaf = word(members, "leafId")
         else:
             self._add(data)
         return self._session.take()
