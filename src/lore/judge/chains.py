@@ -240,9 +240,9 @@ class ComparedChain:
         if own is None or own is previous:
             return None
         is_same = _cache_of(previous) == _cache_of(current)
-        if is_same and (counts.cached(previous.usage) is not None or not _is_extended(previous, current)):
-            return None
-        if not _is_extended(own, current):
+        is_log = current.basis is not None
+        extends = current.extends(own) if is_log else compare_prompts(own.prompt, current.prompt).is_covered
+        if not extends or (is_same and counts.cached(previous.usage) is not None):
             return None
         short = counts.shortfall(own, current)
         beyond = counts.significant_fall(previous, counts.shortfall(previous, current))
@@ -323,13 +323,6 @@ def _without_model_change(turn: Turn) -> tuple[Change, ...]:
 
 def _is_rewritten(turn: Turn) -> bool:
     return any(change.cause in _REWRITES for change in turn.changes)
-
-
-def _is_extended(previous: Turn, current: Turn) -> bool:
-    """Return whether the current prompt begins with all of the previous one."""
-    if current.basis is not None:
-        return current.extends(previous)
-    return compare_prompts(previous.prompt, current.prompt).is_covered
 
 
 def _reads_nothing(previous: Turn, current: Turn) -> bool:

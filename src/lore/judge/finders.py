@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -405,26 +405,24 @@ def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
     return Cause(Code.IMAGE_CHANGED, "messages", evidence) if has_image else evidence
 
 
-def find_removed(what: Literal["head", "messages", "results", "part"], facts: PairFacts) -> e.TotalShrank | None:
-    """Return that a prompt was billed for fewer tokens although its history continues, if `what` is missing.
+def find_removed(facts: PairFacts) -> Cause | None:
+    """Return that a prompt was billed for fewer tokens although its history continues, and what may be missing.
 
-    A read below the head missed more than messages. Without a tool call in the history no result can be missing. A
-    cache without breakpoints may belong to a provider that omits content itself; `part` is too small to tell.
+    A read below the head missed more than messages. Without a tool call in the history no result can be missing, and up
+    to 1,000 tokens may be anything. A cache without breakpoints may belong to a provider that omits content itself.
     """
     shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
         return None
-    least = None if state is None else state.min_read
+    least, is_implicit = (None, True) if state is None else (state.min_read, state.implicit)
     if shrunk.tokens_before - shrunk.tokens_after <= SHRANK:
-        removed = None if state is None or state.implicit else "part"
-    elif least is not None and (facts.read or 0) < least:
-        removed = "head"
-    elif not shrunk.boundary and not facts.has_tool_call:
-        removed = "messages"
-    else:
-        removed, is_unsure = "results", not shrunk.boundary and state is not None and state.implicit
-        shrunk = replace(shrunk, unsure=is_unsure)
-    return shrunk if removed == what else None
+        return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
+    if least is not None and (facts.read or 0) < least:
+        return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
+    if not shrunk.boundary and not facts.has_tool_call:
+        return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
+    unsure = not shrunk.boundary and is_implicit and state is not None
+    return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
 
 
 def _shrunk_total(facts: PairFacts, least: int = SHRANK) -> e.TotalShrank | None:
