@@ -16,7 +16,7 @@ from lore.errors import LoreError
 if TYPE_CHECKING:
     from lore.config import Loaded
     from lore_plugins.replay.plan import PromptLayout
-    from lore_plugins.replay.replaying import ReplayRequest
+    from lore_plugins.replay.replaying import ReplayRun
     from lore_plugins.replay.results import Replayed, ReplayEstimate
     from lore_plugins.replay.server import Server
 
@@ -92,7 +92,6 @@ def run(options: ReplayOptions) -> int:
     """
     from lore.cache import cache_named
     from lore.recording import is_stream, load_plugins
-    from lore_plugins.replay.replaying import ReplayRun
     from lore_plugins.replay.server import Server, key_for
 
     if options.resume and options.output is None:
@@ -105,8 +104,7 @@ def run(options: ReplayOptions) -> int:
         cache_named(options.cache)
     target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=common.tell)
     with common.unquoted(redact=options.redact):
-        request = _request(options, loaded, "1s" if target.near else "5s")
-        replay = ReplayRun(request, target)
+        replay = _replay(options, loaded, target)
         estimate = replay.estimate() if options.dry_run or not target.near else None
         if not options.dry_run:
             dialect = options.dialect or replay.summaries[0].first
@@ -116,21 +114,18 @@ def run(options: ReplayOptions) -> int:
     return _answer(found, options)
 
 
-def _request(options: ReplayOptions, loaded: Loaded, pace: str) -> ReplayRequest:
-    """Return the replay that the options ask for; `pace` holds if they name none."""
+def _replay(options: ReplayOptions, loaded: Loaded, server: Server) -> ReplayRun:
+    """Return the replay that the options ask for."""
     from lore.recording import Options
     from lore.tokens import Counter
     from lore_plugins.replay.plan import parse_layouts
-    from lore_plugins.replay.replaying import ReplayRequest, parse_pace
+    from lore_plugins.replay.replaying import ReplayRun
 
     say = common.log(options.verbose)
     opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
     layouts = parse_layouts(options.layouts, options.dialect, opening.open(options.recording))
-    return ReplayRequest(
-        options.recording, layouts, _outputs(options.output, layouts), opening,
-        common.dated_rules(loaded), options.cache, options.model, options.max_tokens, parse_pace(options.pace or pace),
-        options.turns, options.resume, options.force, options.redact, say,
-    )  # fmt: skip
+    outputs = _outputs(options.output, layouts)
+    return ReplayRun(options, opening, layouts, outputs, common.dated_rules(loaded), server, say)
 
 
 def _outputs(output: str | None, layouts: tuple[PromptLayout, ...]) -> dict[str, str]:

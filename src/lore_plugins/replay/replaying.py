@@ -12,11 +12,11 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from decimal import Decimal
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, configured
 from lore.endpoints import HttpAnswer
@@ -25,7 +25,7 @@ from lore.formats import ContentError, decompress, lacks_of
 from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
-from lore.run import PACKAGED, CheckContext, Dated, Simulation, simulate_recordings
+from lore.run import CheckContext, Dated, Simulation, simulate_recordings
 from lore_plugins.replay.captured import (
     CaptureFile,
     capture_file,
@@ -39,6 +39,9 @@ from lore_plugins.replay.plan import PlannedRequest, PlanSummary, PromptLayout, 
 from lore_plugins.replay.results import LayoutComparison, Replayed, ReplayedLayout, ReplayEstimate
 from lore_plugins.replay.sending import Sending
 from lore_plugins.replay.server import Probed, Server, ServerRefusedError
+
+if TYPE_CHECKING:
+    from lore_plugins.replay.command import ReplayOptions
 
 NO_DIFFERENCE = 0.005  # of two layouts' shares: a smaller one may be chance
 _PART = re.compile(r"(\d+(?:\.\d+)?)(x|ms|s|m|h)?", re.ASCII)
@@ -72,25 +75,6 @@ def parse_pace(text: str) -> Pace:
     return Pace(factor, most)
 
 
-class ReplayRequest(NamedTuple):
-    """The options of a replay."""
-
-    path: str
-    layouts: tuple[PromptLayout, ...]
-    outputs: dict[str, str]  # capture by layout
-    options: Options
-    dated: Dated = PACKAGED
-    cache: str | None = None  # the cache model to predict; None: the server's
-    model: str | None = None  # None: as recorded
-    max_tokens: int = 1
-    pace: Pace = Pace()
-    most: int | None = None  # requests of a layout
-    resume: bool = False
-    force: bool = False
-    redact: bool = False
-    tell: Callable[[str], None] = lambda _: None  # receives progress
-
-
 class _SentLayout(NamedTuple):
     plan: ReplayPlan
     summary: PlanSummary
@@ -100,23 +84,31 @@ class _SentLayout(NamedTuple):
 
 
 class ReplayRun:
-    """A replay: first summarised, then estimated or sent."""
+    """A replay: first summarised, then estimated or sent.
 
-    def __init__(self, request: ReplayRequest, server: Server) -> None:
-        self._request, self._server = request, server
+    `outputs` has the capture of each layout by its name; `tell` receives progress.
+    """
+
+    def __init__(
+        self, asked: ReplayOptions, opening: Options, layouts: Sequence[PromptLayout], outputs: Mapping[str, str],
+        dated: Dated, server: Server, tell: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self._asked, self._opening, self._layouts, self._outputs = asked, opening, layouts, outputs
+        self._dated, self._server, self._tell = dated, server, tell
+        self._model = asked.model
+        self._pace = parse_pace(asked.pace or ("1s" if server.near else "5s"))
         self.probed, self.notes = Probed(), list[str]()
-        if not all(layout.recorded for layout in request.layouts):
-            name = request.options.open(request.path).reader.name
+        if not all(layout.recorded for layout in layouts):
+            name = opening.open(asked.recording).reader.name
             lacks = lacks_of(name)
             self.notes += [describe_missing([name], lacks)] if lacks else []
-        self._plans = [self._plan(layout, "") for layout in request.layouts]
+        self._plans = [self._plan(layout, "") for layout in layouts]
         self.summaries: list[PlanSummary] = [plan.summarise() for plan in self._plans]
 
     def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
-        request = self._request
-        cache = (request.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
-        sending = Sending("", request.max_tokens, request.model, salt, cache)
-        return ReplayPlan(request.path, request.options, layout, sending, request.most)
+        cache = (self._asked.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
+        sending = Sending("", self._asked.max_tokens, self._model, salt, cache)
+        return ReplayPlan(self._asked.recording, self._opening, layout, sending, self._asked.turns)
 
     def _distinct(self) -> Iterator[tuple[ReplayPlan, PlanSummary, str | None]]:
         """Yield the plans, each with the name of an earlier layout that sends the same bytes."""
@@ -135,14 +127,12 @@ class ReplayRun:
             requests += summary.requests
             lines = (line_of(planned, self._url(planned), None) for planned in plan.requests())
             first = next(lines, b"")
-            recording = Options(counter=self._request.options.counter).open(
-                self._request.path, Problems(), opened=Opened(first, chain((first,), lines))
+            recording = Options(counter=self._opening.counter).open(
+                self._asked.recording, Problems(), opened=Opened(first, chain((first,), lines))
             )
-            count = self._request.options.counter
-            predictor = Predictor(
-                self._request.dated.rules(), self._request.cache, count=None if count is None else count.count
-            )
-            for played in Simulation(predictor, dated=self._request.dated).recording(recording):
+            count = self._opening.counter
+            predictor = Predictor(self._dated.rules(), self._asked.cache, count=None if count is None else count.count)
+            for played in Simulation(predictor, dated=self._dated).recording(recording):
                 size, price, cost = played.result.predicted, played.paid.price, played.result.cost
                 total = sum((size.read_tokens or 0, size.write_tokens or 0, size.uncached_tokens or 0))
                 total = total or round(sum(len(part.data) for part in played.verdict.turn.prompt) / BYTES_PER_TOKEN)
@@ -164,7 +154,7 @@ class ReplayRun:
             try:
                 self._probe_server()
                 for plan, summary, same in list(self._distinct()):
-                    capture = "" if same is not None else self._request.outputs[plan.layout.name]
+                    capture = "" if same is not None else self._outputs[plan.layout.name]
                     done.append(_SentLayout(plan, summary, capture, same))
                     if same is None:
                         self._send(done)
@@ -177,8 +167,8 @@ class ReplayRun:
         layouts = [self._result(sent) for sent in done]
         comparison = compare_layouts(layouts)
         return Replayed(
-            recording=show(self._request.path), server=self._server.shown, engine=self._engine or None,
-            version=self.probed.version or None, cache=self._request.cache, layouts=layouts,
+            recording=show(self._asked.recording), server=self._server.shown, engine=self._engine or None,
+            version=self.probed.version or None, cache=self._asked.cache, layouts=layouts,
             reads_most=comparison.best if comparison is not None and comparison.lead >= NO_DIFFERENCE else None,
             comparison=comparison, estimate=estimate, stopped=stopped, interrupted=interrupted,
             notes=[*self.notes, *notes_of(layouts, self._engine, self.probed.slots)],
@@ -186,42 +176,40 @@ class ReplayRun:
 
     def _require_free_outputs(self) -> None:
         """Raise LoreError for a capture that exists, before anything is sent."""
-        for layout in self._request.layouts:
-            path = self._request.outputs[layout.name]
-            if is_same(path, self._request.path):
+        for layout in self._layouts:
+            path = self._outputs[layout.name]
+            if is_same(path, self._asked.recording):
                 raise LoreError(f"{show(path)} is the recording itself", hint="name another --output")
-            if os.path.lexists(path) and not (self._request.resume or self._request.force):
+            if os.path.lexists(path) and not (self._asked.resume or self._asked.force):
                 raise exists_error(show(path))
 
     @property
     def _engine(self) -> str:
         """The engine that serves the turns: that of --cache, else the probed one, "" if unknown."""
-        cache = (self._request.cache or "").partition(":")[0] or self.probed.cache
+        cache = (self._asked.cache or "").partition(":")[0] or self.probed.cache
         return cache if cache in ENGINES else ""
 
     def _probe_server(self) -> None:
         """Find out the server's engine, and use its only model if it lacks a recorded one."""
-        request, server = self._request, self._server
-        self.probed = server.probe()
+        self.probed = self._server.probe()
         models, wanted = self.probed.models, {model for summary in self.summaries for model in summary.models}
-        if request.model is None and len(models) == 1 and not wanted <= set(models):
+        if self._model is None and len(models) == 1 and not wanted <= set(models):
             self.notes.append(f"the server's only model, {models[0]}, replaces the recorded one")
-            self._request = request._replace(model=models[0])
+            self._model = models[0]
         several = len({summary.digest for summary in self.summaries}) > 1
         self._plans = [
-            self._plan(layout, self._salt(request.outputs[layout.name]) if several else "")
-            for layout in request.layouts
+            self._plan(layout, self._salt(self._outputs[layout.name]) if several else "") for layout in self._layouts
         ]
 
     def _salt(self, capture: str) -> str:
         """Return 8 hex digits that separate a layout's cache from others; of a resumed capture its own."""
-        return (read_salt(capture) if self._request.resume else "") or secrets.token_hex(4)
+        return (read_salt(capture) if self._asked.resume else "") or secrets.token_hex(4)
 
     def _send(self, done: list[_SentLayout]) -> None:
         """Send the last layout of `done`, and set its `resumed`."""
-        sent, request = done[-1], self._request
+        sent, asked = done[-1], self._asked
         with ExitStack() as stack:
-            file = stack.enter_context(capture_file(sent.capture, resume=request.resume, force=request.force))
+            file = stack.enter_context(capture_file(sent.capture, resume=asked.resume, force=asked.force))
             before = len(file.sent)
             done[-1] = sent._replace(resumed=before)
             if before > sent.summary.requests:
@@ -233,12 +221,12 @@ class ReplayRun:
                         raise _other_capture_error(file, number)
                     continue
                 if last is not None and planned.at is not None:
-                    time.sleep(max(0.0, last[1] + request.pace.shorten(planned.at - last[0]) - time.time()))
+                    time.sleep(max(0.0, last[1] + self._pace.shorten(planned.at - last[0]) - time.time()))
                 answer = self._server.send(planned.sent, planned.dialect, planned.betas)
                 file.append(planned, self._url(planned), _readable(answer, self._server), self._engine)
                 at = planned.at if planned.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent)
-                request.tell(f"{number + 1:,} of {sent.summary.requests:,} requests, layout {sent.plan.layout.name}")
+                self._tell(f"{number + 1:,} of {sent.summary.requests:,} requests, layout {sent.plan.layout.name}")
 
     def _url(self, planned: PlannedRequest) -> str:
         return self._server.url(planned.sent.path).partition("?")[0]
@@ -255,10 +243,10 @@ class ReplayRun:
             prompt = (billed.read_tokens or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0) or None
         return ReplayedLayout(
             name=plan.layout.name, dialect=summary.first,
-            tail=None if plan.layout.recorded else plan.layout.tail or self._request.options.rules.tail,
+            tail=None if plan.layout.recorded else plan.layout.tail or self._opening.rules.tail,
             capture=show(sent.capture) if sent.capture else "", planned=summary.requests,
             requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=summary.skipped,
-            left_out=summary.left_out, unsent={} if self._request.redact else summary.unsent,
+            left_out=summary.left_out, unsent={} if self._asked.redact else summary.unsent,
             assembled=not plan.layout.recorded, moved_turns=summary.moved.turns, moved_bytes=summary.moved.bytes,
             same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4),
@@ -266,11 +254,10 @@ class ReplayRun:
         )  # fmt: skip
 
     def _simulated(self, capture: str) -> SimulateResult | None:
-        request = self._request
-        cache = with_slots(request.cache or self._engine, self.probed.slots)
-        caches = (cache,) if request.cache or ":" in cache else ()
-        options = Options(counter=request.options.counter)
-        context = CheckContext(options=options, dated=request.dated, redact=request.redact)
+        cache = with_slots(self._asked.cache or self._engine, self.probed.slots)
+        caches = (cache,) if self._asked.cache or ":" in cache else ()
+        options = Options(counter=self._opening.counter)
+        context = CheckContext(options=options, dated=self._dated, redact=self._asked.redact)
         try:
             return next(simulate_recordings([capture], context, caches=caches), None)
         except LoreError:  # nothing was written yet
