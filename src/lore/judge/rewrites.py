@@ -389,7 +389,7 @@ def _volatile_parts(segments: Sequence[Segment]) -> Iterator[str]:
         labels, varies = find_labels(text), find_volatile_word(text)
         yield from (label.holds for label in labels)
         if varies is not None:
-            yield varies.what
+            yield varies[0]
         elif _CLOCK.search(text) is not None:  # the tail was replaced, so the clock need not be shown to differ
             yield "a clock"
         topic = None if labels else find_topic("", text, "")

@@ -29,6 +29,7 @@ from lore.prefix.overlap import count_cached_segments, count_shared_segments, it
 
 _SEGMENT_BYTES = 256  # that a segment costs in addition to its data
 _CHAIN_SEGMENTS = 12  # a chain costs as much as this many empty segments
+_OPENING_SEGMENTS = 32  # of a request, in which a summary's heading is looked for
 _SUMMARY_SEGMENTS = 4  # after the first difference in which a summary would be
 _FIRST_ERROR = 400  # HTTP status from which a request was not answered
 _ENDS_OF_CHAIN = 8  # that a chain's latest request passes: a request rarely takes back more than a few
@@ -112,7 +113,9 @@ class Chains:
             self._remember(chain, request, exchange)
         chain.turns += 1
         while self._room < 0 and len(self._chains) > 1:
-            self._forget(next(iter(self._chains.values())))
+            oldest = next(iter(self._chains))
+            self._room += self._chains.pop(oldest).size
+            self._forgotten.append(oldest)
         return chain.name, chain.turns
 
     # Memory
@@ -134,11 +137,6 @@ class Chains:
         chain.size = size
         if exchange is not None and exchange.response_id:
             chain.response = exchange.response_id
-
-    def _forget(self, chain: _KnownChain) -> None:
-        self._room += chain.size
-        del self._chains[chain.name]
-        self._forgotten.append(chain.name)
 
     def _reply_keys(self, chain: _KnownChain) -> likeness.ReplyKeys:
         """Return the keys of a chain's latest reply, which is decoded when they are first asked for."""
@@ -264,7 +262,7 @@ class Chains:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
         says_so = purpose.begins_with_summary(prompt)
-        opening = list(purpose.opening_segments(prompt))
+        opening = list(islice(purpose.segments_before_answer(prompt.messages), _OPENING_SEGMENTS))
         headed = None if says_so else next(filter(purpose.has_summary_heading, opening), None)
         if not says_so and headed is None:
             return None

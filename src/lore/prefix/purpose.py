@@ -239,11 +239,6 @@ def begins_with_summary(prompt: Prompt) -> bool:
     return any(is_summary(block) for block in segments_before_answer(prompt.messages))
 
 
-def opening_segments(prompt: Prompt) -> Iterator[Segment]:
-    """Iterate over the first message segments, 32 at most, up to the model's first answer."""
-    return segments_before_answer(islice(prompt.messages, _MOST_BLOCKS))
-
-
 def segments_before_answer(segments: Iterable[Segment]) -> Iterator[Segment]:
     """Iterate over the segments (1,024 at most, envelopes too) before the model's first answer."""
     for segment in islice(segments, _MOST_KEPT):

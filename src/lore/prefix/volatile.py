@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, zip_longest
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -80,11 +81,8 @@ def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | N
 # Text that is new in each request
 
 
-class VolatileWord(Struct, frozen=True):
-    """Text that is new in each request, or that belongs after the history."""
-
-    what: str  # in words for the user: "a clock"
-    text: str  # the words as the prompt has them
+# What text is, in words for the user ("a clock"), and the text as the prompt has it.
+VolatileWord: TypeAlias = tuple[str, str]
 
 
 def find_volatile_word(text: str) -> VolatileWord | None:
@@ -94,7 +92,7 @@ def find_volatile_word(text: str) -> VolatileWord | None:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
             match = form.search(text, max(0, at - _BEFORE_SIGN), at + _AFTER_SIGN)
             if match is not None and not (form is p.CURRENT_TIME and p.EXAMPLE.search(match.group())):
-                return VolatileWord(what, match.group())
+                return what, match.group()
     return None
 
 
@@ -137,7 +135,7 @@ def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] |
         return None
     varying = sum(len(word) for _, _, word in split_varying_words(added))
     is_all = "\n" not in added or 2 * varying >= len(added)
-    return p.KINDS[_VOLATILE_KINDS[word.what]] if is_all else None
+    return p.KINDS[_VOLATILE_KINDS[word[0]]] if is_all else None
 
 
 def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> VolatileWord | None:
@@ -147,7 +145,7 @@ def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> Volatile
     """
     word = find_volatile_word(text)
     if word is None and (label := next(iter(find_labels(text, labels)), None)) is not None:
-        word = VolatileWord(label.holds, label.line)
+        word = label.holds, label.line
     return word
 
 

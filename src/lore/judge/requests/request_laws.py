@@ -220,8 +220,9 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
         found = find_volatile_in_system(text, labels)
         if found is None:
             continue
-        start = max(0, text.find(found.text))
-        shown = VolatileText(found.what, printable(mask(text)[start : start + len(found.text)][:80]))
+        what, words = found
+        start = max(0, text.find(words))
+        shown = VolatileText(what, printable(mask(text)[start : start + len(words)][:80]))
         yield Broken(Code.VOLATILE_BEFORE_HISTORY, "system", segment.path, shown, at=at, start=start)
         if at in places:
             on = replace(shown, on_breakpoint=True)
