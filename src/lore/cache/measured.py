@@ -95,13 +95,16 @@ class Recency:
         return places
 
     def live(self, node: int, at: float | None, lifetime: float | None) -> bool:
-        """Return whether one prefix is kept and can be read."""
+        """Return whether one prefix can be read: it is ready, and was used at most `lifetime` seconds (None: any) ago.
+
+        True if the time `at` is None.
+        """
         if at is None:
             return True
         return (lifetime is None or self._is_young(node, at - lifetime)) and self.ready(node) <= at
 
     def ready(self, node: int) -> float:
-        """Return since when a prefix can be read, in seconds since the epoch."""
+        """Return since when a prefix can be read, in seconds since the epoch; minus infinity if that is unknown."""
         number = bisect_right(self._made, node) - 1
         return self._ready[number] if number >= 0 else -math.inf
 

@@ -104,6 +104,8 @@ def rates(
 ) -> Price | None:  # fmt: skip
     """Return the prices of the rules that `find` returns, multiplied by the factors.
 
+    None if uncached tokens have no price, or if the multiple of a factor is unknown.
+
     `listed`: the maker's list prices hold on this platform; otherwise only rows of the platform or the user's own.
     """
 

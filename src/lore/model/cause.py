@@ -106,7 +106,7 @@ class Place(Struct, frozen=True):
     reader: Reader = "author"  # the audience for fixes
 
     def of(self, turn: Turn) -> Place:
-        """Return the place of a turn's findings: its own file, if the recording is a folder of files."""
+        """Return the place of a turn's findings: its own file if that is below this path, else this place."""
         if not turn.file.startswith(self.path):
             return self
         below = turn.file[len(self.path) :]

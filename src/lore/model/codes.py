@@ -201,7 +201,7 @@ def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str
     """Return the fix for this audience, the author's if the code has none for users; `detail` selects a precise one.
 
     If a prompt shrank for an unknown reason (`kind` unattributable), advice about tool results may be wrong: request
-    bodies will show what it was.
+    bodies will show what it was. Raises KeyError for an unknown code.
     """
     is_unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]

@@ -43,7 +43,7 @@ Span: TypeAlias = tuple[int, int]
 
 
 def mask(text: str) -> str:
-    """Return the text with stars in place of what looks like a credential."""
+    """Return the text with stars in place of what looks like a credential, in its length; under 8 characters stay."""
     if len(text) < 8:
         return text
     spans = _spans(text)

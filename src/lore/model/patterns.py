@@ -89,7 +89,7 @@ class PathIndex:
                 self._by_folder.setdefault(compiled.folder, []).append((number, compiled))
 
     def numbers(self, path: str) -> list[int]:
-        """Return the numbers of the patterns that name a path, ascending."""
+        """Return the numbers (the first pattern is 0) of the patterns that name a path, ascending; empty for none."""
         ends = [place for place, character in enumerate(path) if character == "/"]
         found = [number for end in (*ends, len(path)) for number in self._literals.get(path[:end], ())]
         for folder in ("", *(path[: end + 1] for end in ends)):

@@ -15,12 +15,15 @@ _UNITS = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (1e20, 1e9))
 
 
 def format_timestamp(seconds: float) -> str:
-    """Return a time as logs write it: RFC 3339, to the millisecond."""
+    """Return a time, in seconds since the epoch, as logs write it: RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_timestamp(time: str | float | None) -> float | None:
-    """Return an RFC 3339 time in seconds since the epoch; numbers are returned as they are."""
+    """Return an RFC 3339 time in seconds since the epoch; None for other text.
+
+    A time without a zone is in UTC. Numbers and None are returned as they are.
+    """
     return _parse_text(time) if isinstance(time, str) else time
 
 
@@ -36,7 +39,8 @@ def _parse_text(time: str) -> float | None:
 def decode_time(raw: bytes) -> float | None:
     """Return a recorder's time, JSON, in seconds since the epoch.
 
-    Reads RFC 3339 text, an HTTP date, a number in any unit since the epoch, and `[seconds, nanoseconds]`.
+    Reads RFC 3339 text, an HTTP date, a number in any unit since the epoch, and `[seconds, nanoseconds]`. None for
+    anything else, also for 0, numbers below it, and more than 64 bytes.
     """
     if not 0 < len(raw) <= _TIME_BYTES or raw == b"null":
         return None
@@ -59,7 +63,7 @@ def decode_time(raw: bytes) -> float | None:
 
 
 def parse_http_date(text: str) -> float | None:
-    """Return the time of an HTTP date in seconds since the epoch."""
+    """Return the time of an HTTP date (it ends in ` GMT`) in seconds since the epoch; None for other text."""
     if not text.strip().endswith(" GMT"):
         return None
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - few recorders write such dates

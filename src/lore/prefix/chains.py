@@ -412,9 +412,8 @@ class RequestEnds:
     prompt continues the request whose end is its furthest beginning, if the two share a cache and that end is beyond
     what the prompt shares with its chain's last request.
 
-    Beginnings are known by a running hash, computed once while a chain repeats the same segments: each request costs
-    O(segments that it does not share with its chain's last request). Memory: the latest `ENDED_REQUESTS` requests, and
-    a hash for each segment of each chain's latest prompt.
+    Beginnings are known by a running hash. Cost: O(segments that a request does not share with its chain's last one).
+    Memory: the latest `ENDED_REQUESTS` requests, and a hash for each segment of each chain's latest prompt.
     """
 
     def __init__(self, remembered: int = ENDED_REQUESTS) -> None:
@@ -423,7 +422,10 @@ class RequestEnds:
         self._chains: dict[str, _ChainEnd] = {}
 
     def add(self, turn: Turn) -> RequestEnd | None:
-        """Add the next request; return the end that it continues, None if that is its chain's last request."""
+        """Add the next request; return the end that it continues, as it was before this request used it.
+
+        None for the first request of a chain, and if no end is beyond what it shares with its chain's last request.
+        """
         prompt, chain = turn.prompt, self._chains.get(turn.chain)
         limit = count_cached_segments(prompt)
         shared = 0

@@ -26,7 +26,7 @@ from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.model.limits import ANSWER_SEGMENTS
 from lore.model.providers import place_in, provider_of
-from lore.model.turn import Exchange, Prompt, Segment
+from lore.model.turn import Call, Exchange, Prompt, Segment
 from lore.model.vector import common_prefix, common_suffix
 from lore.prefix.blocks import HEADER, block_of, is_by_model, is_header
 from lore.prefix.overlap import has_same_content
@@ -80,9 +80,7 @@ class Identity(Struct, frozen=True):
 def identify_sender(prompt: Prompt, exchange: Exchange | None) -> Identity:
     """Return who sent a request: by its reader (`exchange`), then its body; without an exchange by the body only."""
     session, previous = _session_in_body(prompt), _previous_in_header(prompt)
-    if exchange is None:
-        return Identity(session, previous=previous)
-    call = exchange.call
+    call = Call() if exchange is None else exchange.call
     has_key = bool(call.session) and call.session == string_in(prompt.params, "prompt_cache_key")
     return Identity(call.session or session, call.agent, place_in(call.endpoint), call.previous or previous, has_key)
 

@@ -89,7 +89,7 @@ FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
-    """Return the causes of changed fields, one for each code."""
+    """Return the causes of changed fields, one for each code: the first of those whose kind is worst."""
     changes = _find_field_changes(previous.params, current.params)
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     are_betas_known = previous_call.betas is not None and current_call.betas is not None

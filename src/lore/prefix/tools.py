@@ -37,7 +37,10 @@ class _ToolChange(Struct, frozen=True):
 
 
 def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], discovered: frozenset[str]) -> list[Cause]:
-    """Return why two lists of tools differ; `discovered` are the tools that searches in the history found."""
+    """Return why two lists of tools differ, empty if they are equal.
+
+    `discovered` are the names of tools that searches in the history found.
+    """
     if list(previous) == list(current):
         return []
     places, new_places = ({tool_name(tool): at for at, tool in enumerate(tools)} for tools in (previous, current))
@@ -164,7 +167,7 @@ def is_deferred(tool: Segment) -> bool:
 
 
 def tool_name(tool: Segment) -> str:
-    """Return the name of a tool of any provider's shape."""
+    """Return the name of a tool of any provider's shape, else its type, else `(unnamed)`."""
     members = raw_members(tool.json) or {}
     definition = _definition(members)
     if "name" not in definition and "type" not in definition and len(members) == 1:  # one of the provider's own tools

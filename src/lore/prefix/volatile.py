@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, zip_longest
-from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -81,12 +80,11 @@ def name_changed_numbers(previous: str, current: str) -> tuple[Code, Varies] | N
 # Text that is new in each request
 
 
-# What text is, in words for the user ("a clock"), and the text as the prompt has it.
-VolatileWord: TypeAlias = tuple[str, str]
+def find_volatile_word(text: str) -> tuple[str, str] | None:
+    """Return what the first clock of a text, else its request id, else its count of tokens left is, and its words.
 
-
-def find_volatile_word(text: str) -> VolatileWord | None:
-    """Return a clock that the text has, else a request id, else a count of tokens left; None without any."""
+    What it is comes in words for the user: "a clock". None without any.
+    """
     lowered = text[:VARYING_TEXT].lower()
     for what, find_signs, form in _VOLATILE:
         for at in islice(find_signs(lowered), CLOCK_SIGNS):
@@ -138,15 +136,13 @@ def find_volatile_addition(previous: str, current: str) -> tuple[Code, Varies] |
     return p.KINDS[_VOLATILE_KINDS[word[0]]] if is_all else None
 
 
-def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> VolatileWord | None:
+def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> tuple[str, str] | None:
     """Return a volatile word of a system prompt, else its first line with a label; None if it has neither.
 
     `labels` are those of the settings, besides lore's own.
     """
-    word = find_volatile_word(text)
-    if word is None and (label := next(iter(find_labels(text, labels)), None)) is not None:
-        word = label.holds, label.line
-    return word
+    labelled = ((label.holds, label.line) for label in find_labels(text, labels))
+    return find_volatile_word(text) or next(labelled, None)
 
 
 # What a text is about, and who wrote it

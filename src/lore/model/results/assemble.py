@@ -136,5 +136,5 @@ def reset_name(changes: tuple[Change, ...]) -> Reset | None:
 
 
 def changes_of_reset(reset: Reset | None) -> tuple[Change, ...]:
-    """Return the changes that a reset in an assembled turn stands for."""
+    """Return the change that a reset in an assembled turn stands for; empty for None."""
     return () if reset is None else (Change(_CODES[reset], "the assembled turn says so"),)
