@@ -200,6 +200,21 @@ def test_function_of_any_shape_keeps_its_schema(dialect, made, given_tool):
     assert b'{"type":"object","x":1.0}' in head[0].data
 
 
+STRICT = {"strict": True}
+STRICT_TOOLS = {
+    "anthropic": TOOL | STRICT,
+    "openai-chat": {**FUNCTION, "function": FUNCTION["function"] | STRICT},
+    "openai-responses": FLAT | STRICT,
+}
+
+
+@pytest.mark.parametrize("given_dialect", STRICT_TOOLS)
+@each("dialect, made", [*STRICT_TOOLS.items(), ("gemini", DECLARED), ("bedrock", SPEC)])
+def test_strict_function_stays_strict_if_api_allows(dialect, made, given_dialect):
+    (one,) = DIALECTS[dialect].head((Raw(dumps(STRICT_TOOLS[given_dialect])),), ())
+    assert json.loads(one.data) == made
+
+
 @pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
 @each(["anthropic", "openai-chat", "openai-responses", "bedrock"])
 def test_grouped_functions_of_gemini_become_single_tools(dialect, group):

@@ -81,6 +81,7 @@ class FunctionTool(Struct, frozen=True):
     name: bytes  # as JSON
     description: bytes | None  # as JSON; None: it has none
     schema: bytes | None  # of its arguments, as JSON; None: it has none
+    strict: bytes | None  # whether arguments must fit the schema, as JSON; None: it does not say
 
 
 def function_of(raw: bytes) -> FunctionTool | None:
@@ -92,7 +93,7 @@ def function_of(raw: bytes) -> FunctionTool | None:
         return None
     if schema is not None and "inputSchema" in own:
         schema = (raw_members(schema) or {}).get("json", schema)
-    return FunctionTool(own["name"], own.get("description"), schema)
+    return FunctionTool(own["name"], own.get("description"), schema, own.get("strict"))
 
 
 _GROUPS = ("functionDeclarations", "function_declarations")
@@ -109,12 +110,17 @@ def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
 
 
 def function_members(function: FunctionTool, key: str) -> bytes:
-    """Return name, description and schema (as member `key`) of a function: JSON members without braces."""
+    """Return a function as JSON members without braces, its schema as member `key`.
+
+    `strict` is left out where the API has no such member: for Bedrock and Gemini.
+    """
     parts = [b'"name":' + function.name]
     if function.description is not None:
         parts.append(b'"description":' + function.description)
     if function.schema is not None:
         parts.append(encode(key) + b":" + function.schema)
+    if function.strict is not None and key in ("parameters", "input_schema"):
+        parts.append(b'"strict":' + function.strict)
     return b",".join(parts)
 
 
