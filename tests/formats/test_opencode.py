@@ -53,6 +53,13 @@ class TestContract(ReaderContract):
     )
 
 
+def test_provider_of_an_answer_is_signal():
+    made = Export().user("a").answer("b").user("c").answer("d", providerID="github-copilot")
+    made.user("e").answer("f", providerID="openai", error={"name": "APIError"})
+    signs = [value for value in made.read() if isinstance(value, e.Observed) and value.name == "provider"]
+    assert [(sign.before, sign.after) for sign in signs] == [("openai", "github-copilot")]
+
+
 def test_export_is_recognised_by_its_session():
     assert recognise(plain().data()) is OpenCode
     assert recognise(b'{"info":{"slug":"s","projectID":"p"},"messages":[') is OpenCode

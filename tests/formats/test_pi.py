@@ -141,7 +141,14 @@ def test_hostile_lines_never_raise():
             made.lines[-1][key] = value
             made.user("x").answer("y")
             made.folded()
-        for key in ("role", "content", "usage", "stopReason", "timestamp", "api", "model", "responseId"):
+        for key in ("role", "content", "usage", "stopReason", "timestamp", "api", "provider", "model", "responseId"):
             made = plain()
             made.lines[-1]["message"][key] = value
             made.folded()
+
+
+def test_provider_of_answer_with_usage_is_signal():
+    made = Pages().user("a").answer("b").user("c").answer("d", provider="openrouter", bill=(0, 0, 0, 0))
+    made.user("e").answer("f", provider="github-copilot").user("g").answer("h", provider="github-copilot")
+    signs = [value for value in made.read() if isinstance(value, e.Observed) and value.name == "provider"]
+    assert [(sign.before, sign.after) for sign in signs] == [("anthropic", "github-copilot")]

@@ -38,6 +38,14 @@ def test_signal_that_always_breaks_prefix_is_strong(sign):
     assert (one.code, one.strength) == (SIGN_CODES[sign], "strong")
 
 
+@each("before, after, code, kind", [
+    ("anthropic", "github-copilot", "LORE131", "expected"), ("anthropic", "anthropic", "LORE301", "unattributable"),
+])  # fmt: skip
+def test_other_provider_has_cold_cache(before, after, code, kind):
+    one = dropped(opened(), signs=(Sign("provider", before=before, after=after),))
+    assert (one.code, one.kind) == (code, kind)
+
+
 def test_image_in_a_log_is_no_evidence():
     assert dropped(opened(), signs=("image",)).code == "LORE301"
 

@@ -130,6 +130,11 @@ OTHER_ENDPOINT = EvidenceRule(
     Code.ENDPOINT_CHANGED, find.find_other_endpoint,
     "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).",
 )  # fmt: skip
+OTHER_PROVIDER = EvidenceRule(
+    Code.ENDPOINT_CHANGED, find.find_other_provider,
+    "Caches are separate for each provider (facts/caches.md, B.1); the log names both.",
+    kind="expected",
+)  # fmt: skip
 NAMED_ROUTE = EvidenceRule(
     Code.ROUTED_ELSEWHERE, find.find_named_route,
     "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.",
@@ -151,6 +156,7 @@ RULES: tuple[EvidenceRule, ...] = (
     ),
     EXPIRED,
     PARALLEL,
+    OTHER_PROVIDER,
     OTHER_ENDPOINT,
     NAMED_ROUTE,
     EvidenceRule(

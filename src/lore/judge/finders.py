@@ -151,6 +151,13 @@ def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
     return e.Rerouted(account=True) if other_key else None
 
 
+def find_other_provider(facts: PairFacts) -> e.Evidence | None:
+    """Return that the log names another provider for the current request."""
+    sign = signal_of(facts, "provider")
+    is_back = sign is not None and sign.before == sign.after != ""  # it changed twice since the previous request
+    return None if is_back else find_signal("provider", facts)
+
+
 def find_named_route(facts: PairFacts) -> e.RoutedElsewhere | None:
     """Return that a router names another provider or deployment, or that call ids show another provider."""
     before, after = facts.previous.call, facts.current.call

@@ -20,6 +20,7 @@ from lore.judge.attribution import (
     MISSING_ANSWERS,
     NAMED_ROUTE,
     OTHER_ENDPOINT,
+    OTHER_PROVIDER,
     PARALLEL,
     attribute,
     dispute_verdict,
@@ -122,6 +123,8 @@ def _find_shape(facts: PairFacts) -> Cause | None:
         return None
     if before.model != after.model:
         return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
+    if (provider := OTHER_PROVIDER.explain(facts)) is not None:
+        return provider
     other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
     return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
 

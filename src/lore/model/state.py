@@ -30,6 +30,7 @@ LONGEST = 80  # characters of a name or a value in a sign
 # its effect. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
 SIGNS: dict[str, str] = {
     "client-version": "the client's version changed",
+    "provider": "the provider changed",
     "effort": "the reasoning effort changed",
     "thinking": "extended thinking was switched",
     "tool-reference": "a search for tools named definitions that the prompt now holds",

@@ -465,6 +465,8 @@ class OpenCode(DocumentReader):
         dialect, is_main = dialect_of(info.provider, info.asked or ""), session.chain == e.MAIN
         if not is_main or (info.asked, dialect) != (counter.model, self.dialect):
             session.emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=session.chain))
+        if is_main and info.error is None:
+            session.setting("provider", info.provider)
         counter.model, counter.asked_at = info.asked, asked_at
         self.dialect = dialect if is_main else self.dialect
         return session.start_turn(None)

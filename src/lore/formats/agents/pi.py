@@ -150,7 +150,6 @@ class Pi(LogReader):
         self.has_header = False
         self.dialect: str | None = None
         self.level: str | None = None  # of thinking
-        self.asked_level: str | None = None  # of the latest request
         self.skipped_calls: set[str] = set()  # of unfinished responses
         self.replayed = 0  # entries that were appended again
         self.summaries = 0  # requests for summaries
@@ -337,14 +336,12 @@ class Pi(LogReader):
         if (message.model, dialect) != (counter.model, self.dialect):
             counter.model, self.dialect = message.model or counter.model, dialect or self.dialect
             session.emit(e.SessionChanged(model=message.model, dialect=dialect))
-        if self.level != self.asked_level:
-            if self.asked_level is not None and self.level is not None:
-                session.signal(Sign("effort", before=self.asked_level, after=self.level))
-            self.asked_level = self.level
+        usage = usage_of(message.usage, self.dialect)
+        session.setting("effort", self.level)
+        session.setting("provider", None if usage is None else message.provider)
         counter.asked_at = stamp_at(message.timestamp)
         turn = session.start_turn(None)
         self._show(node, entry)
-        usage = usage_of(message.usage, self.dialect)
         if message.stop_reason not in UNFINISHED:
             session.end_turn(usage, message.response_id or name_of(message.timestamp, usage))
             return

@@ -51,6 +51,7 @@ class PiMessage(Struct, frozen=True, gc=False, rename="camel"):
     role: str = ""
     content: Raw = NULL
     api: str = ""  # over which a response came
+    provider: str = ""  # that answered, as the client names it
     model: str | None = None
     response_id: str | None = None
     stop_reason: str = ""
