@@ -97,15 +97,6 @@ def test_each_model_has_its_own_entries():
     assert talk.turn(bill(12_300, 700, hour=True), changes=(Change("LORE119", "model changed"),)).read == 12_300
 
 
-def test_each_provider_has_its_own_entries():
-    talk = opened(hour=True)
-    there, back = (Sign("provider", before=before, after=after) for before, after in (("a", "b"), ("b", "a")))
-    found = talk.turn(bill(0, 12_000, hour=True), signs=(there,))
-    assert (found.read, found.reason) == (0, "model")
-    talk.use()
-    assert talk.turn(bill(12_300, 700, hour=True), signs=(back,)).read == 12_300
-
-
 @pytest.mark.parametrize(("pause", "output", "hidden"), [(30.0, 70, True), (10.0, 70, False), (30.0, 12_000, False)])
 def test_hidden_request_is_predicted_after_short_turns(pause, output, hidden):
     talk = opened()

@@ -284,12 +284,11 @@ class Signal(Struct, frozen=True):
 
 
 class ChainHistory:
-    """One chain, with a history for each model and provider that it asked."""
+    """One chain, with a history for each model that it asked."""
 
     def __init__(self, *, charges: bool = False) -> None:
-        self.models: dict[tuple[str | None, str], ModelHistory] = {}
-        self.asked: tuple[str | None, str] = None, ""  # the latest model, and its provider if it is not the first
-        self.provider = ""  # the first, if there are several
+        self.models: dict[str | None, ModelHistory] = {}
+        self.model: str | None = None  # the latest
         self.begun = False
         self.cached: int | None = None  # tokens that the latest turn left in the cache
         self.total: int | None = None  # tokens of the latest prompt

@@ -148,7 +148,7 @@ class TranscriptCache:
         odd = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
-        chain.begun, chain.asked = True, _asked(chain, turn)
+        chain.begun, chain.model = True, turn.model
         if usage is not None and usage.client != chain.client:
             chain.client = usage.client
             name, _, version = usage.client.rpartition(" ")
@@ -238,11 +238,10 @@ def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
 def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[ModelHistory, TurnState]:
     model, at, basis = turn.model, turn.at, turn.basis
     assert basis is not None, "only transcripts are predicted here"
-    asked = _asked(chain, turn)
-    history = chain.models.get(asked)
+    history = chain.models.get(model)
     is_new = history is None
     if history is None:
-        history = chain.models[asked] = ModelHistory(breakpoints=breakpoints)
+        history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
     before, entries = history.entries, basis.entries
     size = len(before)
     unchanged = before.common(entries)
@@ -254,7 +253,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     grown = growth(entries, base, at)
     history.entries, history.recorded_head = entries, basis.head
     distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
-    model_changed = chain.begun and chain.asked != asked
+    model_changed = chain.begun and chain.model != model
     if chain.drops_thinking and grown.has_thinking:
         chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
@@ -283,16 +282,6 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         return history, state
     level = _level(chain, history, state)  # it removes positions that no longer hold
     return history, state._replace(level=level, expected_tokens=_expected_tokens(chain, history, state))
-
-
-def _asked(chain: ChainHistory, turn: Turn) -> tuple[str | None, str]:
-    """Return the model of a turn, and its provider if that is not the chain's first: each has a cache of its own."""
-    provider = chain.asked[1]
-    for sign in turn.signs:
-        if sign.name == "provider":
-            chain.provider = chain.provider or sign.before
-            provider = sign.after if sign.after != chain.provider else ""
-    return turn.model, provider
 
 
 def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:
