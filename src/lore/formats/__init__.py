@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lore.formats.bills import usage_without_cached_input as usage_without_cached_input
     from lore.formats.lines import too_much as too_much
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
-    from lore.formats.builder import SessionBuilder as SessionBuilder
+    from lore.formats.builder import Message as Message, SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
     from lore.formats.contents import ContentError as ContentError, array_of as array_of, decompress as decompress
     from lore.formats.contents import object_of as object_of

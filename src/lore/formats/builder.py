@@ -4,9 +4,15 @@ Every agent logs the same few things: messages, tool results, requests with thei
 A reader decodes a record and reports these to its `SessionBuilder`; the builder numbers the turns of each chain,
 remembers which items each message made (so that compactions and rewinds can name them) and emits the events.
 
-How to write a reader: a subclass of `LogReader` (a record a line) or `DocumentReader` (the records are the elements
-of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`, `agent`), and calls the
-builder. A record that `handle` refuses with ValueError is kept as an opaque event with a problem.
+How to write a reader: a subclass of `LogReader` (a record a line, printed, or in an array) or `DocumentReader` (the
+records are the elements of one array) with `handle(data)`, which decodes one record, sets `session.at` (and `chain`,
+`agent`), and calls the builder. A record that `handle` refuses with ValueError is kept as opaque, with a problem.
+
+A turn is one model request. It starts with the first record that the model made, and ends when its usage is known; the
+items that the model made in between have the same `response_id`. `session.counter.asked_at` is when the next request
+was asked for: set it to `session.at` at each prompt and result. A subagent is a chain: set `session.chain` to a name of
+your own for each of its records (and `agent`, if it has a name); it has turns of its own, and its items are appended
+with `append`, since `history` is the main chain's. Files of subagents are found by `recording/agents/companions.py`.
 """
 
 from __future__ import annotations
@@ -113,7 +119,7 @@ class SessionBuilder:
 
     @property
     def line_id(self) -> str:
-        """An id for a record that has none of its own, or whose id identifies nothing."""
+        """An id for a record that has none of its own, or whose id identifies nothing: uuids are unique."""
         line = self.line
         if self._first_on_line.number != line.number:
             self._first_on_line = line
@@ -121,7 +127,11 @@ class SessionBuilder:
         return f"line-{line.number}" if same else f"line-{line.number}.{line.byte}"
 
     def start_session(self, session_id: str = "", **header: Any) -> None:
-        """Emit the session's header, once; `header` are fields of `SessionStarted`."""
+        """Emit the session's header, once; `header` are fields of `SessionStarted`.
+
+        `dialect` is that of its requests: `anthropic`, `openai-chat`, `openai-responses`, `gemini` or `bedrock`; also
+        `system`, `tools`, `title`. What changes later is a `SessionChanged`, which `emit` takes.
+        """
         if not self.is_started:
             self.is_started = True
             self.emit(e.SessionStarted(session_id=session_id, **header))
@@ -129,12 +139,15 @@ class SessionBuilder:
     # history
 
     def append(self, item: Item) -> None:
-        """Emit an item of the timeline."""
+        """Emit an item: a message, or a `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`."""
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
     def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
-        """Append a message; its items may also come later, with `add_item`."""
+        """Append a message of the main chain and return its element of `history`; `add_item` adds more items to it.
+
+        Keep what is returned by the log's own ids if rewinds or compactions name messages by them.
+        """
         message = Message(is_prompt=is_prompt)
         self.history.append(message)
         for item in items:
@@ -147,7 +160,7 @@ class SessionBuilder:
         self.append(item)
 
     def add_result(self, call_id: str, output: Raw, *, failed: bool, error: Raw = NULL) -> None:
-        """Emit the result of a call."""
+        """Emit the result of a call; `output` and `error` are JSON texts, or lists of blocks (`values.result_of`)."""
         status = "failed" if failed else "completed"
         chain, at = self.chain, self.at
         self.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, error=error, chain=chain, at=at))
@@ -159,13 +172,17 @@ class SessionBuilder:
             self.emit(e.Remove(uuids=removed, chain=self.chain, at=self.at))
 
     def rewind_to(self, index: int) -> None:
-        """Remove the message at `index` of the history and all that follow."""
+        """Remove the message at `index` of `history` and all that follow; `history.index(message)` finds it."""
         removed = [uuid for message in self.history[index:] for uuid in message.items]
         del self.history[index:]
         self.remove(removed)
 
     def compact(self, uuid: str, kept: Sequence[Message], **details: Any) -> None:
-        """Replace the history by `kept` messages; `details` are fields of `CompactApplied`."""
+        """Replace the history by `kept` messages, elements of `history`; `details` are fields of `CompactApplied`.
+
+        `uuid` is the item that stands for what was removed, `summary` its text as JSON; also `pre_tokens`, the size of
+        the prompt before, and `trigger`, `auto` or `manual`.
+        """
         self.history = list(kept)
         self.prune(uuid, [item for message in kept for item in message.items], **details)
 
@@ -201,13 +218,17 @@ class SessionBuilder:
     def end_turn(
         self, usage: e.Usage | None, response_id: str | None = None, *, number: int | None = None, **details: Any
     ) -> None:  # fmt: skip
-        """End a turn of the chain, usually the latest; `details` are other fields of `TurnCompleted`."""
+        """End a turn of the chain, usually the latest; `details` are other fields of `TurnCompleted`.
+
+        Requests with equal response ids are copies of one: pass the provider's id, or None if it is not recorded. A
+        request that failed or was cancelled ends with `emit(TurnFailed(…))` or `TurnCanceled`, with its `turn`.
+        """
         details = {"at": self.at, "chain": self.chain, "agent_id": self.agent, **details}
         turn = number or self.counter.number
         self.emit(e.TurnCompleted(turn=turn, usage=usage, response_id=response_id, **details))
 
     def signal(self, *signs: Sign) -> None:
-        """Emit signals: events outside the messages that may change a prompt or a cache."""
+        """Emit signals: events outside the messages that may change a prompt or a cache; `SIGNS` has their names."""
         for sign in signs:
             fields = msgspec.structs.asdict(sign)
             fields["version"] = self.version
@@ -223,7 +244,11 @@ class SessionBuilder:
 
 
 class LogReader(LineReader):
-    """A reader of an agent's log with a record a line; the records may also be the elements of one JSON array."""
+    """A reader of an agent's log. A format implements `recognises`, `handle`, and `finish` if it holds anything back.
+
+    `recognises` gets the beginning of a file, each record on a line. `unseen` names the parts of prompts that the logs
+    lack. `clock = "first_line"` says that turns end when their response begins, as `turn_completed` is written.
+    """
 
     yields: ClassVar[Yields] = "events"
 
@@ -257,7 +282,10 @@ class LogReader(LineReader):
 
 
 class DocumentReader(LogReader):
-    """A reader of one JSON document whose records are the elements of an array at one of `paths`."""
+    """A reader of one JSON document whose records are the elements of an array at one of `paths`, such as `.messages`.
+
+    Its `recognises` gets the beginning of the file as it is.
+    """
 
     paths: ClassVar[tuple[str, ...]]
     reads_arrays: ClassVar[bool] = False  # `paths` say where they are

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 class Format(Struct, frozen=True):
-    """A format."""
+    """A format. `_log` fills in what holds for most session logs.
+
+    The row of a plug-in is `Format("my_package.reader:Example", "Example's sessions", "reconstructed", …)`, which its
+    entry point names: `example = "my_package:EXAMPLE"` in `[project.entry-points."lore.formats"]`. It is asked after
+    lore's formats but plain chats, or before the one that it names.
+    """
 
     place: str  # module and class of its reader
     title: str
