@@ -2,8 +2,8 @@
 
     python tests/bench/run.py [--quick] [--only NAME]…
 
-Names: growth, files, small, known, parse, instructions, logs, memory, request, captures, pair, simulate, reads, drops,
-truth, agents.
+Names: growth, files, small, known, unknown, parse, instructions, logs, memory, request, captures, pair, simulate,
+reads, drops, truth, agents.
 Exit code 1 if a bar is missed. Linear work, and saves that cost the same in long sessions, are tested instead.
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
@@ -176,6 +176,7 @@ MEASURES: dict[str, Callable[[Path, Sizes], Row | list[Row]]] = {
     "known": lambda folder, sizes: [
         Row(*fields) for fields in waiting.known(folder, lore(), sizes.many, sizes.started)
     ],
+    "unknown": lambda folder, sizes: Row(*waiting.unknown(folder, lore(), sizes.file, sizes.judged)),
     "parse": lambda _, sizes: Row(*recordings.parse(sizes.judged, most=sizes.file)),
     "instructions": lambda _, sizes: Row(*recordings.instructions(sizes.file)),
     "logs": lambda _, sizes: [Row(*fields) for fields in recordings.logs(sizes.judged)],

@@ -15,14 +15,18 @@ import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from bench import clock
-from bench.recordings import Fields
+from bench.recordings import ABSENT, Fields, sessions
 from model.making import dumps
 from pictures.home import Session
 
 SMALL_RATIO = 10
+TIMES = 5  # how often the corpus is copied
+OTHER_FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
 NOTHING_NEW_SECONDS, ONE_GREW_SECONDS = 0.6, 0.7  # of CPU
 
 
@@ -44,11 +48,37 @@ def home(folder: Path, number: int, now: datetime) -> Path:
     return folder
 
 
+def unknown(folder: Path, lore: tuple[str, ...], most: int, runs: int) -> Fields:
+    """Bare `lore` that reads the sessions of the corpus for the first time, against `orjson.loads` over their lines."""
+    measure, bar = (
+        f"`lore` without a cache over the Claude Code sessions of the corpus, {TIMES} times",
+        "at most 4 times",
+    )
+    paths = sessions(most)
+    if not paths:
+        return measure, bar, ABSENT, None
+    copies = list[Path]()
+    for number, path in product(range(TIMES), paths):
+        copies.append(folder / f"cold/.claude/projects/-{path.stem}/{number}.jsonl")
+        copies[-1].parent.mkdir(parents=True, exist_ok=True)
+        copies[-1].write_bytes(path.read_bytes().replace(b'"msg_0', b'"msg_%d' % (number + 1)))  # no copies of requests
+    parse = "from bench.recordings import Path, _parse_lines, sys; _parse_lines([*map(Path, sys.argv[1:])])"
+    home, modules = str(folder / "cold"), os.pathsep.join(sys.path)
+    environment = {**os.environ, "HOME": home, "XDG_CACHE_HOME": f"{home}/.cache", "PYTHONPATH": modules}
+    for name in OTHER_FOLDERS:
+        environment.pop(name, None)
+    commands = (*lore, "--json", "--no-cache"), (sys.executable, "-c", parse, *map(str, copies))
+    runs_of = (partial(subprocess.run, words, env=environment, capture_output=True, check=True) for words in commands)
+    ratio = clock.alternate(*runs_of, runs, children)
+    said = f"{ratio}; {ratio.left_seconds:.2f} s against {ratio.right_seconds:.2f} s of CPU"
+    return measure, bar, said, ratio.median <= 4
+
+
 def known(folder: Path, lore: tuple[str, ...], number: int, runs: int) -> Iterator[Fields]:
     """Bare `lore` where every session is known, and where one of them grew."""
     made = home(folder / "home", number, datetime.fromtimestamp(time.time(), UTC))
     environment = {**os.environ, "HOME": str(made), "XDG_CACHE_HOME": str(made / ".cache")}
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+    for name in OTHER_FOLDERS:
         environment.pop(name, None)
     log = next(made.glob(".claude/projects/*/0.jsonl"))
     whole = log.read_bytes()
