@@ -28,7 +28,7 @@ from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
 from lore.run.checking.verdicts import CheckContext
-from lore.run.reports import Target, keep_apart, reporting_errors, targets, write_reports
+from lore.run.reports import Target, reporting_errors, targets, write_reports
 
 if TYPE_CHECKING:
     import typer
@@ -95,9 +95,8 @@ def run(options: CheckOptions) -> int:
     loaded = common.found_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
-    reports, kept = targets(kinds, as_json=options.as_json), files_kept(loaded, options.baseline)
-    page = page_among(reports, opens=False, needed=kept, name="check")
-    keep_apart(reports, kept)
+    reports = targets(kinds, as_json=options.as_json)
+    page = page_among(reports, opens=False, needed=files_kept(loaded, options.baseline), name="check")
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
     writer = _findings_writer(options, reports)

@@ -155,17 +155,13 @@ def _agent(value: str) -> Test:
     return lambda request: request.agent == title
 
 
-def _project(value: str) -> Test:
-    return lambda request: is_of(request.project, value)
-
-
 _TESTS: dict[str, Callable[[str], Test]] = {
     "agent": _agent,
     "model": lambda value: lambda request: (request.row.model or "").startswith(value),
     "version": _version,
     "client": lambda value: lambda request: request.row.client.startswith(value),
     "gateway": lambda value: lambda request: request.row.gateway == ("" if value == "none" else value),
-    "project": _project,
+    "project": lambda value: lambda request: is_of(request.project, value),
 }
 
 # the comparison

@@ -17,7 +17,7 @@ from lore.report.forms.junit import Junit
 from lore.report.forms.lint import LintTerminal
 from lore.report.forms.registry import Report
 from lore.run.lint import lint
-from lore.run.reports import keep_apart, reporting_errors, targets, write_reports
+from lore.run.reports import reporting_errors, targets, write_reports
 from lore.tokens.o200k import Counter
 
 
@@ -71,7 +71,6 @@ def run(options: LintOptions) -> int:
         log=common.log(verbose),
     )  # fmt: skip
     page = page_among(reports, opens=options.open_page, needed=kept, name="lint")
-    keep_apart(reports, kept)
     with (
         common.progress(wanted=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),

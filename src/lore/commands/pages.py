@@ -52,13 +52,16 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken:
 def page_among(
     reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
 ) -> PageTarget | None:  # fmt: skip
-    """Remove the page from a command's reports and return its target; `needed` are files that no report replaces."""
+    """Remove the page from a command's reports and return its target.
+
+    Raises LoreError for a report that cannot be written, or that would replace a file of `needed`.
+    """
     from lore.run.reports import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
     for target in pages:
         reports.remove(target)
-        keep_apart([target._replace(path=target.path.rstrip("/\\"))], needed)
+    keep_apart([*(target._replace(path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
     path = pages[0].path if pages else None
     return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
 

@@ -12,24 +12,18 @@ import shlex
 import sys
 import time
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.commands import common, flags, status_file
-from lore.commands.status_file import UNUSED, KeptStatus, stamp_of, write_state
+from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.model.results.live import running_session
-from lore.model.running import RunningTotals
-from lore.recording import corpus
-from lore.recording.agents.logs import Surroundings
-from lore.recording.opening import Options
-from lore.recording.tailing import check_followable
-from lore.report.redacted import redacted
-from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
-from lore.run.dated import Dated
-from lore.run.recent import no_session_of_project
-from lore.run.running import judge_running, newest_session
+
+if TYPE_CHECKING:
+    from lore.commands.status_file import KeptStatus
+    from lore.recording.agents.logs import Surroundings
+    from lore.recording.opening import Options
+    from lore.run.dated import Dated
 
 
 def run(
@@ -60,6 +54,9 @@ def run(
     alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
     Subagents that have logs of their own are not in the sums.
     """
+    from lore.commands import status_file
+    from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
+
     if install:
         sys.stdout.write(_settings())
         return 0
@@ -69,6 +66,13 @@ def run(
     if not (as_json or refresh):
         sys.stdout.write(status_file.line(path or "", chosen, width=width, colour=color, redact=redact))
         return 0
+    from lore.model.results.live import running_session
+    from lore.recording import corpus
+    from lore.recording.opening import Options
+    from lore.report.redacted import redacted
+    from lore.run.recent import no_session_of_project
+    from lore.run.running import judge_running
+
     loaded, here = common.found_settings(config), common.surroundings()
     options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
     if refresh:
@@ -84,6 +88,8 @@ def run(
 
 def _log_of(name: str, here: Surroundings) -> str | None:
     """Return a log; of a folder the newest session of its project."""
+    from lore.run.running import newest_session
+
     if os.path.isdir(name):
         return newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
     return name
@@ -91,6 +97,8 @@ def _log_of(name: str, here: Surroundings) -> str | None:
 
 def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
     """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
+    from lore.commands.status_file import UNUSED, write_state
+
     began, path = time.time(), _log_of(name, here) or ""
     if path:
         keep_status(folder, path, options, dated)
@@ -104,6 +112,11 @@ def refresh_status(name: str, folder: str, options: Options, dated: Dated, here:
 
 def keep_status(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
     """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
+    from lore.commands.status_file import KeptStatus, stamp_of, write_state
+    from lore.model.running import RunningTotals
+    from lore.recording.tailing import check_followable
+    from lore.run.running import judge_running
+
     began, (size, written) = time.time(), stamp_of(path) or (0, 0)
     try:
         check_followable(path)

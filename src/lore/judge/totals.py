@@ -28,13 +28,13 @@ from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
 from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
-from lore.model.codes import CODES, CauseKind, Code, Problem, Reader, fix_of
+from lore.model.codes import CODES, CauseKind, Code, Problem
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
 
-VERSION = 4  # of an encoded result: changes with its fields or their meaning
+VERSION = 5  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -74,7 +74,6 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     """What judging one file gave. Sums over `judged` are made by `RunTotals`."""
 
     key: str = ""  # the file's path, the same on every machine
-    reader: Reader = "author"
     limited: Limited = Limited()  # the budgets that its sums count against
     summary: Summary = field(default_factory=Summary)  # counts that no finding changes
     session: str | None = None  # its id (empty: it has none); None: the file was not judged to its end
@@ -206,14 +205,16 @@ class CauseCost(Struct, frozen=True):
     breaks: int = 0
     lost_tokens: int = 0
     dollars: float | None = None
-    is_fix_done: bool = False  # the recordings already do what the cause's fix recommends
+    fix: str = ""  # of its costliest break, of those whose fix is not in force already
+    most: int = 0  # tokens of that break
 
     def plus(self, finding: Finding) -> CauseCost:
         """Add a break."""
-        return CauseCost(
-            self.breaks + 1, self.lost_tokens + _lost(finding), summed((self.dollars, finding.lost_dollars)),
-            (self.is_fix_done or not self.breaks) and finding.fix == CODES[finding.code].fix_done,
-        )  # fmt: skip
+        done, fix, lost = CODES[finding.code].fix_done, finding.fix, _lost(finding)
+        if self.fix not in ("", done) and (fix == done or lost <= self.most):
+            fix, lost = self.fix, self.most
+        dollars = summed((self.dollars, finding.lost_dollars))
+        return CauseCost(self.breaks + 1, self.lost_tokens + _lost(finding), dollars, fix, lost)
 
 
 Costs = dict[tuple[str, CauseKind], CauseCost]
@@ -251,16 +252,13 @@ def _lost(finding: Finding) -> int:
     return finding.lost_tokens or 0
 
 
-def costliest(costs: Costs, reader: Reader = "author") -> list[CostlyCause]:
+def costliest(costs: Costs) -> list[CostlyCause]:
     """Return the causes that cost most, waste first. Unexplained ones have no fix, and are not among them."""
     ranked = sorted(
         costs.items(), key=lambda item: (WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
     )
     return [
-        CostlyCause(
-            code, CODES[code].name, kind, cost.breaks, cost.lost_tokens,
-            CODES[code].fix_done if cost.is_fix_done else fix_of(code, reader), cost.dollars,
-        )
+        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, cost.fix, cost.dollars)
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ][:TOP]  # fmt: skip
@@ -279,7 +277,6 @@ class RunTotals:
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
         self._known, self._recorder = known, recorder
         self._costs: Costs = {}
-        self._readers: set[Reader] = set()
         self._limited: dict[tuple[str, int], Summary] = {}  # sums that count against one budget
         self._findings: list[Finding] = []
         self._kept: Counter[str] = Counter()
@@ -327,8 +324,6 @@ class RunTotals:
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""
-        if result.summary.turns:
-            self._readers.add(result.reader)
         _add(self.summary, result.summary)
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
@@ -364,11 +359,10 @@ class RunTotals:
         """Return the findings that are kept, without the first `count`."""
         return self._findings[count:]
 
-    def checked(self, reader: Reader | None = None) -> CheckResult:
-        """Return all results; `reader` is the person that fixes address (None: the user if all logs are an agent's)."""
-        reader = reader or ("user" if self._readers == {"user"} else "author")
+    def checked(self) -> CheckResult:
+        """Return all results."""
         return CheckResult(
-            summary=self.summary, top=costliest(self._costs, reader),
+            summary=self.summary, top=costliest(self._costs),
             unseen=[_unseen(*name, found) for name, found in self._unseen.items()],
             findings=self._findings, problems=self._problems,
         )  # fmt: skip
@@ -412,8 +406,8 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
 def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> UnrecordedParts:
     """Return the unrecorded parts in logs of a format: the lower median of known sizes, the least and the most."""
     known = sorted(tokens for tokens in found if tokens is not None)
-    sizes = (known[(len(known) - 1) // 2], sealed, known[0], known[-1]) if known else (None, sealed)
-    return UnrecordedParts(format, what, len(found), *sizes)
+    middle, ends = (known[(len(known) - 1) // 2], (known[0], known[-1])) if known else (None, ())
+    return UnrecordedParts(format, what, len(found), middle, sealed, *ends)
 
 
 # Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the

@@ -590,7 +590,7 @@ class OverBudget(EvidenceFact, frozen=True):
 
     def sentence(self) -> str:
         if self.what == "reuse":
-            return f"{self.value:.1%} of the previous prompt is reused, the budget is {self.limit:.1%}"
+            return f"{100 * self.value:.1f} % of the previous prompt is reused, the budget is {100 * self.limit:.1f} %"
         what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
         where = f" in {self.of}" if self.of else ""
         return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"

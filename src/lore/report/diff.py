@@ -151,7 +151,7 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
     out.print(line(f"  {'cause':<{_INDENT - 2}}", name, f" ({cause.kind}): {message}"), indent=_INDENT)
-    if cause.lost_tokens is not None and (cause.lost_bytes or cause.lost_tokens):
+    if cause.lost_tokens:
         size = f", {counted(cause.lost_bytes, 'byte')}" if cause.lost_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")
     if not again and cause.kind != "expected":

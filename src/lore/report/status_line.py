@@ -12,10 +12,11 @@ last request; null before the first), `prompt_cache.expires_at` (seconds since t
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from lore.model.mask import cut_masked
-from lore.model.running import RunningTotals
+from lore.model.running import LastBreak, RunningTotals
 
 DEFAULT = ("prompt", "read", "again", "expires", "break")
 _LEAST = ("model", "context", "cost", "again", "break", "read", "prompt")  # left out first if the line is too long
@@ -92,7 +93,8 @@ class _StatusPart(NamedTuple):
 
 def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
     """Return the line, at most `width` columns wide if it is given."""
-    made = {name: part for name in parts if (part := PARTS[name](shown)) is not None}
+    known = dict(_parts(shown))
+    made = {name: known[name] for name in parts if name in known}
     if shown.judging and (shown.running is None or "break" in made):
         made["break"] = _StatusPart("judging …", "dim")
     if not made:
@@ -119,17 +121,28 @@ def _shorten(made: dict[str, _StatusPart], width: int) -> None:
         made.pop(name, None)
 
 
-def _prompt(shown: Shown) -> _StatusPart | None:
-    size = _size(shown)[0]
-    return None if size is None else _StatusPart(f"prompt {short(size)}")
-
-
-def _read(shown: Shown) -> _StatusPart | None:
-    size, read = _size(shown)
-    if not size or read is None:
-        return None
-    share = read / size
-    return _StatusPart(f"read {percent(share)}", "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red")
+def _parts(shown: Shown) -> Iterator[tuple[str, _StatusPart]]:
+    """Yield what is known of a session, by the names of `PARTS`."""
+    running, client, (size, read) = shown.running, shown.client, _size(shown)
+    name = client.model or (running.model if running is not None else "")
+    if name and not shown.redact:
+        yield "model", _StatusPart(name)
+    if size is not None:
+        yield "prompt", _StatusPart(f"prompt {short(size)}")
+    if size and read is not None:
+        share = read / size
+        colour = "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red"
+        yield "read", _StatusPart(f"read {percent(share)}", colour)
+    if (expires := _expires(shown)) is not None:
+        yield "expires", expires
+    if running is not None and running.requests:
+        money = f" (${running.rebilled_dollars:,.2f})" if running.rebilled_dollars else ""
+        yield "again", _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
+        yield "break", _break(running.last_break, shown)
+    if client.dollars is not None:
+        yield "cost", _StatusPart(f"${client.dollars:,.2f}")
+    if client.used_percentage is not None:
+        yield "context", _StatusPart(f"context {client.used_percentage:.0f} %")
 
 
 def _size(shown: Shown) -> tuple[int | None, int | None]:
@@ -138,14 +151,6 @@ def _size(shown: Shown) -> tuple[int | None, int | None]:
     if running is None or (shown.judging and client.prompt_tokens is not None):
         return client.prompt_tokens, client.read_tokens
     return running.prompt_tokens, running.read_tokens
-
-
-def _again(shown: Shown) -> _StatusPart | None:
-    running = shown.running
-    if running is None or not running.requests:
-        return None
-    money = "" if not running.rebilled_dollars else f" (${running.rebilled_dollars:,.2f})"
-    return _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
 
 
 def _expires(shown: Shown) -> _StatusPart | None:
@@ -161,11 +166,7 @@ def _expires(shown: Shown) -> _StatusPart | None:
     return _StatusPart(f"cache {'about ' * rule}{clock(left)}", "yellow" if left <= _SOON else "green")
 
 
-def _break(shown: Shown) -> _StatusPart | None:
-    running = shown.running
-    if running is None or not running.requests:
-        return None
-    last = running.last_break
+def _break(last: LastBreak | None, shown: Shown) -> _StatusPart:
     if last is None:
         return _StatusPart("no break", "dim")
     ago = None if last.at is None else shown.now - last.at
@@ -174,25 +175,7 @@ def _break(shown: Shown) -> _StatusPart | None:
     return _StatusPart(f"break {when}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
 
 
-def _model(shown: Shown) -> _StatusPart | None:
-    name = shown.client.model or (shown.running.model if shown.running is not None else "") or ""
-    return _StatusPart(name) if name and not shown.redact else None
-
-
-def _cost(shown: Shown) -> _StatusPart | None:
-    dollars = shown.client.dollars
-    return None if dollars is None else _StatusPart(f"${dollars:,.2f}")
-
-
-def _context(shown: Shown) -> _StatusPart | None:
-    used = shown.client.used_percentage
-    return None if used is None else _StatusPart(f"context {used:.0f} %")
-
-
-PARTS = {
-    "model": _model, "prompt": _prompt, "read": _read, "again": _again, "expires": _expires, "break": _break,
-    "cost": _cost, "context": _context,
-}  # fmt: skip
+PARTS = ("model", "prompt", "read", "again", "expires", "break", "cost", "context")
 
 
 def parts_of(text: str) -> tuple[str, ...] | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import date
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
@@ -36,7 +35,7 @@ def load(path: str | None = None) -> DatedRules:
     if path is None:
         return packaged()
     table = _read(path)
-    as_of = _newest((packaged().as_of, table.as_of))
+    as_of = max(filter(None, (packaged().as_of, table.as_of)), default=None)
     return packaged().overridden_by(table.rows, as_of, table.breakpoints)
 
 
@@ -92,10 +91,6 @@ def _read(path: str) -> RuleTable:
 
 
 _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
-
-
-def _newest(days: Iterable[date | None]) -> date | None:
-    return max((day for day in days if day is not None), default=None)
 
 
 def _result(row: DatedRule) -> RuleResult:

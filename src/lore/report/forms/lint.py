@@ -22,6 +22,7 @@ from lore.report.console import Console, line
 from lore.report.forms.terminal import Reported, sums_lines, write_findings
 from lore.report.plain import counted, place_of
 from lore.report.redacted import redacted_finding
+from lore.report.status_line import percent
 
 FEW = 3  # requests that are shown one by one
 _SERVERS = {  # platforms and providers
@@ -129,7 +130,7 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
     share = min(1.0, request.cached_tokens / max(1, request.tokens))
     to = f", up to {request.cached_to}" if request.cached_to else ""
     what = "would be cached" if request.sure else "may be cached"
-    answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {what} ({share:.0%}){to}"
+    answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {what} ({percent(share)}){to}"
     return ("bold red", f"refused as it is; once fixed, {answer}") if request.refused else ("bold green", answer)
 
 
@@ -151,8 +152,8 @@ def _details(request: LintRequest) -> Iterator[str]:
         if first is None or second is None or not whole:
             yield "no price is known for it"
             return
-        again = f"{format_money(second)} instead of {format_money(whole)} ({1 - second / whole:.0%} less)"
-        more = f"{format_money(first)} ({first / whole - 1:+.0%})"
+        again = f"{format_money(second)} instead of {format_money(whole)} ({percent(1 - second / whole)} less)"
+        more = f"{format_money(first)} ({100 * (first / whole - 1):+.0f} %)"
         yield f"sent again, its prompt costs {again}; the first time {more}"
     elif request.uncached_dollars:
         yield f"each request costs {format_money(request.uncached_dollars)} for its prompt"

@@ -71,7 +71,7 @@ def money_block(spending: Spending) -> PageBlock:
     if not whole:
         return PageBlock()
     parts = [
-        part._replace(words=f"{part.words} {format_money(part.size)} ({part.size / whole:.0%})")
+        part._replace(words=f"{part.words} {format_money(part.size)} ({percent(part.size / whole)})")
         for part in _money_parts([spending])
     ]
     return PageBlock("Where the money went", bars=(PageBar("", tuple(parts)),))

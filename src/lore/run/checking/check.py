@@ -152,7 +152,7 @@ def conclude(
             could_match = partial(_could_match, totals, context)
             ends += baseline.stale(known, place_of(context.path, context.root), could_match)
     totals.conclude(ends, context.ruling(""), context.shown)
-    return totals.checked(context.reader)
+    return totals.checked()
 
 
 def _raise_if_nothing(paths: list[str], run: CheckRun) -> None:

@@ -190,8 +190,7 @@ def _judge(
 
         ledger = LedgerMaker(file, context.options, context.dated.rules(), problems)
     recording = open_input(file, context.options, problems) if ledger is None else ledger.recording
-    result.reader = reader_of(recording, context.reader)
-    totals.place = replace(totals.place, reader=result.reader)
+    totals.place = replace(totals.place, reader=reader_of(recording, context.reader))
     judge = context.dated.judge(quick=not totals.wants_every_pair)
     stopped = False
     try:
