@@ -106,6 +106,16 @@ SENTENCES = [
             "exactly what such a change leaves in the cache"
         ),
     ),
+    (
+        e.LookbackExceeded(21, 0),
+        "21 new positions precede the next breakpoint; at that time only an entry at a breakpoint was read",
+    ),
+    (e.ProviderSaid(other="odd", missed_tokens=0), "the provider reports odd, 0 tokens missed"),
+    (d.OrphanPair("call", "c1"), "a call without its result: c1"),
+    (
+        e.OlderEntry(2.5, 9000),
+        "sent 2.5 s after the previous answer began; 9,000 tokens were read: exactly the entry before the newest one",
+    ),
     (e.Rerouted(endpoint_before="a/v1", endpoint_after="a/v2"), "endpoint a/v1 became a/v2: it has a separate cache"),
     (
         e.Rerouted(host_before="a.example", host_after="b.example", account=True),
