@@ -38,7 +38,7 @@ def test_assemble_takes_turn_by_option_or_name(args):
 
 
 def test_assemble_tail_policy_is_configurable():
-    put("s.jsonl", session())
+    put("s.jsonl", session(record("turn_started", turn=3, context={"overlay": "Be brief."})))
     put("lore.toml", b"[assemble]\ntail='user'\n")
     assert lore("assemble", "s.jsonl", "--dialect", "openai-chat").json["messages"][-1]["role"] == "user"
     put("other.toml", b"[assemble]\ntail='system'\n")

@@ -306,8 +306,8 @@ def test_what_if_current_lifetime_is_reported():
 
 
 def test_expected_losses_are_not_counted_as_lost():
-    # the totals of simulate counted what a rewind took back, those of check did not
-    path = str(Path(__file__).parents[2] / "fixtures" / "sessions" / "rewind.jsonl")
+    # the totals of simulate counted what another model could not read, those of check did not
+    path = str(Path(__file__).parents[2] / "fixtures" / "sessions" / "changed_session.jsonl")
     simulated, checked = lore("simulate", path, "--json").json, lore("check", path, "--json").json
     assert any(turn["lost_tokens"] for turn in simulated["turns"])
     assert simulated["totals"]["lost_tokens"] == checked["summary"]["lost_tokens"] == 0
