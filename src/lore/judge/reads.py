@@ -46,18 +46,12 @@ class Beside:
 
     def __init__(self) -> None:
         self.chains: OrderedDict[str, ReadShort] = OrderedDict()
-        self._turns = self._predicted = 0
+        self.turns = self._predicted = 0
         self._most_read: dict[str | None, dict[str, int]] = {}  # by model: the two chains that read most
-
-    def add_turn(self, chain: str, rule: ReadShort) -> None:
-        """Make a chain the latest."""
-        self._turns += 1
-        self.chains[chain] = rule
-        self.chains.move_to_end(chain)
 
     def may_predict(self) -> bool:
         """Return whether one more turn may be predicted, and count it; a recording of misses costs no more."""
-        if self._predicted >= PREDICTED_TURNS + self._turns // TURNS_PER_PREDICTION:
+        if self._predicted >= PREDICTED_TURNS + self.turns // TURNS_PER_PREDICTION:
             return False
         self._predicted += 1
         return True
@@ -205,7 +199,9 @@ class ReadShort:
         if breaks or counts.cached(usage):
             self._anchor = turn
         self.latest = turn
-        self._beside.add_turn(turn.chain, self)
+        self._beside.turns += 1
+        self._beside.chains[turn.chain] = self
+        self._beside.chains.move_to_end(turn.chain)
 
 
 def _can_read(previous: Turn, current: Turn) -> bool:

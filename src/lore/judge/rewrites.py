@@ -58,7 +58,7 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     if has_same_head(previous, current):
         return (
             _find_summary(previous, current, begin)
-            or _find_rewind(previous, current, begin)
+            or find_rewind(previous, current, begin)
             or _find_replacement(previous, current, begin)
         )
     # a compaction may put the same instructions after the messages that it keeps
@@ -68,40 +68,24 @@ def find_rewrite(previous: Prompt, current: Prompt, common: int) -> Cause | None
     return replace(_compaction(previous, current, 0, summary.path, "is-summary"), position=common)
 
 
-def _find_rewind(previous: Prompt, current: Prompt, begin: int) -> Cause | None:
-    """Return that the current prompt goes back to an earlier message of the user, and says something else there."""
-    found = _taken_back(previous, current, begin)
-    return None if found is None or not any(map(is_model_message, found)) else _rewind(previous, begin, len(found))
+def find_rewind(previous: Prompt, current: Prompt, begin: int, *, is_edit: bool = False) -> Cause | None:
+    """Return that the current prompt goes back to an earlier message of the user, and says something else there.
 
-
-def find_edited_prompt(previous: Prompt, current: Prompt) -> Cause | None:
-    """Return that the last prompt of the user was sent again with another text: a rewind by that one message.
-
-    Only that message is new, and nobody could have cached it; what a program replaces there has a cause of its own.
+    `is_edit`: that is the last message, so that no answer was removed. Only it is new, and nobody could have cached it;
+    what a program replaces there has a cause of its own.
     """
-    begin = previous.messages.common(current.messages)
-    found = _taken_back(previous, current, begin) if has_same_head(previous, current) else None
-    return _rewind(previous, begin, 1) if found is not None and len(found) == 1 else None
-
-
-def _rewind(previous: Prompt, begin: int, messages: int) -> Cause:
-    return Cause(Code.REWIND, "messages", MessagesTakenBack(messages), len(previous.head) + begin)
-
-
-def _taken_back(previous: Prompt, current: Prompt, begin: int) -> list[Segment] | None:
-    """Return the envelopes that the previous prompt has from a user's message on, in whose place is another prompt."""
     start = _user_message_at(previous, begin)
     if start is None or start != _user_message_at(current, begin) or not purpose.begins_user_turn(current):
         return None
-    if any(map(is_model_message, _envelopes(current, start))):
+    removed, new = (
+        [segment for segment in prompt.messages.since(start) if segment.kind == "envelope"]
+        for prompt in (previous, current)
+    )
+    if any(map(is_model_message, new)) or any(map(is_model_message, removed)) == is_edit or (is_edit and removed[1:]):
         return None
     if not _contents(previous, start).isdisjoint(_contents(current, start)):
         return None
-    return _envelopes(previous, start)
-
-
-def _envelopes(prompt: Prompt, begin: int) -> list[Segment]:
-    return [segment for segment in prompt.messages.since(begin) if segment.kind == "envelope"]
+    return Cause(Code.REWIND, "messages", MessagesTakenBack(len(removed)), len(previous.head) + begin)
 
 
 def _user_message_at(prompt: Prompt, place: int) -> int | None:

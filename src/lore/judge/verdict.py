@@ -32,7 +32,7 @@ from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dis
 from lore.judge.rewrites import (
     ReplacedTail,
     describe_tail,
-    find_edited_prompt,
+    find_rewind,
     find_rewrite,
     find_sealed_summary,
     last_message,
@@ -80,8 +80,9 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
         fell=fell if shows_losses else None, all_read=facts.billed and all_read,
     )  # fmt: skip
     if {cause.code for cause in causes if not is_remark(cause)} == {Code.PREFIX_MOVED} and not current.is_rebuilt:
-        edited = find_edited_prompt(previous.prompt, current.prompt)
-        causes = causes if edited is None else (edited,)
+        begin = previous.prompt.messages.common(current.prompt.messages)
+        edited = find_rewind(previous.prompt, current.prompt, begin, is_edit=True)
+        causes = causes if edited is None or causes[0].section != "messages" else (edited,)
     if causes and causes[0].kind == "expected" and not is_remark(causes[0]):
         return causes
     is_broken = any(not is_remark(cause) for cause in causes)

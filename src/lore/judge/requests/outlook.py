@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from lore.cache.base import Prediction
 from lore.cache.breakpoint_rules import seconds
-from lore.cache.counts import has_unseen, lifetime_of, sent_tokens
+from lore.cache.counts import asked_lifetime, has_unseen, lifetime_of, sent_tokens
 from lore.cache.prices import Price
 from lore.cache.registry import cache_named, takes_breakpoints
 from lore.cache.rules import DatedRules
@@ -138,7 +138,7 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     near = sized.counter is None and least is not None and size < float(least) * NEAR
     return replace(unknown,
         cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
-        lifetime=_asked_lifetime(sized) or default, sure=not near and not has_unseen(prompt),
+        lifetime=(asked_lifetime(turn) if sized.marked else None) or default, sure=not near and not has_unseen(prompt),
         confidence=second.confidence, first=_cost(price, first), second=_cost(price, second),
         uncached=_cost(price, Prediction(0, 0, tokens, "ceiling")),
     )  # fmt: skip
@@ -163,15 +163,6 @@ def _default(sized: Sized, rules: DatedRules) -> float | None:
     rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
     found = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
     return None if found is None else float(found)
-
-
-def _asked_lifetime(sized: Sized) -> float | None:
-    """Return how many seconds the request asks the entry of its last breakpoint to live."""
-    prompt, asked = sized.prompt, b""
-    if sized.marked:
-        asked = prompt.params.get("cache_control", b"") if prompt.auto_breakpoint else b""
-        asked = asked or (prompt.breakpoint_values[-1] if prompt.breakpoint_values else b"")
-    return lifetime_of(asked)
 
 
 def _until(sized: Sized, read: int) -> str:
