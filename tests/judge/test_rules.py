@@ -7,7 +7,7 @@ import pytest
 from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.chains import ComparedChain
-from lore.judge.policy import Budgets, below_reuse, over_budget
+from lore.judge.policy import Budgets, Ruling, judge_pair, over_budget
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
 from lore.model.events import Usage
@@ -105,8 +105,13 @@ def test_fingerprint_accepts_lone_surrogates():
 # budgets
 
 
+def below_reuse(judged, limit):
+    """Return the findings of a pair that its own causes do not give."""
+    return [one.finding for one in judge_pair(judged, PLACE, Ruling(min_reuse=limit)) if one.finding.code == "LORE401"]
+
+
 def test_pair_below_the_budget_is_a_finding():
-    found = list(below_reuse(pair(LEFT, RIGHT), 0.9, PLACE))
+    found = below_reuse(pair(LEFT, RIGHT), 0.9)
     assert [(one.code, one.severity, one.turn, one.line) for one in found] == [("LORE401", "error", 2, 7)]
 
 
@@ -116,11 +121,11 @@ def test_pair_below_the_budget_is_a_finding():
     ids=["no budget", "within", "expected"],
 )
 def test_pair_within_budget_or_expected_is_no_finding(limit, changes):
-    assert list(below_reuse(pair(LEFT, RIGHT, changes=changes), limit, PLACE)) == []
+    assert below_reuse(pair(LEFT, RIGHT, changes=changes), limit) == []
 
 
 def test_pair_without_reusable_prefix_meets_every_budget():
-    assert list(below_reuse(pair({"messages": []}, LEFT), 1.0, PLACE)) == []
+    assert below_reuse(pair({"messages": []}, LEFT), 1.0) == []
 
 
 @pytest.mark.parametrize(

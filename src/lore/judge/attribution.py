@@ -103,7 +103,7 @@ def _surely_restarted(facts: PairFacts, _: Cause) -> bool:
 
 
 def _read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
-    skill = find.delayed_skill(facts)
+    skill = find.state_signal(facts, "skill")
     return skill is not None and skill.read_if_moved is not None and facts.read == skill.read_if_moved
 
 
@@ -145,6 +145,15 @@ MISSING_ANSWERS = EvidenceRule(
     "weak",
 )  # fmt: skip
 
+
+def _weak(
+    code: Code, signal: str, why: str, ruled_out_by: Callable[[PairFacts], RuledOut | None] | None = None, *,
+    kind: CauseKind | None = None, confirmed_by: tuple[_Check, ...] = (),
+) -> EvidenceRule:  # fmt: skip
+    """Return the row of a signal of the log that alone is weak evidence."""
+    return EvidenceRule(code, partial(find.find_signal, signal), why, "weak", confirmed_by, ruled_out_by, kind=kind)
+
+
 RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(
         Code.COMPACTION, partial(find.find_recorded_change, Code.COMPACTION),
@@ -177,20 +186,15 @@ RULES: tuple[EvidenceRule, ...] = (
         Code.REWIND, partial(find.find_recorded_change, Code.REWIND),
         "The log records that the user went back.",
     ),
-    EvidenceRule(
-        Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_moved_hashes, "tools"),
-        "The client's own hashes of tool definitions differ.",
-        ruled_out_by=_HEAD,
-    ),
-    EvidenceRule(
-        Code.PREFIX_MOVED, partial(find.find_moved_hashes, "system"),
-        "The client's own hashes of the system prompt differ.",
-        ruled_out_by=_HEAD,
-    ),
-    EvidenceRule(
-        Code.PREFIX_MOVED, partial(find.find_moved_hashes, "messages"),
-        "The client's own hashes of messages differ.",
-        ruled_out_by=_MISSED_HEAD,
+    *(
+        EvidenceRule(
+            code, partial(find.find_moved_hashes, section), f"The client's own hashes of its {section} differ.",
+            ruled_out_by=against,
+        )
+        for code, section, against in (
+            (Code.TOOLS_ADDED_OR_REMOVED, "tools", _HEAD), (Code.PREFIX_MOVED, "system", _HEAD),
+            (Code.PREFIX_MOVED, "messages", _MISSED_HEAD),
+        )
     ),
     EvidenceRule(
         Code.SESSION_CHANGED, partial(find.find_recorded_change, Code.SESSION_CHANGED),
@@ -294,49 +298,27 @@ RULES: tuple[EvidenceRule, ...] = (
         "(facts/predictions.md).",
         "weak", confirmed_by=(_read_up_to_skill,), ruled_out_by=_MISSED_HEAD,
     ),
-    EvidenceRule(
-        Code.TOOLS_ADDED_OR_REMOVED, partial(find.find_signal, "tools-delta"),
+    _weak(
+        Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
-        "weak", confirmed_by=(_fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
+        _HEAD, confirmed_by=(_fell_each_time, _verdict_agrees),
     ),
     POSSIBLY_EXPIRED,
-    EvidenceRule(Code.ERROR_BETWEEN, partial(find.find_signal, "api-error"), "9 of 18 fell.", "weak"),
-    EvidenceRule(
-        Code.SLASH_COMMAND, partial(find.find_signal, "slash-command"),
-        "23 of 52 fell.",
-        "weak", ruled_out_by=_MISSED_HEAD,
+    _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
+    _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
+    _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
+    _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
+    _weak(
+        Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without it.", kind="unattributable",
     ),
-    EvidenceRule(Code.DATE_IN_PREFIX, partial(find.find_signal, "date"), "0 of 3 fell.", "weak"),
-    EvidenceRule(
-        Code.MEMORY_IN_PREFIX, partial(find.find_signal, "memory"),
-        "19 % fell at a new prompt, 9.5 % without it.",
-        "weak",
-    ),
-    EvidenceRule(
-        Code.SESSION_CHANGED, partial(find.find_signal, "instructions"),
-        "19 % fell at a new prompt, 9.5 % without it.",
-        "weak", kind="unattributable",
-    ),
-    EvidenceRule(
-        Code.PERMISSION_MODE_CHANGED, partial(find.find_signal, "permission-mode"),
-        "8 of 32 fell.",
-        "weak", ruled_out_by=_HEAD,
-    ),
-    EvidenceRule(
-        Code.INTERRUPTED, partial(find.find_signal, "interrupt"),
-        "19 of 100 fell.",
-        "weak", ruled_out_by=_MISSED_HEAD,
-    ),
-    EvidenceRule(
-        Code.SERVER_INSTRUCTIONS_CHANGED, partial(find.find_signal, "instructions-delta"),
+    _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD),
+    _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _MISSED_HEAD),
+    _weak(
+        Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
         "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
-        "weak", confirmed_by=(_verdict_agrees,), ruled_out_by=_HEAD,
+        _HEAD, confirmed_by=(_verdict_agrees,),
     ),
-    EvidenceRule(
-        Code.SKILL_LOADED, partial(find.find_signal, "skill"),
-        "25 of 958 drops; 14 % fell.",
-        "weak", ruled_out_by=_MISSED_HEAD,
-    ),
+    _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _MISSED_HEAD),
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -47,7 +47,6 @@ StateOf: TypeAlias = Callable[[], "TurnState | None"]
 _Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
 
 _LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
-_MODELS = 8  # models of a chain whose last turns are remembered
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
 SIBLINGS = 16  # first turns of chains, among which requests that were sent at the same time are searched
@@ -277,11 +276,11 @@ class ComparedChain:
         if turn.is_rebuilt and self._billed and counts.cached(turn.usage) is not None:
             if turn.basis is None:  # its prompt is in memory
                 self._by_cache.clear()
-            _keep_latest(self._by_cache, _cache_of(turn), turn)
+            self._by_cache[_cache_of(turn)] = turn
         if self._hashed and _is_rewritten(turn):
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
-            _keep_latest(self._hashed, _cache_of(turn), _Hashed(turn.number, turn.hashes))
+            self._hashed[_cache_of(turn)] = _Hashed(turn.number, turn.hashes)
         there = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
         self._positions = (there,) if there else ()
         if turn.signs:
@@ -300,16 +299,6 @@ class ComparedChain:
         else:
             self._lifetime = counts.lifetime(turn, self._lifetime)
         self._remarks.note(turn)
-
-
-_Value = TypeVar("_Value")
-
-
-def _keep_latest(kept: dict[_Cache, _Value], cache: _Cache, value: _Value) -> None:
-    kept.pop(cache, None)
-    kept[cache] = value
-    if len(kept) > _MODELS:
-        del kept[next(iter(kept))]
 
 
 def _cache_of(turn: Turn) -> _Cache:

@@ -348,19 +348,12 @@ def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Sig
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
 
-def delayed_skill(facts: PairFacts) -> Signal | None:
-    """Return the signal of a skill that was used since the user's last prompt, in versions that move its text."""
-    skill = state_signal(facts, "skill")
-    if skill is None:
-        return None
-    model = normal_name(facts.current.model)
-    fall = find_fall("skill", prompted=True, first=False, version=skill.version, model=model)
-    return None if fall is None else skill
-
-
 def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     """Return that a skill was used since the user's last prompt, in versions that move its text."""
-    return None if delayed_skill(facts) is None else e.SignSeen("skill")
+    skill, model = state_signal(facts, "skill"), normal_name(facts.current.model)
+    if skill is None or find_fall("skill", prompted=True, first=False, version=skill.version, model=model) is None:
+        return None
+    return e.SignSeen("skill")
 
 
 def find_hook_text(facts: PairFacts) -> e.HookText | None:

@@ -77,8 +77,12 @@ class Plateaus:
             repeated = prompt_tokens(previous.usage) if turn.extends(previous) else 0
         if current is None or abs(read - current.level) >= block:
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS))
+        differing = frozenset(
+            name for name in current.differing
+            if turn.basis is None and previous.prompt.params.get(name) != turn.prompt.params.get(name)
+        )  # fmt: skip
         self._current = current = replace(
-            current, latest=turn, repeated=repeated, differing=current.differing & _differing(previous, turn),
+            current, latest=turn, repeated=repeated, differing=differing,
             turns=current.turns + 1, unread=current.unread + max(0, repeated - read),
         )  # fmt: skip
         beyond, grown = repeated - current.level, repeated - current.begun
@@ -141,10 +145,3 @@ def _reasons(found: _Plateau) -> tuple[tuple[PlateauReason, ...], str]:
     }
     reasons: list[PlateauReason] = [reason for reason, is_so in shown.items() if is_so]
     return tuple(reasons) or engine, field
-
-
-def _differing(left: Turn, right: Turn) -> frozenset[str]:
-    if right.basis is not None:
-        return frozenset()
-    before, after = left.prompt.params, right.prompt.params
-    return frozenset(name for name in _KEYS if before.get(name) != after.get(name))

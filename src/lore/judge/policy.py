@@ -280,17 +280,6 @@ def _check(selector: str, where: str) -> None:
     )
 
 
-def below_reuse(pair: Pair, limit: float | None, place: Place) -> Iterable[Finding]:
-    """Find a pair that reuses less than the budget."""
-    reuse = pair.reuse
-    if limit is None or reuse is None or reuse >= limit or (pair.causes and pair.worst == "expected"):
-        return
-    yield finding(
-        Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=pair.right.line, chain=pair.right.chain,
-        turn=pair.right.number, dialect=pair.right.prompt.dialect, fidelity=pair.right.prompt.fidelity,
-    )  # fmt: skip
-
-
 def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
     """Find sums that exceed the budget; `of` is the path that they are limited to, if it is not the whole run."""
     breaks, lost = summary.breaks - summary.expected, summary.lost_tokens
@@ -317,5 +306,11 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     )
     if pair.causes and not left:
         return decided
-    budget = below_reuse(replace(pair, causes=left), ruling.min_reuse, place)
-    return [*decided, *map(ruling.decide, budget)]
+    reuse, limit, right = pair.reuse, ruling.min_reuse, pair.right
+    if limit is None or reuse is None or reuse >= limit or (left and replace(pair, causes=left).worst == "expected"):
+        return decided
+    below = finding(
+        Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=right.line, chain=right.chain,
+        turn=right.number, dialect=right.prompt.dialect, fidelity=right.prompt.fidelity,
+    )  # fmt: skip
+    return [*decided, ruling.decide(below)]

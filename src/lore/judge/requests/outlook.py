@@ -112,7 +112,10 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     """Predict the request sent, and sent again."""
     turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
     tokens = sized.upto[-1] if sized.upto else 0
-    default, values = _default(sized, rules), zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
+    rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
+    found = rules.number(rule, where.provider, turn.model, where.platform, at)
+    default = None if found is None else float(found)
+    values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     marks = [MarkedPlace(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values]
     unknown = Outlook(sized.cache, where, tokens, marks=tuple(marks))
     if not sized.cache or prompt.partial or (prompt.fidelity == "structural" and sized.marked):
@@ -156,13 +159,6 @@ def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
         read = write = hour = 0
     return replace(prediction, read=read, write=write, uncached=billed - read - write,
                    write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
-
-
-def _default(sized: Sized, rules: DatedRules) -> float | None:
-    turn, where = sized.turn, sized.where
-    rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
-    found = rules.number(rule, where.provider, turn.model, where.platform, turn.at)
-    return None if found is None else float(found)
 
 
 def _until(sized: Sized, read: int) -> str:
