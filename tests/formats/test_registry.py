@@ -66,6 +66,7 @@ WRITTEN = {
     "others_printed": lambda lines: "\n".join((lines[0], *map(printed, lines[1:]))),
     "array": lambda lines: f"[{','.join(lines)}]",
     "array_of_lines": lambda lines: "[\n" + ",\n".join(lines) + "\n]\n",
+    "array_after_first": lambda lines: f"{printed(lines[0])}\n[\n" + ",\n".join(map(printed, lines[1:])) + "\n]\n",
     "arrays": lambda lines: f"[{','.join(lines[:2])}]\n[{','.join(lines[2:])}]\n",
     "printed_array": lambda lines: "[\n" + ",\n".join(map(printed, lines)) + "\n]\n",
     "member": lambda lines: f'{{"exported": 1, "records": [{",".join(lines)}], "more": []}}',

@@ -71,6 +71,7 @@ def too_much(limit: int) -> str:
 _VALUES = json.JSONDecoder()
 _BLANK_LINES = pattern(rb"(?:[ \t\r]{0,1024}+\n)++")
 _OPENING = pattern(rb'\{[ \t\r\n]*+"')
+_LIST = pattern(rb"\[[ \t\r\n]*+\{")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
 _STUBS = 32  # beginnings of objects without an end in a damaged line
@@ -242,7 +243,7 @@ def split_joined(line: bytes) -> list[bytes] | None:
         while at < len(text):
             _, end = _VALUES.raw_decode(text, at)
             value = text[at:end].encode("utf-8")
-            values += array(value) if value[:2] == b"[{" else [value]
+            values += array(value) if _LIST.match(value) else [value]
             at = end + len(text[end:]) - len(text[end:].lstrip(" \t\r\n"))
     except (ValueError, RecursionError):
         return None

@@ -166,11 +166,9 @@ class ProxyLines(CallReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = islice(nonblank_lines(head), _LOOKED_AT)
-        return any(any(b'"%b"' % name in line for name in _REQUESTS) and _holds_call(line) for line in lines)
+        return any(map(_holds_call, islice(nonblank_lines(head), _LOOKED_AT)))
 
 
-_REQUESTS = (b"request", b"req", b"reqBody", b"requestBody")  # members that hold a request
 _LOOKED_AT = 64  # lines at a file's beginning: a proxy may write other records before its first call
 
 
@@ -256,7 +254,8 @@ def _side_of(members: dict[str, bytes]) -> str:
 
 def _merged(members: dict[str, bytes], side: str) -> dict[str, bytes]:
     """Return a half's members, with those of the object that holds them."""
-    return {**members, **next((own for name in (side, *_INNER) if (own := raw_members(members.get(name, b"")))), {})}
+    objects = (raw_members(members.get(name, b"")) for name in (side, *_INNER))
+    return {**members, **next(filter(None, objects), dict[str, bytes]())}
 
 
 def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, dict[str, bytes]]]:
