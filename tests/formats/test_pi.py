@@ -96,6 +96,14 @@ def test_thinking_level_of_header_is_first_one():
     assert [(one.name, one.before, one.after) for one in started] == [("effort", "off", "high")]
 
 
+def test_setting_changed_before_aborted_request_explains_fall(tmp_path):
+    made = Pages(1, thinkingLevel="off").user("a").answer("b", bill=(10, 0, 9_000, 5))
+    made.entry("thinking_level_change", thinkingLevel="high").user("c")
+    made.answer("d", stopReason="aborted", bill=(0, 0, 0, 0)).user("e").answer("f", bill=(10, 0, 9_300, 5))
+    (tmp_path / "a.jsonl").write_bytes(made.data())
+    assert [(one.code, one.turn) for one in check([str(tmp_path / "a.jsonl")]).result.findings] == [("LORE120", 3)]
+
+
 def test_copied_requests_of_fork_count_once(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))

@@ -90,7 +90,7 @@ class ComparedChain:
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
         self._first_call: int | None = None  # its place in that history
         self._delayed: tuple[Change, ...] = ()  # compactions in the log that have not shortened a prompt yet
-        self._unsent: tuple[Change, ...] = ()  # changes before requests that were not answered
+        self._unanswered = deque[Turn](maxlen=SIBLINGS)  # since the last turn: what they show is the next one's
         self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
         self._sizes = ChainSums(byte_size)
 
@@ -102,10 +102,13 @@ class ComparedChain:
         if turn.failed:
             return None
         if self._is_unanswered(turn):
-            self._unsent = (*self._unsent, *_without_model_change(turn))
+            self._unanswered.append(turn)
             return None
-        if self._unsent:
-            turn, self._unsent = replace(turn, changes=(*self._unsent, *_without_model_change(turn))), ()
+        if self._unanswered:
+            turns = [*self._unanswered, turn]
+            self._unanswered.clear()
+            changes = tuple([change for one in turns for change in _without_model_change(one)])
+            turn = replace(turn, changes=changes, signs=tuple([sign for one in turns for sign in one.signs]))
         previous, own, pair = self._last, None, None
         if turn.basis is not None and previous is not None:
             turn = self._place_compaction(previous, turn)
@@ -133,7 +136,13 @@ class ComparedChain:
         No prompt is made then and nothing is measured: only the read can have fallen, and usage shows by how much.
         """
         previous = self._last
-        if previous is None or self._delayed or self._unsent or self._is_unanswered(turn) or not turn.extends(previous):
+        if (
+            previous is None
+            or self._delayed
+            or self._unanswered
+            or self._is_unanswered(turn)
+            or not turn.extends(previous)
+        ):
             return None
         there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
         if there is not None and read and read >= there and turn.hashes is None:  # most turns
