@@ -12,6 +12,8 @@ import typer
 
 from lore.commands import flags
 from lore.commands.common import answer, out
+from lore.commands.table import commands
+from lore.errors import LoreError, did_you_mean
 
 
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
@@ -63,7 +65,6 @@ def explain(
     Each line of the list has a code, its kind, who can fix it, and its name. A page is laid out on a terminal, and is
     Markdown in a pipe.
     """
-    from lore.errors import LoreError, did_you_mean
     from lore.model.codes import CODES
 
     if reader is not None and reader not in _PARTS:
@@ -133,7 +134,6 @@ def guide(
     A page is laid out on a terminal, and is Markdown in a pipe. Pages longer than the terminal open in your pager,
     unless you use --no-pager, or PAGER is empty or `cat`.
     """
-    from lore.commands.table import commands
     from lore.report.guide import page
 
     row = commands().get(topic or "")
@@ -142,8 +142,6 @@ def guide(
 
 
 def _commands(beginning: str) -> list[str]:
-    from lore.commands.table import commands
-
     return [name for name in commands() if name.startswith(beginning)]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.commands.check import context_of, files_kept, name_unjudged
@@ -61,28 +62,26 @@ def run(options: LintOptions) -> int:
     """
     verbose = options.verbose
     loaded, reader = common.found_settings(options.config), common.reader_named(options.reader)
-    explicit, kept = options.config is not None, files_kept(loaded)
     reports = targets(options.report or (), as_json=options.as_json)
-    context = context_of(
-        loaded, options.select, options.ignore, explicit=explicit, redact=options.redact, reader=reader
-    )
-    reading = Options(
-        format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
-        log=common.log(verbose),
+    explicit = options.config is not None
+    context = replace(
+        context_of(loaded, options.select, options.ignore, explicit=explicit, redact=options.redact, reader=reader),
+        options=Options(
+            format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
+            log=common.log(verbose),
+        ),
     )  # fmt: skip
-    page = page_among(reports, opens=options.open_page, needed=kept, name="lint")
+    page = page_among(reports, opens=options.open_page, needed=files_kept(loaded), name="lint")
     with (
         common.progress(wanted=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
         result, unjudged = lint(
-            options.bodies, reading, context, cache=options.cache, model=options.model, pass_over=options.pass_over,
+            options.bodies, context, cache=options.cache, model=options.model, pass_over=options.pass_over,
             progress=progress,
         )  # fmt: skip
-    own: dict[str, Report] = {
-        "terminal": LintTerminal(),
-        "junit": Junit([row.path for row in result.requests], unjudged),
-    }
+    junit = Junit([row.path for row in result.requests], unjudged)
+    own: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
     with common.writing():
         write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, own=own)
     name_unjudged(unjudged)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from lore.commands.common import cores, progress, surroundings, tell
+from lore.errors import LoreError
+from lore.files import make_folder
 
 if TYPE_CHECKING:
     from lore.model.results.page import PageSession
@@ -35,8 +37,6 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken:
 
     `taken`: standard output has another answer. Raises LoreError, before anything is read, if it cannot be written.
     """
-    from lore.errors import LoreError
-
     given = list(reports or ())
     for text in given:
         if text.partition("=")[0] != HTML:
@@ -69,7 +69,6 @@ def page_among(
 def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:
     if path is None and not opens:
         return None
-    from lore.errors import LoreError
     from lore.run.html_report import refuse_target
 
     path = "" if path in (None, "-") else path
@@ -83,9 +82,6 @@ def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTar
 
 def _path_in_cache(name: str) -> str:
     """Return the path of a page that is only opened: in the user's cache folder, readable by its owner alone."""
-    from lore.errors import LoreError
-    from lore.files import make_folder
-
     cache = surroundings().roots()["{cache}"]
     folder, hint = os.path.join(cache, "lore", "pages"), "name a file: --report html=FILE.html --open"
     if not cache:
@@ -99,8 +95,6 @@ def _path_in_cache(name: str) -> str:
 
 def read_twice(files: list[Input]) -> list[Input]:
     """Return inputs that are read again for pages. Raises LoreError if one can be read only once."""
-    from lore.errors import LoreError
-
     if any(file.stream for file in files):
         hint = "save it to a file: a page needs a second look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)

@@ -32,7 +32,6 @@ from lore.model.turn import Turn
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, inputs, join_bodies, open_input
-from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.report.forms.lint import worded_lint
 from lore.report.redacted import redacted, redacted_error
@@ -46,7 +45,7 @@ _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
 def lint(
-    paths: list[str], options: Options, context: CheckContext, *, cache: str | None = None, model: str | None = None,
+    paths: list[str], context: CheckContext, *, cache: str | None = None, model: str | None = None,
     pass_over: bool = False, progress: Callable[[int, int], None] | None = None,
 ) -> tuple[LintResult, list[Problem]]:  # fmt: skip
     """Examine every request under these paths; raises LoreError for a named file without requests.
@@ -57,7 +56,7 @@ def lint(
     """
     load_plugins()
     context.check_names()
-    run = _Lint(options, context, cache, model)
+    run = _Lint(context, cache, model)
     try:
         named = [(corpus.parse_name(path), path) for path in paths]
         files = [
@@ -67,7 +66,7 @@ def lint(
         ]
         by_path = context.policy.per_path or context.policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
-            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
+            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], context.options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -105,10 +104,10 @@ class _Found(NamedTuple):
 class _Lint:
     """Examines the requests of a run, file by file."""
 
-    def __init__(self, options: Options, context: CheckContext, cache: str | None, model: str | None) -> None:
-        self._options, self._context, self._model = options, context, model
+    def __init__(self, context: CheckContext, cache: str | None, model: str | None) -> None:
+        self._context, self._model = context, model
         self._rules = context.dated.rules()
-        count = None if options.counter is None else options.counter.count
+        count = None if context.options.counter is None else context.options.counter.count
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
         self._rows: list[LintRequest] = []
@@ -125,7 +124,7 @@ class _Lint:
         try:
             if file.error is not None:
                 raise file.error
-            recording, self._is_joined = open_input(file, self._options, problems), bool(file.together)
+            recording, self._is_joined = open_input(file, self._context.options, problems), bool(file.together)
             if recording.events:
                 raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
             self._recording(recording, place, ruling, name)
@@ -136,7 +135,7 @@ class _Lint:
                 raise
             if unrecognised:
                 self.summary.skipped += 1
-                self._options.log(f"{place.path}: no requests, skipped")
+                self._context.options.log(f"{place.path}: no requests, skipped")
                 return
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
         self._damage(problems, place, ruling)
