@@ -498,13 +498,14 @@ def records_on_lines(head: bytes, array: str = "") -> bytes:
     They may be printed over several lines, in an array (at a path of the document), or beside damaged text. Usually it
     is the beginning itself.
     """
-    lines = [line.data.strip(SPACE) for line in islice(read_lines([head]), _FIRST)]
-    is_usual = not array and all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
+    pieces = [head[at : at + _PIECE] for at in range(0, len(head), _PIECE)]
+    lines = [] if array else [line.data.strip(SPACE) for line in islice(read_lines(pieces), _FIRST)]
+    is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
     if is_usual and lines and raw_members(lines[0]) is not None:
         return head
     finder = _RecordFinder()
     finder.array = array
-    problems = finder.read(head[at : at + _PIECE] for at in range(0, len(head), _PIECE))
+    problems = finder.read(pieces)
     for number, _ in enumerate(problems):
         if number == _DAMAGED or len(finder.found) > _FIRST:
             break
