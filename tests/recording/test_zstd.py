@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 import zstandard
 
@@ -20,10 +22,11 @@ def read(path) -> bytes:
     return b"".join(corpus.open_head(str(path)).data)
 
 
+@pytest.mark.parametrize("pack", [packed, gzip.compress])
 @pytest.mark.parametrize("cut", [0, 1, 700])
-def test_frames_one_after_another_are_one_file(tmp_path, cut):
+def test_frames_one_after_another_are_one_file(tmp_path, cut, pack):
     data = plain().data()
-    (tmp_path / "a.jsonl.zst").write_bytes(packed(data[:cut]) + packed(data[cut:]) + packed(b""))
+    (tmp_path / "a.jsonl.zst").write_bytes(pack(data[:cut]) + pack(data[cut:]) + pack(b""))
     assert read(tmp_path / "a.jsonl.zst") == data
 
 
@@ -40,9 +43,10 @@ def test_plain_file_supersedes_compressed_one(tmp_path):
 @pytest.mark.parametrize(
     "damage", [lambda data: data[:-5], lambda data: data + b"junk", lambda data: data[:9] + b"\0" * 40]
 )
-def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage):
+@pytest.mark.parametrize("pack", [packed, gzip.compress])
+def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage, pack):
     file = tmp_path / "a.jsonl.zst"
-    file.write_bytes(damage(packed(plain().data() * 50)))
+    file.write_bytes(damage(pack(plain().data() * 50)))
     before = file.read_bytes()
     with pytest.raises(LoreError, match="a.jsonl.zst"):
         read(file)

@@ -113,7 +113,9 @@ class Source:
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), rest)
-        return zstd.unpacked(whole, show(self.name)) if first.startswith(zstd.MAGIC) else whole
+        is_gzip = first.startswith(zstd.GZIP)
+        is_packed = is_gzip or first.startswith(zstd.MAGIC)
+        return zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole
 
 
 class Stdin(Source):
