@@ -4,7 +4,8 @@ Input: a file, and the answers of `lore simulate --json` and `lore check -v --js
 obvious, and imports nothing of lore. Rules: a request is compared with the earlier request of its file whose prompt is
 its longest prefix, in transcripts with the previous one of its chain. It loses the tokens that were cached and not
 read, at most those that it sent and did not read. A cause is at a place from which the read can have fallen to its
-level. If everything cached was read, nothing is waste. New text of a compaction is not lost.
+level. If everything cached was read, nothing is waste. Text that no earlier request sent is not lost, and what follows
+thinking that the model drops could not be read.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MINIMUM = {
 # The section of a cause that each verdict of the provider names.
 PLACES = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 HEAD = ("tools", "system")
+# Causes that replace text: compaction, tools, results, images, what the client removed without a record of it.
+REPLACING = ("LORE103", "LORE117", "LORE118", "LORE125", "LORE159")
 
 
 class Expected(NamedTuple):
@@ -296,8 +299,10 @@ def _lost(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -
     if low is None or high is None or row["lost_tokens"] is None:
         return
     shown, causes = row["lost_tokens"], [cause for cause in row["causes"] if cause["is_break"]]
-    if causes and causes[0]["code"] == "LORE125":
-        low = max(0, low - _fresh(must))
+    if causes and causes[0]["code"] in REPLACING:
+        low = max(0, low - math.ceil(_fresh(must) * (1 + SHARE)))
+    if any(cause["name"] == "reasoning-dropped-by-template" for lead in causes[:1] for cause in lead["also"]):
+        low = 0
     if not low * (1 - SHARE) - 1 <= shown <= high * (1 + SHARE) + 1 and not (low <= DROP and not causes and not shown):
         lost = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         yield f"lost {lost} tokens, reported {shown:,}: {_named(row['causes'])}"
@@ -309,7 +314,7 @@ def _lost(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -
 
 
 def _fresh(must: Expected) -> int:
-    """Return at most how many tokens a compaction wrote anew; of transcripts, which hold no prompt, that may be all."""
+    """Return at most how many tokens were not sent before; of transcripts, which hold no prompt, that may be all."""
     left, right, bill = must.previous and must.previous.segments, must.request.segments, must.request.first_bill
     if left is None or right is None or bill is None:
         return sys.maxsize
