@@ -20,6 +20,7 @@ import orjson
 from bench import clock
 from fuzz.samples import CORPUS
 from lore.formats.registry import reader_of
+from lore.recording.base import load_plugins
 from lore.run.checking.check import check
 
 PIECE = 256 * 1024  # bytes that a reader gets at a time
@@ -99,6 +100,7 @@ def _seconds(ratio: clock.Ratio, paths: list[Path]) -> str:
 
 
 def _read(paths: list[Path]) -> None:
+    load_plugins()  # that some of the formats are in
     for path in paths:
         with path.open("rb", buffering=0) as file:
             data = file.read(PIECE)
