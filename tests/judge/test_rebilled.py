@@ -12,15 +12,16 @@ LONG = "The stack trace of the failing request is long, here is every frame. " *
 FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
 
 
-def results(*texts):
-    """Return messages with a tool call for each text, whose result it is."""
+def results(*outputs):
+    """Return messages with a tool call for each output, a text or an image."""
     found = [text("user", "Look at the files.")]
-    for number, output in enumerate(texts):
+    for number, output in enumerate(outputs):
         found.append({"role": "assistant", "content": [
             {"type": "tool_use", "id": f"toolu_{number}", "name": "cat", "input": {"path": f"{number}.py"}},
         ]})  # fmt: skip
         found.append({"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": [{"type": "text", "text": output}]},
+            {"type": "tool_result", "tool_use_id": f"toolu_{number}",
+             "content": [output if isinstance(output, dict) else {"type": "text", "text": output}]},
         ]})  # fmt: skip
     return found
 
@@ -47,6 +48,17 @@ def test_cleared_result_is_not_billed_again(tmp_path):
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 6300)), call(60, after, usage(6000, 6330)))
     assert break_codes(verdicts[-1]) == ["LORE117"]
     assert 3_900 < verdicts[-1].lost_tokens < 4_500
+
+
+def test_removed_image_is_not_billed_again(tmp_path):
+    """Two other images of 1,500 tokens are billed again, and a fourth one is new."""
+    images = [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": f"{number}Ab" * 9000}}
+              for number in range(4)]  # fmt: skip
+    steps = results(*images)
+    before, after = asks(*steps[:7]), asks(*results("[image removed]", *images[1:]))
+    verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 4800)), call(60, after, usage(6000, 4900)))
+    assert break_codes(verdicts[-1]) == ["LORE118"]
+    assert 3_000 < verdicts[-1].lost_tokens < 3_500
 
 
 @pytest.mark.parametrize(("minutes", "code"), [(2, "LORE301"), (390, "LORE128")])

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
-from lore.cache.transcript_history import TokenRate
+from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.attribution import (
     EXPIRED,
     MISSING_ANSWERS,
@@ -51,7 +51,7 @@ from lore.prefix.overlap import (
     byte_size,
     count_cached_segments,
     count_fresh_bytes,
-    count_new_bytes,
+    list_new_segments,
 )
 from lore.prefix.purpose import asks_for_summary
 
@@ -258,6 +258,7 @@ _REMOVING = frozenset((
     Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION,
 ))  # fmt: skip
 # Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
+_ENDS = 512  # bytes at the beginning of a block that name its type
 _NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
 
 
@@ -294,9 +295,11 @@ def limit_rebilled(
     elif facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
         return None
     else:
-        new = count_new_bytes(previous.prompt, current.prompt, facts.overlap)
-        if sums.previous - (sums.current - new) < counts.block_tokens(previous) * ratio:
+        added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
+        if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
             return None  # nothing was removed
+        image = round(IMAGE_TOKENS * per_token)  # bytes do not say how many tokens an image is
+        new = sum(min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in added)
     return max(0, round((sent_again - new) / per_token) if unread is None else unread - round(new / per_token))
 
 

@@ -128,22 +128,20 @@ def count_fresh_bytes(previous: Prompt, current: Prompt, common: int) -> int:
     return fresh
 
 
-def count_new_bytes(previous: Prompt, current: Prompt, overlap: Overlap) -> int:
-    """Return the bytes at the end of the current prompt that follow everything that the previous one had, too.
+def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Segment]:
+    """Return the end of the current prompt that follows everything that the previous one had, too.
 
     If all segments differ, as with other ids in each, the messages beyond the previous number of messages are new.
     """
     had = {segment.data for segment in iterate_from(previous, overlap.common, tail=True) if segment.kind != "envelope"}
-    new, rest = 0, list(iterate_from(current, overlap.canonical, tail=True))
-    for segment in reversed(rest):
-        if segment.data in had:
-            return new
-        new += byte_size(segment)
+    rest = list(iterate_from(current, overlap.canonical, tail=True))
+    for place in range(len(rest), 0, -1):
+        if rest[place - 1].data in had:
+            return rest[place:]
     counts = [sum(segment.kind == "envelope" for segment in side.messages) for side in (previous, current)]
-    place = len(rest)
-    for _ in range(counts[1] - counts[0]):
-        place = next((at for at in range(place - 1, -1, -1) if rest[at].kind == "envelope"), 0)
-    return sum(map(byte_size, rest[place:]))
+    envelopes = [place for place, segment in enumerate(rest) if segment.kind == "envelope"]
+    added = min(counts[1] - counts[0], len(envelopes))
+    return rest[envelopes[-added] :] if added > 0 else []
 
 
 # Relation, and the first difference
