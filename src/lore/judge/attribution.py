@@ -308,9 +308,7 @@ RULES: tuple[EvidenceRule, ...] = (
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
     _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
     _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
-    _weak(
-        Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without it.", kind="unattributable",
-    ),
+    _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
     _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD),
     _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _MISSED_HEAD),
     _weak(

@@ -274,7 +274,7 @@ class ComparedChain:
         if current.hashes is None or before is None:
             return ()
         moved = explain_hashes(before.hashes, current.hashes, current.number - before.turn)
-        rewritten = before.rewritten or _is_rewritten(current)
+        rewritten = before.rewritten or any(change.cause in _REWRITES for change in current.changes)
         return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
 
     # memory
@@ -286,7 +286,7 @@ class ComparedChain:
             if turn.basis is None:  # its prompt is in memory
                 self._by_cache.clear()
             self._by_cache[_cache_of(turn)] = turn
-        if self._hashed and _is_rewritten(turn):
+        if self._hashed and any(change.cause in _REWRITES for change in turn.changes):
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
             self._hashed[_cache_of(turn)] = _Hashed(turn.number, turn.hashes)
@@ -317,10 +317,6 @@ def _cache_of(turn: Turn) -> _Cache:
 def _without_model_change(turn: Turn) -> tuple[Change, ...]:
     """Return a turn's changes but for one of the model, as it is compared with another turn than the previous one."""
     return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])
-
-
-def _is_rewritten(turn: Turn) -> bool:
-    return any(change.cause in _REWRITES for change in turn.changes)
 
 
 def _reads_nothing(previous: Turn, current: Turn) -> bool:

@@ -277,9 +277,8 @@ def limit_rebilled(
         return max(0, reasoning.read_if_moved - (read or 0))  # what follows it could not be read anyway
     if codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes:
         return None
-    unread = None
-    if usage is not None and read is not None:
-        unread = counts.capped_by_usage(usage, counts.prompt_tokens(usage.first_pass))
+    most = counts.prompt_tokens(None if usage is None else usage.first_pass)
+    unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
     state, is_rewritten = facts.state, not codes.isdisjoint((Code.COMPACTION, Code.REWIND))
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         return None if unread is None else max(0, unread - TokenRate().tokens(state.grown, state.output))

@@ -139,8 +139,11 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
     size = sized.upto[sized.last] if sized.upto else 0
     near = sized.counter is None and least is not None and size < float(least) * NEAR
+    ends = {*prompt.breakpoints, sized.last} if sized.marked else range(len(sized.upto))
+    fitting = [end for end in ends if end < len(sized.upto) and sized.upto[end] <= second.read + 1]
     return replace(unknown,
-        cached=second.read, until=_until(sized, second.read), minimum=None if least is None else int(least),
+        cached=second.read, until=path_at(prompt, max(fitting)) if second.read and fitting else "",
+        minimum=None if least is None else int(least),
         lifetime=(asked_lifetime(turn) if sized.marked else None) or default, sure=not near and not has_unseen(prompt),
         confidence=second.confidence, first=_cost(price, first), second=_cost(price, second),
         uncached=_cost(price, Prediction(0, 0, tokens, "ceiling")),
@@ -159,13 +162,6 @@ def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
         read = write = hour = 0
     return replace(prediction, read=read, write=write, uncached=billed - read - write,
                    write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
-
-
-def _until(sized: Sized, read: int) -> str:
-    """Return the path of the last segment that is read completely."""
-    ends = {*sized.prompt.breakpoints, sized.last} if sized.marked else range(len(sized.upto))
-    fitting = [at for at in ends if at < len(sized.upto) and sized.upto[at] <= read + 1]
-    return path_at(sized.prompt, max(fitting)) if read and fitting else ""
 
 
 def _cost(price: Price | None, sent: Prediction) -> float | None:
