@@ -96,4 +96,5 @@ def _add(totals: Totals, usage: e.Usage | None, sign: int = 1) -> Totals:
         counts = one.uncached_tokens, one.read_tokens, one.write_tokens, one.output_tokens
         pairs = zip(sums, counts, strict=True)
         sums = tuple([total if count is None else (total or 0) + sign * count for total, count in pairs])
-    return Totals(totals.turns, *sums, clients)
+    uncached, read, write, output = sums
+    return Totals(totals.turns, uncached, read, write, output, clients)
