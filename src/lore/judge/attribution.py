@@ -159,10 +159,7 @@ RULES: tuple[EvidenceRule, ...] = (
         Code.COMPACTION, partial(find.find_recorded_change, Code.COMPACTION),
         "101 of 958 drops; the log records it.",
     ),
-    EvidenceRule(
-        Code.MODEL_CHANGED, find.find_other_model,
-        "11 of 958 drops; no model reads what another one cached.",
-    ),
+    EvidenceRule(Code.MODEL_CHANGED, find.find_other_model, "11 of 958 drops; no model reads what another one cached."),
     EXPIRED,
     PARALLEL,
     OTHER_PROVIDER,
@@ -196,14 +193,7 @@ RULES: tuple[EvidenceRule, ...] = (
             (Code.PREFIX_MOVED, "messages", _MISSED_HEAD),
         )
     ),
-    EvidenceRule(
-        Code.SESSION_CHANGED, partial(find.find_recorded_change, Code.SESSION_CHANGED),
-        "The log records other tools or another system prompt.",
-    ),
-    EvidenceRule(
-        Code.SESSION_CHANGED, find.find_other_head,
-        "Tools or system prompt of the log differ.",
-    ),
+    EvidenceRule(Code.SESSION_CHANGED, find.find_other_head, "The log records other tools or another system prompt."),
     EvidenceRule(
         Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",

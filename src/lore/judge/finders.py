@@ -284,11 +284,10 @@ def find_recorded_change(code: Code, facts: PairFacts) -> e.RecordedChange | Non
 
 
 def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
-    """Return that tools or system prompt of the log differ, and no event says so."""
-    state = facts.state
-    if state is None or not state.head_changed or find_recorded_change(Code.SESSION_CHANGED, facts) is not None:
-        return None
-    return e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ")
+    """Return that tools or system prompt of the log differ, as an event says or without one."""
+    recorded, state = find_recorded_change(Code.SESSION_CHANGED, facts), facts.state
+    is_silent = recorded is None and state is not None and state.head_changed
+    return e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ") if is_silent else recorded
 
 
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:

@@ -68,9 +68,8 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
         yield from _request(previous, current)
         return
     yield from () if level is None else (level,)
-    has_system = current.basis is not None and current.basis.head[0] not in (None, NULL)
-    unseen = "tools, " if has_system else "system prompt, tools, "
-    unseen = "the client's own tools, " if current.fidelity == "structural" else unseen
+    system = "" if current.basis is not None and current.basis.head[0] not in (None, NULL) else "system prompt, "
+    unseen = "the client's own tools, " if current.fidelity == "structural" else f"{system}tools, "
     head = "" if is_head_known else unseen
     marks = "" if facts.state is not None and facts.state.implicit else "breakpoints, "
     yield RuledOut(f"{head}{marks}parameters and endpoint", None)

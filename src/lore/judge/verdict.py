@@ -247,9 +247,9 @@ def judge_pair(
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
     """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
-    columns = make_columns(facts, causes, None)
     return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, (0,) * len(causes),
-                facts.fell, short, counts.BYTES_PER_TOKEN, columns, limit_rebilled(facts, causes))  # fmt: skip
+                facts.fell, short, counts.BYTES_PER_TOKEN, make_columns(facts, causes, None),
+                limit_rebilled(facts, causes))  # fmt: skip
 
 
 # Causes that take content out of the prompt: what is left and not new is billed again, and no more.
@@ -286,7 +286,6 @@ def limit_rebilled(
         return None
     # the usage of a log includes unrecorded tools
     per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
-    sent_again = sums.current - sums.common
     if is_rewritten:
         new = count_fresh_bytes(previous.prompt, current.prompt, facts.overlap.common)
         if read and counts.bills_writes(previous):  # that includes all that both share of tools and system prompt
@@ -299,7 +298,8 @@ def limit_rebilled(
             return None  # nothing was removed
         image = round(IMAGE_TOKENS * per_token)  # bytes do not say how many tokens an image is
         new = sum(min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in added)
-    return max(0, round((sent_again - new) / per_token) if unread is None else unread - round(new / per_token))
+    kept = (sums.current - sums.common - new) / per_token
+    return max(0, round(kept) if unread is None else unread - round(new / per_token))
 
 
 class Remarks:
