@@ -492,24 +492,32 @@ class _RecordFinder(RecordReader):
         return ()
 
 
+def begins_with_records(head: bytes) -> bool:
+    """Return whether the first lines of a file are an object each, as in JSON Lines."""
+    lines = [line.data.strip(SPACE) for line in islice(read_lines(_pieces(head)), _FIRST)]
+    is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
+    return is_usual and bool(lines) and raw_members(lines[0]) is not None
+
+
 def records_on_lines(head: bytes, array: str = "") -> bytes:
     """Return the objects of a file's beginning, each on a line, as readers of records find them; empty without any.
 
     They may be printed over several lines, in an array (at a path of the document), or beside damaged text. Usually it
     is the beginning itself.
     """
-    pieces = [head[at : at + _PIECE] for at in range(0, len(head), _PIECE)]
-    lines = [] if array else [line.data.strip(SPACE) for line in islice(read_lines(pieces), _FIRST)]
-    is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
-    if is_usual and lines and raw_members(lines[0]) is not None:
+    if not array and begins_with_records(head):
         return head
     finder = _RecordFinder()
     finder.array = array
-    problems = finder.read(pieces)
+    problems = finder.read(_pieces(head))
     for number, _ in enumerate(problems):
         if number == _DAMAGED or len(finder.found) > _FIRST:
             break
     return b"".join(finder.found)
+
+
+def _pieces(head: bytes) -> list[bytes]:
+    return [head[at : at + _PIECE] for at in range(0, len(head), _PIECE)]
 
 
 def first_records(head: bytes) -> list[bytes]:

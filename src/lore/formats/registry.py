@@ -22,7 +22,7 @@ from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recordin
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
-from lore.formats.lines import LineReader, is_crowded, nonblank_lines, records_on_lines
+from lore.formats.lines import LineReader, begins_with_records, is_crowded, nonblank_lines, records_on_lines
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
 from lore.model.items import is_absent
@@ -207,8 +207,13 @@ def reader_of(head: bytes) -> Reader | None:
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
     named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
     generic = [name for name in named if name in GENERIC]
-    records = head if head.startswith(OPENING) else records_on_lines(head)
-    found = _first_that_recognises(head, records, [name for name in named if name not in GENERIC])
+    specific = [name for name in named if name not in GENERIC]
+    has_lines = head.startswith(OPENING) or begins_with_records(head)
+    # an object is searched for records only if no reader of documents knows it
+    is_object = not has_lines and not opening and line[:1] == b"{"
+    found = _first_that_recognises(head, b"", specific, documents=True) if is_object else None
+    records = head if has_lines or found else records_on_lines(head)
+    found = found or _first_that_recognises(head, records, specific)
     if found is None and (not opening or len(line) == len(head.strip(SPACE))):  # a document, not lines
         reader = _reader_of_member(head, [name for name in named if name not in LAST])
         if reader is not None:
@@ -231,17 +236,18 @@ def _reader_of_member(head: bytes, names: list[str]) -> Reader | None:
     return None
 
 
-def _first_that_recognises(head: bytes, records: bytes, names: list[str]) -> str | None:
+def _first_that_recognises(head: bytes, records: bytes, names: list[str], *, documents: bool = False) -> str | None:
     """Return the first of these formats whose reader recognises a file: readers of records by its `records`.
 
-    The first record rules many out before their readers are imported.
+    The first record rules many out before their readers are imported. With `documents` no reader of records is asked.
     """
     opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
     for name in names:
         row = FORMATS[name]
         if opening >= row.members and (not row.signs or any(sign in head or sign in records for sign in row.signs)):
             reader = READERS[name]
-            if reader.recognises(records if records and getattr(reader, "reads_arrays", False) else head):
+            reads_records = getattr(reader, "reads_arrays", False)
+            if not (documents and reads_records) and reader.recognises(records if records and reads_records else head):
                 return name
     return None
 
