@@ -306,3 +306,30 @@ def test_restored_open_turn_gets_no_second_delta():
     session.user("two")
     sent = session.request()
     assert Session.read(session.log(), rules=session.rules).request() == sent
+
+
+EMPTY_ANSWERS = {
+    "anthropic": {"role": "assistant", "content": [], "stop_reason": "end_turn"},
+    "openai-chat": {"choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "length"}]},
+    "openai-responses": {"object": "response", "output": []},
+    "gemini": {"candidates": [{"finishReason": "MAX_TOKENS"}]},
+}
+
+
+@pytest.mark.parametrize("dialect", list(EMPTY_ANSWERS))
+def test_user_is_next_after_an_empty_answer(dialect):
+    session = Session("claude-opus-5", dialect=dialect)
+    session.user("Any news?")
+    session.request()
+    session.assistant(EMPTY_ANSWERS[dialect])
+    assert session.waits_for() == "user"
+    session.user("And now?")
+    assert session.waits_for() == "model"
+
+
+def test_model_is_next_after_a_failed_request():
+    session = Session("claude-opus-5")
+    session.user("Any news?")
+    session.request()
+    session.failed("overloaded")
+    assert session.waits_for() == "model"

@@ -458,14 +458,20 @@ class Session:
     def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
         """Return whose step is next: a message of the user, the results of `pending` calls, or the model's answer.
 
+        An answer without content is an answer, too (a refusal, a limit): the user is next.
+
         >>> session = Session("claude-opus-5")
         >>> session.waits_for(), session.user("Any news?"), session.waits_for()
         ('user', 'u1', 'model')
         """
         if self.pending(chain):
             return "tools"
-        entries = reversed(self.state.chain(chain).entries)
-        spoken = (entry for entry in entries if isinstance(entry.item, UserMessage | AssistantMessage | ToolCall))
+        state = self.state.chain(chain)
+        has_answered = state.last is not None and state.last.state == "completed"
+        if has_answered and len(state.entries) == state.sent:
+            return "user"
+        kinds = UserMessage | AssistantMessage | ToolCall
+        spoken = (entry for entry in reversed(state.entries) if isinstance(entry.item, kinds))
         _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
         return "user" if all(isinstance(entry.item, AssistantMessage) for entry in latest) else "model"
 

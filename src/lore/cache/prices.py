@@ -102,11 +102,13 @@ class Price(Struct, frozen=True):
 def rates(
     find: Callable[[str], DatedRule | None], factors: Iterable[str], *, listed: bool, implicit: bool = False
 ) -> Price | None:  # fmt: skip
-    """Return the prices of the rules that `find` returns, multiplied by the factors.
+    """Return the prices of the rules that `find` returns by name (`price_read`), multiplied by the factors.
 
-    None if uncached tokens have no price, or if the multiple of a factor is unknown.
+    A factor's multiple is the rule `multiple_FACTOR`; a price without a rule of its own is a multiple of the uncached
+    one, where there is one. None if uncached tokens have no price, or if the multiple of a factor is unknown.
 
     `listed`: the maker's list prices hold on this platform; otherwise only rows of the platform or the user's own.
+    `implicit`: the request set no breakpoint or cached content, for which some providers price reads otherwise.
     """
 
     def money(rule: str) -> Decimal | None:
@@ -166,7 +168,9 @@ def bill_price(
     size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
     implicit: bool = False,
 ) -> Price | None:  # fmt: skip
-    """Return the prices of a response; None if they are unknown.
+    """Return the prices of a response; None without a price of uncached tokens, or with a factor of unknown multiple.
+
+    A response of several passes (`bill.iterations`) has `passes`, the prices of each; None for a pass without.
 
     `model` was asked for, `size` is the prompt's length in tokens, `asked` are the request's parameters as JSON;
     `instead` is a model whose prices are wanted in place of those of the model that answered.

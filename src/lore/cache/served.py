@@ -34,8 +34,9 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
     """Return who made and who serves a request's model.
 
     `answered_by` is the gateway's name for the provider that answered: that one's cache was used. It counts
-    only without an endpoint, or if the endpoint is a gateway or not listed. An engine that answered always
-    counts: it is the provider, without a platform, whatever model it runs.
+    only without an endpoint, or if the endpoint is a gateway or not listed. An inference engine (vLLM, SGLang, …)
+    always counts: it is the provider, without a platform, whatever model it runs. If another provider answered, a
+    gateway that is itself a platform stays the platform.
     """
     if answered_by in ENGINES:
         return Served(answered_by, "")

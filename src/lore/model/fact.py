@@ -127,7 +127,10 @@ def replace_texts(evidence: E, change: Mapping[str, Callable[[str], str]]) -> E:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a time as `0.4 s` (a fraction below 10 s), `90 s` (below 2 min), `12 min 5 s` (below 2 h) or `3.0 h`."""
+    """Return a time as `0.4 s` or `7 s` (below 10 s), `90 s` (below 2 min), `2 min`, `12 min 5 s` (below 2 h), `3.0 h`.
+
+    Above 10 s it is rounded to seconds, from 2 h to tenths of an hour.
+    """
     if seconds < 10 and seconds != round(seconds):
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -38,7 +38,10 @@ def camel(name: str) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode with `decoder`; text that it cannot parse goes to `convert`, a refused key or value is a ValueError."""
+    """Decode with `decoder`, or with `convert` what is no JSON to it (lone surrogates, too deep for it).
+
+    JSON that does not fit the type (an unknown key, a wrong value) is msgspec's ValidationError, a ValueError, at once.
+    """
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:

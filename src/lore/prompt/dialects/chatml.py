@@ -153,7 +153,11 @@ class ChatML(RenderedText):
         return base.Spot(1, "system") if head else base.Spot()
 
     def render(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
-        """Return a unit's segments: the opening of its message, then one for each text, call or result."""
+        """Return a unit's segments: the opening of its message, then one for each text, call or result.
+
+        There is no opening if the unit joins the user's or tool's message before it, and nothing of a unit that has
+        nothing to say; thinking is omitted.
+        """
         omitted = ["thinking"] * len(thoughts(unit.blocks))
         parts = texts(unit.blocks, omitted)
         if unit.role == "results":
