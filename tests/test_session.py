@@ -248,9 +248,12 @@ def test_compact_of_a_short_session_changes_nothing():
     assert session.log() == before
 
 
-@pytest.mark.parametrize("arguments", [{"summary": " "}, {"summary": "s", "keep": 0}])
-def test_compact_refuses_invalid_arguments(arguments):
-    with pytest.raises(MisuseError, match="a compaction has a summary"):
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [({"summary": " "}, "needs a summary"), ({"summary": "s", "keep": 0}, "at least one message")],
+)
+def test_compact_refuses_invalid_arguments(arguments, fault):
+    with pytest.raises(MisuseError, match=fault):
         talked(3).compact(**arguments)
 
 

@@ -522,7 +522,7 @@ class Session:
 
         More stay if a response would be divided, if no model has read them yet, and inside a tool loop the user's
         current question. The log keeps everything. Raises LoreError while a call has no result, MisuseError for an
-        empty summary. `lore.compaction` compacts by a policy.
+        empty summary or a `keep` below 1. `lore.compaction` compacts by a policy.
 
         >>> session = Session("claude-opus-5")
         >>> for number in range(4):
@@ -530,8 +530,10 @@ class Session:
         >>> session.compact("The user asked three questions.", keep=2)
         6
         """
-        if not summary.strip() or keep < 1:
-            raise MisuseError("a compaction has a summary, and keeps at least one message", hint='compact("…", keep=6)')
+        if not summary.strip():
+            raise MisuseError("a compaction needs a summary: this one is empty", hint='compact("…", keep=6)')
+        if keep < 1:
+            raise MisuseError(f"a compaction keeps at least one message, not {keep}", hint='compact("…", keep=6)')
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)

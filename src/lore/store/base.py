@@ -160,7 +160,7 @@ class UnknownSessionError(StoreError):
 
 
 class ConflictError(StoreError):
-    """Another writer's state is stored: load the session again, and save the new events on top of it."""
+    """Another writer's state is stored: `reload()` the session, which keeps the unsaved events."""
 
     def __init__(self, message: str, *, hint: str = "", base: Head | None = None, stored: Head | None = None) -> None:
         super().__init__(message, hint=hint)

@@ -49,7 +49,7 @@ from lore.store.lines import (
     read_header,
 )
 
-HINT_AGAIN = "load the session again, and save the new events on top of it"
+HINT_AGAIN = "load the session again (`reload()` keeps the unsaved events on top: do not repeat them), and save"
 
 
 class Stored(Protocol):
