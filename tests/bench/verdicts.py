@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.recordings import ABSENT, CORPUS, Fields
 from cli.running import lore
 from oracle.recordings import read
-from oracle.verdicts import DROP, GRACE, PLACES, SHARE, Expected, can_lead, expected
+from oracle.verdicts import DROP, GRACE, PLACES, SHARE, Expected, can_lead, expected, wrong_losses
 
 FOLDERS = ("claude-code", "capture", "vcr")
 
@@ -210,9 +210,8 @@ def losses() -> Fields:
     for turn in every():
         low, high, lead = turn.must.at_least, turn.must.at_most, turn.lead
         if low is not None and high is not None and lead is not None and turn.row["lost_tokens"] is not None:
-            spare = 1 - SHARE, 1 + SHARE
-            by_code[lead["code"]].append(low * spare[0] - 1 <= turn.row["lost_tokens"] <= high * spare[1] + 1)
-    measure = "stated losses within 2 % of read + write before minus read now, at most the unread prompt"
+            by_code[lead["code"]].append(not any(wrong_losses(turn.must, turn.row, [])))
+    measure = "stated losses within 2 % of read + write before minus read now, at most the unread prompt sent before"
     right, whole = sum(map(sum, by_code.values())), sum(map(len, by_code.values()))
     if not whole:
         return measure, "99 %", ABSENT, None

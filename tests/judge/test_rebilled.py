@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import Raw
 
+from cache.talk import bill
 from cli.running import lore
 from judge.captures import asks, break_codes, call, judged, text, usage
+from judge.judged import Judged, opened
 from judge.pi_sessions import session
+from lore.model.items import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
 
 LONG = "The stack trace of the failing request is long, here is every frame. " * 120  # some 2,000 tokens
 FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
@@ -66,3 +70,30 @@ def test_pause_before_late_compaction_is_expiry(tmp_path, minutes, code):
     path = session(tmp_path / "a.jsonl", (90_000, 0), (400, 90_000), (90_800, 0), compacted=2, pause=minutes)
     said = lore("check", path, "--json", "-v").json
     assert [(one["turn"], one["code"]) for one in said["findings"]] == [(3, code)]
+
+
+@pytest.mark.parametrize(
+    ("model", "lost"), [("claude-sonnet-4-5-20250929", 12_000), ("claude-opus-4-5-20251101", 15_000)]
+)
+def test_expiry_counts_what_precedes_dropped_thinking(model, lost):
+    """Another model has no entries of its own, so nothing limits what had expired."""
+    talk = Judged()
+    talk.model = "claude-sonnet-4-5-20250929"
+    talk.ask()
+    talk.turn(bill(10_000, 2_000))
+    thinking = ThinkingBlock(Raw(b'"%b"' % (b"t" * 400)), "c2ln")
+    talk.add(AssistantMessage("a1", blocks=(thinking, TextBlock(Raw(b'"yes"')))))
+    talk.use()
+    talk.turn(bill(12_000, 3_000))
+    talk.add(UserMessage("u1", text=Raw(b'"more"')))
+    talk.model = model
+    talk.turn(bill(0, 15_050), after=7200.0)
+    assert (talk.lead.code, talk.verdict.lost_tokens) == ("LORE128", lost)
+
+
+def test_nothing_limits_losses_of_grown_prompts():
+    talk = opened()
+    talk.say()
+    talk.ask()
+    talk.turn(bill(10_000, 2_310), verdict="system_changed")
+    assert (talk.lead.code, talk.verdict.lost_tokens) == ("LORE159", 2_300)

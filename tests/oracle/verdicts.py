@@ -248,7 +248,7 @@ def differences(path: Path, answers: Answers) -> list[str]:
             continue
         seen += 1
         own = findings.get(_place(row), [])
-        found = [*_billed(must, row), *_lost(must, row, own), *_caused(must, row, own)]
+        found = [*_billed(must, row), *wrong_losses(must, row, own), *_caused(must, row, own)]
         found += _paired(must, lefts.get(row["line"]))
         wrong += [f"{path.name}:{row['line']} {row['chain']}:{row['turn']}: {what}" for what in found]
     if seen != len(answers.simulated["turns"]):
@@ -293,7 +293,7 @@ def _paired(must: Expected, line: int | None) -> Iterator[str]:
         yield f"compared with {'nothing' if line is None else f'line {line}'}, not with line {must.previous.lines[0]}"
 
 
-def _lost(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -> Iterator[str]:
+def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -> Iterator[str]:
     """Yield wrong numbers of lost tokens; a fall that is too small to need a cause may be left out."""
     low, high = must.at_least, must.at_most
     if low is None or high is None or row["lost_tokens"] is None:

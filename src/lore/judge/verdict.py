@@ -257,8 +257,8 @@ _REMOVING = frozenset((
     Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.CLIENT_CAUSE_UNKNOWN, Code.REASONING_DROPPED_BY_TEMPLATE,
     Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION,
 ))  # fmt: skip
-# Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
 _ENDS = 512  # bytes at the beginning of a block that name its type
+# Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
 _NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
 
 
@@ -273,12 +273,14 @@ def limit_rebilled(
     codes = {cause.code for cause in causes if not is_remark(cause)}
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning = state_signal(facts, "reasoning")
-    if reasoning is not None and reasoning.read_if_moved is not None and codes & _NOT_BY_PROMPT:
-        return max(0, reasoning.read_if_moved - (read or 0))  # what follows it could not be read anyway
+    if reasoning is not None and (reasoning.read_if_moved or 0) > (read or 0) and codes & _NOT_BY_PROMPT:
+        return (reasoning.read_if_moved or 0) - (read or 0)  # what follows it could not be read anyway
     if codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes:
         return None
     most = counts.prompt_tokens(None if usage is None else usage.first_pass)
     unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
+    if codes == {Code.CLIENT_CAUSE_UNKNOWN} and most >= counts.sent_tokens(previous.usage) and current.is_rebuilt:
+        return None  # the prompt grew, so nothing shows that text was removed
     state, is_rewritten = facts.state, not codes.isdisjoint((Code.COMPACTION, Code.REWIND))
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         return None if unread is None else max(0, unread - TokenRate().tokens(state.grown, state.output))
