@@ -121,6 +121,24 @@ def test_check_options_override_settings():
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 
 
+@pytest.mark.parametrize(
+    ("settings", "options", "codes"),
+    [
+        ("", ["--ignore", "LORE101"], ["LORE401"]),
+        ("", ["--select", "LORE4"], ["LORE401"]),
+        ("[[check.per_path]]\npath='w.jsonl'\nignore=['LORE101']\n", [], ["LORE401"]),
+        ("", ["--ignore", "LORE101", "--ignore", "LORE401"], []),
+        ("[[check.exempt]]\ncode='LORE101'\npath='w.jsonl'\nreason='old'\n", [], []),
+    ],
+)
+def test_reuse_budget_holds_for_ignored_causes(settings, options, codes):
+    put("w.jsonl", *WASTE)
+    put("lore.toml", settings.encode())
+    ran = lore("check", "w.jsonl", "--min-reuse", "1.0", "--json", *options)
+    found = [one["code"] for one in ran.json["findings"] if one["severity"] == "error"]
+    assert (found, ran.code) == (codes, 1 if codes else 0)
+
+
 def test_check_exits_1_for_waste_despite_unreadable_file():
     put("d/w.jsonl", *WASTE)
     Path("d/broken.jsonl").symlink_to("broken.jsonl")

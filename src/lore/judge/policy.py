@@ -5,7 +5,8 @@
 - An entry of `per_path` adds to `ignore` and `count_as_waste`; its `select` and budgets replace those above it. The
   last entry that matches applies.
 - `select` is about recordings: findings about budgets, exemptions and baselines (LORE4xx) are only removed by `ignore`.
-- A removed finding is counted as removed, and against no budget.
+- A removed finding is counted as removed, and against no sum's budget. `min_reuse` holds for a pair whatever causes are
+  ignored, but not if all are exempted.
 """
 
 from __future__ import annotations
@@ -292,8 +293,8 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
 def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     """Decide about every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
 
-    The budget of a pair holds for the causes that still count. If none does, or all are expected, the pair may reuse as
-    little as it likes.
+    The budget of a pair holds whatever causes are ignored or not selected: exempted causes do not count. If no other is
+    left, or all are expected, the pair may reuse as little as it likes.
     """
     own = [(number, ruling.decide(finding)) for number, finding in findings_of(pair, place)]
     decided = [decision for _, decision in own]
@@ -302,7 +303,7 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     left = tuple(
         replace(cause, override=by_number[number].finding.kind if number in by_number else cause.override)
         for number, cause in enumerate(pair.causes)
-        if number not in by_number or not by_number[number].out
+        if number not in by_number or by_number[number].out in ("", "ignored")
     )
     if pair.causes and not left:
         return decided
