@@ -150,6 +150,19 @@ def test_loss_without_cause_has_no_fix():
     assert (taken["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)
 
 
+# The clock goes back at the second fall, so nothing is known of expiry there.
+def test_sums_list_what_every_break_rules_out():
+    path = log(
+        (0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True),
+        (2, 9_000, 13_000, True),
+    )  # fmt: skip
+    for command in ("check", "simulate"):
+        (sums,) = [line for line in lore(command, path).out.splitlines() if line.startswith("re-billed, no cause")]
+        assert sums.partition("; ruled out: ")[2] == (
+            "model, compaction, cleared results, rewind, lookback, a change of the client that the log notes"
+        )
+
+
 def test_weak_cause_has_no_fix():
     """A slash command may have lost the prefix, or may not."""
     path = talk(hour=True, pause=0)

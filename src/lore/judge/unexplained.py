@@ -60,7 +60,7 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
         head_signals = _HEAD_SIGNALS - {"tool-reference"} if facts.state.implicit else _HEAD_SIGNALS
         shown = [sign.name for sign in current.signs if sign.name in head_signals]
         if not shown or not is_head_known:  # the read rules the head out with its level
-            yield RuledOut("tools, effort and client version in the log", not shown, detail=", ".join(shown))
+            yield RuledOut("a change of the client that the log notes", not shown, detail=", ".join(shown))
     verdict = facts.verdict
     if verdict is not None and verdict.reason not in CLIENT_SECTIONS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)

@@ -18,12 +18,17 @@ from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
 from lore.report.plain import cell, counted, path_below, when
-from lore.report.sentences.findings import describe_grounds, describe_interruption, format_loss, format_prices
+from lore.report.sentences.findings import (
+    describe_grounds,
+    describe_interruption,
+    format_loss,
+    format_prices,
+    list_ruled_out,
+)
 from lore.report.table import Cell, TableColumn, aligned, write_table
 
 _CHANGES_SHOWN = 9  # without -v
 _FEW_APPENDS = 20  # too few for a reliable share
-_REASONS_SHOWN = 5
 _RULE_COLUMNS = ("provider", "model", "rule", "value", "unit", "from", "", "source")
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -171,12 +176,14 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
     out.print(line((f"re-billed as waste: {totals.waste_tokens:,} tokens{paid}", style)))
     unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
     if unexplained:
-        reasons = (reason for turn in unexplained if turn.cause is not None for reason in turn.cause.ruled_out)
-        counts = Counter(reason.reason for reason in reasons if reason.out)
-        most = ", ".join(text for text, _ in counts.most_common(_REASONS_SHOWN))
+        breaks = [turn for turn in result.turns if turn.cause is not None and turn.cause.kind == "unattributable"]
+        counts = Counter[str]()
+        for turn in breaks:
+            reasons = (reason for cause in turn.causes if cause.is_break for reason in cause.ruled_out)
+            counts.update(dict.fromkeys((reason.reason for reason in reasons if reason.out), 1))
         paid = "" if cost.unexplained is None else f" ({format_money(cost.unexplained)})"
         found = f"{totals.unexplained_tokens:,} tokens{paid} in {counted(len(unexplained), 'turn')}"
-        out.print(line((f"re-billed, no cause found: {found}{f'; ruled out: {most}' if most else ''}", "yellow")))
+        out.print(line((f"re-billed, no cause found: {found}{list_ruled_out(counts, len(breaks))}", "yellow")))
     for code, causes in group_missed(result.turns).items():
         missed = replace(
             causes[0], lost_tokens=sum(cause.lost_tokens or 0 for cause in causes),

@@ -22,6 +22,7 @@ from lore.report.sentences.findings import (
     describe_missing,
     format_fix,
     format_loss,
+    list_ruled_out,
 )
 
 Reported: TypeAlias = CheckResult | LintResult
@@ -30,7 +31,6 @@ _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note":
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
 _NAMED_TURNS = 6  # of a group; the rest is counted
-_RULED_OUT = 5  # reasons that the sums name
 
 
 def command_of(result: Reported) -> str:
@@ -266,10 +266,9 @@ def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
     yield f"re-billed as waste: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
     if sums.unattributable:
         tokens = f"{sums.unexplained_tokens:,}" if sums.unexplained_tokens else "an unknown number of"
-        often = sorted(sums.ruled_out, key=lambda reason: (-sums.ruled_out[reason], reason))[:_RULED_OUT]
         yield (
             f"re-billed, no cause found for sure: {tokens} tokens{_dollars(sums.unexplained_dollars)} in "
-            f"{counted(sums.unattributable, 'cache break')}" + (f"; ruled out: {', '.join(often)}" if often else "")
+            f"{counted(sums.unattributable, 'cache break')}{list_ruled_out(sums.ruled_out, sums.unattributable)}"
         )
     if sums.expected_tokens:
         yield f"re-billed as expected: {sums.expected_tokens:,} tokens{_dollars(sums.expected_dollars)}"

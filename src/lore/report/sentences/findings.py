@@ -89,6 +89,12 @@ def describe_grounds(cause: results.CauseResult) -> str:
     return "; ".join([shown or cause.message, *describe_ruled_out(cause.ruled_out)])
 
 
+def list_ruled_out(counts: Mapping[str, int], breaks: int) -> str:
+    """Return the end of a sum's line: what is ruled out in all of its cache breaks; `counts`: in how many each is."""
+    reasons = [reason for reason, count in counts.items() if count == breaks]
+    return f"; ruled out: {', '.join(reasons)}" if reasons else ""
+
+
 def columns_result(three: Columns, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
     path = change["path"](three.bytes.path)
