@@ -309,6 +309,8 @@ def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, A
     if low > DROP and not causes:
         yield f"lost {low:,} tokens, reported none"
     for finding in findings:
+        if finding["code"] == "LORE307":  # tokens that could have been read were never cached
+            continue
         if finding["lost_tokens"] is not None and finding["lost_tokens"] > high * (1 + SHARE) + 1:
             yield f"{finding['code']} reports {finding['lost_tokens']:,} lost tokens, at most {high:,} were"
 
