@@ -254,9 +254,9 @@ _UNSURE = 0.1  # the share by which a position that is estimated from bytes may 
 
 
 def lost_lifetime(turn: Turn) -> LifetimeLost | None:
-    """Return that a request asked for an hour and was billed for five minutes; None if it was not.
+    """Return that all breakpoints of a request asked for an hour and only five minutes were billed; None if not.
 
-    A breakpoint has to be among the tokens that were written, which follow those that were read.
+    The last one has to be among the tokens that were written, which follow those that were read.
     """
     usage = turn.usage
     if usage is None or not usage.write_5m_tokens or usage.write_1h_tokens or turn.is_rebuilt:

@@ -172,8 +172,9 @@ def bill_price(
 
     A response of several passes (`bill.iterations`) has `passes`, the prices of each; None for a pass without.
 
-    `model` was asked for, `size` is the prompt's length in tokens, `asked` are the request's parameters as JSON;
-    `instead` is a model whose prices are wanted in place of those of the model that answered.
+    `model` was asked for; `size` is the prompt in tokens, without which no prices of long prompts hold; `asked`
+    are the request's parameters as JSON; `instead` is a model whose prices are wanted in place of those of the model
+    that answered; `implicit` as in `rates`.
     """
     factors = tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
     answering = instead or (bill.model if bill is not None and bill.model else model)
@@ -239,7 +240,7 @@ _PROFILE = pattern(r"(?:(?P<region>[a-z-]+)\.)?(?:anthropic|openai)\.")
 def is_regional(where: Served, endpoint: str, model: str) -> bool:
     """Return whether a request surely stays in a region: by its host or path, or by Bedrock's name of the model.
 
-    On Bedrock every name of a Claude or OpenAI model does that does not begin with `global.`.
+    On Bedrock it does if the name has `anthropic.` or `openai.` and does not begin with `global.`.
     """
     if where.platform == "bedrock":
         profile = _PROFILE.match(model.rsplit("/", 1)[-1])

@@ -55,7 +55,7 @@ def served(endpoint: str, model: str | None, dialect: str, answered_by: str = ""
 
 
 def served_by(turn: Turn) -> Served:
-    """Return who made and who serves the model of a turn; does not build the turn's prompt."""
+    """Return who made and who serves the model of a turn; does not build the prompt of a turn that has a `basis`."""
     return served(turn.call.endpoint, turn.model, turn.dialect, turn.call.answered_by)
 
 
@@ -102,8 +102,9 @@ _NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
 
 @lru_cache(_MANY)
 def normal_name(model: str | None) -> str:
-    """Return a model's name as the tables spell it: lower case, without vendor, region, date and platform version.
+    """Return a model's name as the tables spell it: lower case, without vendor, region and date.
 
+    Claude's names lose the platform version, too, and their dots become hyphens. Empty over 200 characters.
     `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0`, `claude-sonnet-4-6@20260217` and
     `openrouter/anthropic/claude-4.6-sonnet:beta` all become `claude-sonnet-4-6`.
     """

@@ -69,7 +69,7 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
         - `?TEXT` or `?TEXT|ELSE`: TEXT, or ELSE if the field is None, False or empty; 0 is a value
         - `=VALUE?TEXT` or `=VALUE?TEXT|ELSE`: TEXT if the field is written as VALUE, or ELSE
 
-        TEXT and ELSE are filled in the same way.
+        TEXT and ELSE are filled in the same way; TEXT ends at the first `|`, so only ELSE may hold a form with ELSE.
         """
         parts: list[str] = []
         for text, name, form, _ in Formatter().parse(words):

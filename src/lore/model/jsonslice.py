@@ -218,7 +218,7 @@ def element_ranges(raw: bytes) -> list[tuple[int, int]]:
 
 
 def without_member(raw: bytes, key: str) -> bytes:
-    """Return an object's bytes with every member of this name and its comma cut out; other bytes stay."""
+    """Return an object's bytes with every member of this name cut out, its comma and the white space beside it."""
     for member in reversed([member for member in member_ranges(raw) if member.key == key]):
         end = _skip_space(raw, member.end)
         if raw[end : end + 1] == b",":

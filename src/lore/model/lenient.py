@@ -23,7 +23,7 @@ from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import RECORD_LEVELS
 
 T = TypeVar("T")
-_UNDERSCORE = pattern("(?<=[a-z0-9])_([a-z])")
+_UNDERSCORE = pattern("(?<=[a-z0-9])_([a-z0-9])")
 _CAPITAL = pattern(r"(?<=[a-z0-9])([A-Z])")
 
 
@@ -33,7 +33,7 @@ def snake(name: str) -> str:
 
 
 def camel(name: str) -> str:
-    """Return a snake_case name as camelCase (`call_id`: `callId`); names without inner underscores stay."""
+    """Return a snake_case name as camelCase (`call_id`: `callId`); `write_5m`: `write5m`."""
     return _UNDERSCORE.sub(lambda found: found[1].upper(), name)
 
 

@@ -192,7 +192,9 @@ class Turn(Struct):
     omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
     response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
     unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
-    basis: PromptBasis | None = None  # what a transcript's prompt is made from; None: the request was recorded
+    basis: PromptBasis | None = (
+        None  # what a transcript's prompt is made from; None: the request was recorded, or lore made it
+    )
     call: Call = Call()  # facts about a recorded request apart from its body
     file: str = ""  # the file that holds the turn, if the recording has several
     given_up: str = ""  # the chain from which this one restarted
@@ -217,7 +219,7 @@ class Turn(Struct):
 
     @property
     def model(self) -> str | None:
-        """The model that was asked. Does not make the prompt."""
+        """The model that was asked. With a `basis` this does not make the prompt."""
         return self.prompt.model if self.basis is None else self.basis.model
 
     @property
@@ -227,12 +229,12 @@ class Turn(Struct):
 
     @property
     def dialect(self) -> str:
-        """The dialect of the prompt. Does not make the prompt."""
+        """The dialect of the prompt. With a `basis` this does not make the prompt."""
         return self.prompt.dialect if self.basis is None else self.basis.dialect
 
     @property
     def fidelity(self) -> Fidelity:
-        """How close the prompt is to the bytes that were sent. Does not make the prompt.
+        """How close the prompt is to the bytes that were sent. With a `basis` this does not make the prompt.
 
         `hashed`: the prompt is rebuilt, and compared by hashes that the client recorded of the sent one.
         """

@@ -53,7 +53,7 @@ class RenderedText:
         return False  # text has no members
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        """Return a prompt of the whole text as one segment."""
+        """Return a prompt of the whole text as one segment; its fidelity is always `rendered`."""
         text = Segment("messages", "text", body, kind="opaque")
         return Prompt(dialect=self.name, fidelity="rendered", messages=Vector([text]))
 
@@ -105,7 +105,7 @@ def thoughts(blocks: tuple[Block, ...]) -> list[str]:
 
 
 def result(call: ToolCall, omitted: list[str]) -> str:
-    """Return a call's result as text: its output, its error, or a note that it has neither."""
+    """Return a call's result as text: its output, else its error; without both empty if it completed, else a note."""
     return "\n".join(texts(output_blocks(outcome_of(call)[0]), omitted, image="image in a tool result"))
 
 
