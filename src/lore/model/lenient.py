@@ -94,7 +94,9 @@ _decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decode
 
 @cache
 def _fields(struct: Any) -> dict[str, FieldInfo]:
-    return {field.encode_name: field for field in fields(struct)}
+    """Return a struct's fields by their names as they are encoded, and in camelCase and snake_case."""
+    every = fields(struct)
+    return {spelled(field.encode_name): field for spelled in (camel, snake, str) for field in every}
 
 
 def _struct(raw: bytes, structs: list[Any]) -> Any:
@@ -102,7 +104,7 @@ def _struct(raw: bytes, structs: list[Any]) -> Any:
     struct = _tagged(given, structs)
     known, values = _fields(struct), dict[str, Any]()
     for key, value in given.items():
-        field = known.get(key) or known.get(snake(key)) or known.get(camel(key))
+        field = known.get(key) or known.get(snake(key))
         if field is not None:
             values[field.name] = _convert(value, field.type)
     for field in known.values():
