@@ -178,8 +178,8 @@ def expiry(previous: Turn, current: Turn, seconds: float | None, *, missed: bool
 def shortfall(previous: Turn, current: Turn) -> int | None:
     """Return how many tokens that the previous turn left in the cache the current one did not read, at least 0.
 
-    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. What it left
-    is `cached` of its usage.
+    None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Tokens left
+    in the cache are `cached` of a usage.
     """
     there, read = cached(previous.usage), first_pass_read(current.usage)
     if there is None or read is None or (previous.basis is None and runs_tools(previous.prompt)):
@@ -190,7 +190,7 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
 def significant_fall(previous: Turn, short: int | None) -> int | None:
     """Return a shortfall `short`, but 0 if it is so small that it happens without any cause; None stays None.
 
-    Small: up to 1,000 tokens; if the previous usage reports no writes, up to 2 % of what it left where that is more.
+    Small: up to 1,000 tokens; if the previous usage reports no writes, up to 2 % of the tokens left if these are more.
     """
     if not short or previous.usage is None:
         return short

@@ -61,7 +61,7 @@ class _Requests(Struct, frozen=True):
     provider: str  # whose rules the model asks for
     views: Views  # how the cache sees the requests
     recording: int  # number of the recording
-    change: WhatIf  # what is tried instead of what was recorded
+    change: WhatIf  # the change that is tried on the recording
     change_counts: ChangeCounts  # turns that it changes
 
     def predict(self, turn: Turn) -> Prediction:

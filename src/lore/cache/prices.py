@@ -105,7 +105,7 @@ def rates(
     """Return the prices of the rules that `find` returns by name (`price_read`), multiplied by the factors.
 
     A factor's multiple is the rule `multiple_FACTOR`; a price without a rule of its own is a multiple of the uncached
-    one, where there is one. None if uncached tokens have no price, or if the multiple of a factor is unknown.
+    one, if its multiple is known. None if uncached tokens have no price, or if the multiple of a factor is unknown.
 
     `listed`: the maker's list prices hold on this platform; otherwise only rows of the platform or the user's own.
     `implicit`: the request set no breakpoint or cached content, for which some providers price reads otherwise.
