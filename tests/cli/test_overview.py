@@ -390,3 +390,18 @@ def test_hostile_fields_are_shown_harmlessly(number, args):
         ran = lore(*command)
         assert ran.code == 0, ran.err
         assert not any(sign in ran.out for sign in ("\x1b", "\x07", "\x00", "\u202e"))
+
+
+def test_uncached_input_is_no_reason_to_be_content():
+    claude("a", [(60_000, 0, 0, 100), (61_000, 0, 0, 100)])
+    out = lore(*ALL).out
+    assert "no prompt was read from a cache" in out
+    assert "lore check --since" in out
+    assert "to keep it so" not in out
+
+
+def test_empty_span_does_not_name_itself():
+    claude("a", STEADY)
+    out = lore("--since", "90d").out
+    assert "no requests" in out
+    assert "lore --since 90d" not in out

@@ -18,6 +18,7 @@ from lore.report.table import Cell, TableColumn, write_table
 _CAUSES = 4  # shown without -v
 _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
+_MANY = 100_000  # tokens, of which a working cache would have served some
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
 _SUMS = (
@@ -192,7 +193,10 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, tokens = result.total, rebilled_tokens(result.total)
     if not tokens:
-        if total.requests > total.unbilled:
+        if not total.read_tokens and total.uncached_tokens > _MANY:
+            out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either; why:"))
+            _write_command(chosen.advice("lore check"), out)
+        elif total.requests > total.unbilled:
             out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
         return
     dollars = rebilled_dollars(total)
@@ -265,7 +269,7 @@ def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSe
     else:
         what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
-        recent = result.since is not None and (result.until or 0.0) - result.since < _LONG_SPAN * 86_400
+        recent = result.since is not None and (result.until or 0.0) - result.since < 90 * 86_400 - 1
         commands = ["lore --since 90d"] if recent else []
         commands = [chosen.elsewhere()] if chosen.agent or chosen.project else [*commands, "lore sessions"]
     for command in commands:
