@@ -155,6 +155,16 @@ def test_given_prediction_outlasts_a_waiting_turn():
     assert levels.state() is own
 
 
+def test_turn_after_many_waiting_ones_has_a_state():
+    """Regression: the turn with which the waiting ones are predicted lost its prediction."""
+    talk, levels = Talk(), Transcripts(packaged)
+    talk.ask()
+    for number in range(513):
+        talk.turn(bill(10_000, 2_000) if number == 0 else bill(12_000, 10))
+        levels.take(talk.last)
+    assert levels.state() is not None
+
+
 @pytest.mark.parametrize(("read", "foreseen"), [(12_000, False), (11_001, False), (11_000, False), (10_999, True)])
 def test_drop_is_predicted_from_evidence_before_the_turn(read, foreseen):
     """A prediction of a few tokens less than the cached prefix predicts no drop."""

@@ -158,7 +158,9 @@ class Predictor:
         self._of_recording.clear()
 
     def predict(self, turn: Turn) -> Predicted:
-        """Return the prediction of a turn, then learn from its usage; `UNKNOWN` for a failed turn or an unknown cache.
+        """Return the prediction of a turn, then learn from its usage.
+
+        For a failed turn or an unknown cache the prediction in it is `UNKNOWN`, and nothing is learnt.
 
         A recorded request with the response id of an earlier one, in any recording, is a copy: it gets that prediction.
         """
@@ -220,9 +222,10 @@ class Transcripts:
         """Add the next turn, in order of sending; `predicted` is its prediction, if the caller has made it."""
         if predicted is None:
             self._waiting.append(turn)
+        self.latest = None
         if self._waiting and (predicted is not None or len(self._waiting) > _WAITING):
             self._catch_up()
-        self.latest = predicted
+        self.latest = predicted or self.latest
 
     def state(self) -> TurnState | None:
         """Return the latest turn's state before its usage; None if its cache is not predicted or its usage is odd."""

@@ -100,7 +100,7 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
 
 
 def cache_named(text: str) -> CacheKind:
-    """Return the row (not a model) of `NAME` or `NAME:…`; raises LoreError for an unknown name or missing plug-in."""
+    """Return the row or class (no model) of `NAME` or `NAME:…`; LoreError for an unknown name or missing plug-in."""
     name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None and name in BROUGHT:

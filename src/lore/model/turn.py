@@ -98,7 +98,7 @@ class Prompt(Struct, frozen=True):
 
     @property
     def tool_count(self) -> int:
-        """The number of tools in `head`."""
+        """The number of segments of tools in `head`: one a tool, and in rendered text those around them."""
         return sum(1 for segment in self.head if segment.section == "tools")
 
     @property

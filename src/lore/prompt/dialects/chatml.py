@@ -77,7 +77,7 @@ def decoded(raw: Raw | bytes) -> str:
 
 
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
-    """Return the texts of text and raw blocks; the kinds of others are added to `omitted`, an image's as `image`.
+    """Return the texts of text blocks and of raw blocks with a `text`; `omitted` gets the types of the others.
 
     A `ThinkingBlock` is left out without a word.
     """

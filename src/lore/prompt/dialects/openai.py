@@ -129,7 +129,8 @@ class OpenAIChat(_OpenAI):
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Return whether a segment is a nonempty content part.
 
-        Parts of an answer or of a tool result, and knowledge that follows a tool's results, take none.
+        Of an assembled prompt (they are known by `origin`) parts of an answer or of a tool result, and knowledge that
+        follows a tool's results, take none.
         """
         if ".content[" not in segment.path or segment.data.endswith(b'"text":""}'):
             return False
