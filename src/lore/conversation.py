@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from itertools import groupby
 from threading import RLock
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
+from lore.events.items import blocks_from
 from lore.events.strict import Members, due
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
-from lore.model.canonical import canonical
+from lore.model.canonical import canonical, encode
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Event
-from lore.model.items import AssistantMessage, CompactDivider, OpaqueItem, TextBlock, ToolCall, UserMessage, is_blank
+from lore.model.items import (
+    AssistantMessage,
+    Block,
+    CompactDivider,
+    OpaqueItem,
+    TextBlock,
+    ToolCall,
+    UserMessage,
+    is_blank,
+)
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import Chain, Entry, FoldedSession
 from lore.model.turn import Prompt
@@ -25,6 +36,7 @@ from lore.model.vector import Vector
 from lore.prompt.base import Dialect
 from lore.prompt.dialects import DIALECTS, dialect_names, require_dialect
 from lore.prompt.layout import is_real
+from lore.sdk.objects import plain
 from lore.sdk.replies import Reply, ToolUse, items_of
 
 
@@ -187,3 +199,29 @@ def is_empty_message(item: UserMessage) -> bool:
     if item.blocks is None:
         return is_blank(item.text)
     return all(isinstance(block, TextBlock) and is_blank(block.text) for block in item.blocks)
+
+
+def is_users_step(chain: Chain) -> bool:
+    """Return whether the model has answered the latest message, perhaps without content, in a chain without open calls.
+
+    True without any message.
+    """
+    has_answered = chain.last is not None and chain.last.state == "completed"
+    if has_answered and len(chain.entries) == chain.sent:
+        return True
+    kinds = UserMessage | AssistantMessage | ToolCall
+    spoken = (entry for entry in reversed(chain.entries) if isinstance(entry.item, kinds))
+    _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
+    return all(isinstance(entry.item, AssistantMessage) for entry in latest)
+
+
+def result_output(output: object, dialect: str) -> str | tuple[Block, ...]:
+    """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
+    if output is None or isinstance(output, str):
+        return output or ""
+    listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
+        return blocks_from(listed, dialect, "output")
+    if isinstance(output, bytes | bytearray | memoryview):
+        raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
+    return encode(plain(cast("object", output))).decode("utf-8")

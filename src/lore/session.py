@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from threading import RLock
 from typing import Any, Literal, Unpack, cast
 
@@ -45,9 +44,11 @@ from lore.conversation import (
     given_dialect,
     guarded,
     is_empty_message,
+    is_users_step,
     named_items,
     read_log,
     refuse_open_calls,
+    result_output,
     sorted_tools,
 )
 from lore.errors import LoreError, MisuseError, did_you_mean
@@ -67,10 +68,9 @@ from lore.events.strict import Members, Tools, check, context_json, due, named, 
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
-from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
-from lore.model.items import AssistantMessage, Block, ToolCall, UserMessage, is_absent
+from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
@@ -82,7 +82,7 @@ from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
-from lore.sdk.objects import awaited, params_of, plain
+from lore.sdk.objects import awaited, params_of
 from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
@@ -415,7 +415,7 @@ class Session:
             names = [use.call_id for use in self.pending(chain)]
             hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
-        said = self._output(output)
+        said = result_output(output, self.dialect.name)
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
         )
@@ -434,16 +434,6 @@ class Session:
             event.status, bytes(event.output), bytes(event.error)
         ):  # fmt: skip
             raise LoreError(f"the call {call_id!r} has another result already", hint="sent messages do not change")
-
-    def _output(self, output: object) -> str | tuple[Block, ...]:
-        if output is None or isinstance(output, str):
-            return output or ""
-        listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-        if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
-            return blocks_from(listed, self.dialect.name, "output")
-        if isinstance(output, bytes | bytearray | memoryview):
-            raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
-        return encode_json(plain(cast("object", output))).decode("utf-8")
 
     def pending(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
         """Return the calls without results: of the last answer, or of one before the program was killed."""
@@ -466,14 +456,7 @@ class Session:
         """
         if self.pending(chain):
             return "tools"
-        state = self.state.chain(chain)
-        has_answered = state.last is not None and state.last.state == "completed"
-        if has_answered and len(state.entries) == state.sent:
-            return "user"
-        kinds = UserMessage | AssistantMessage | ToolCall
-        spoken = (entry for entry in reversed(state.entries) if isinstance(entry.item, kinds))
-        _, latest = next(groupby(spoken, key=lambda entry: entry.group), (0, ()))
-        return "user" if all(isinstance(entry.item, AssistantMessage) for entry in latest) else "model"
+        return "user" if is_users_step(self.state.chain(chain)) else "model"
 
     @guarded
     def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
