@@ -24,7 +24,7 @@ from lore.judge.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.evidence import PlateauReason, ReadPlateau
+from lore.model.evidence.runs import PlateauReason, ReadPlateau
 from lore.model.providers import ENGINES
 from lore.model.results import Finding
 from lore.model.turn import Turn

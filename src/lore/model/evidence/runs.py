@@ -1,0 +1,136 @@
+"""Evidence that many turns of a chain, several requests, or a whole run show; `lore.model.evidence` has the rules."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from lore.model.fact import (
+    Content,
+    EvidenceFact,
+    JsonPath,
+    Model,
+    Name,
+    Number,
+    Own,
+)
+
+
+class WritesUnread(EvidenceFact, frozen=True):
+    """Tokens were written to the cache, another turn followed in time, and no usage shows a read of them."""
+
+    words = (
+        "{turns} turns wrote {tokens:,} tokens to the cache, each followed by another turn within their lifetime, and "
+        "nothing in this recording reads any of them"
+    )
+    tokens: int  # that all these turns wrote
+    turns: int  # that wrote them
+
+
+class SharedBlock(EvidenceFact, frozen=True):
+    """Requests of different conversations begin alike, and no breakpoint is at the end of what they share."""
+
+    words = (
+        "{requests:count request} paid the full price of about {tokens:,} tokens up to {path}, with which a request of "
+        "another conversation had begun: no breakpoint is at the end of them{marked:?; the next one, on {marked}, "
+        "covers text that differs}"
+    )
+    tokens: int  # that they share after the last breakpoint in it
+    requests: int  # that paid for them again
+    path: JsonPath  # of the last segment that they share
+    marked: JsonPath = ""  # of the first breakpoint after it; empty: there is none
+
+
+PlateauReason: TypeAlias = Literal[
+    "engine",
+    "cache-prompt-off",
+    "no-explicit-breakpoint",
+    "breakpoint-not-honoured",
+    "ignored-breakpoint",
+    "changing-key",
+    "no-cache-key",
+]
+_REASONS: dict[PlateauReason, str] = {
+    "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
+    "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
+    "no-explicit-breakpoint": "prompt_cache_options asks for explicit breakpoints, and the request has none",
+    "breakpoint-not-honoured": "nothing was written at its breakpoints either, as if a gateway had removed them",
+    "ignored-breakpoint": "its breakpoints have no effect: this cache keeps prompts by itself",
+    "changing-key": "{field} differs from request to request, and each value may have a cache of its own",
+    "no-cache-key": "without a prompt_cache_key the beginning of the prompt alone decides which machine is asked",
+}
+
+
+class ReadPlateau(EvidenceFact, frozen=True):
+    """Reads stayed at one level while more and more of the prompt was repeated."""
+
+    read_tokens: int  # in each of the requests; 0: nothing was ever read
+    repeated_tokens: int  # of the previous request, in the last of them
+    turns: int  # requests in a row
+    reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
+    cache: Own = ""  # the cache model; empty: unknown
+    field: Own = ""  # the request's field that differs
+
+    def sentence(self) -> str:
+        much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
+        shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
+        unknown = (
+            "requests reached other machines, or the cache was full"
+            if self.read_tokens
+            else "this endpoint does not cache such requests, or does not report cached tokens"
+        )
+        why = "; ".join(shown) or f"no reason is recorded; perhaps {unknown}"
+        return (
+            f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
+            f"tokens of the previous one: {why}"
+        )
+
+
+class ReadBelowForecast(EvidenceFact, frozen=True):
+    """A smaller read than predicted from another turn's prompt."""
+
+    words = (
+        "the rules of {cache} ({reason}) predict a read of {exact:?|about }{expected_tokens:,} tokens, {read_tokens:,} "
+        "were read; turn {turn}{chain:? of chain {chain}} used the same beginning {seconds:duration} earlier; ruled "
+        "out, as far as recorded: expiry, an entry that is not readable yet, {model:?model ({model}), }breakpoints, "
+        "parameters, endpoint"
+    )
+    expected_tokens: int  # the predicted read
+    read_tokens: int  # tokens that were read
+    exact: bool  # the prediction counts tokens; else it estimates them
+    cache: Own  # the cache model
+    reason: Own  # its rule
+    turn: int  # the turn that used the same beginning
+    chain: Name | None  # of that turn; None: the same chain
+    seconds: float  # since that turn
+    model: Model | None  # that was asked; None: unknown
+
+
+class OverBudget(EvidenceFact, frozen=True):
+    """A figure exceeds its budget; `reuse` falls below it."""
+
+    what: Literal["reuse", "breaks", "lost-tokens"]  # which budget
+    value: Number  # a share from 0 to 1 for `reuse`, else a count
+    limit: Number  # that the settings allow: of `reuse` the least, else the most
+    of: Name = ""  # the entry of `per_path` that the sum belongs to
+
+    def sentence(self) -> str:
+        if self.what == "reuse":
+            return f"{100 * self.value:.1f} % of the previous prompt is reused, the budget is {100 * self.limit:.1f} %"
+        what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
+        where = f" in {self.of}" if self.of else ""
+        return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
+
+
+class Unneeded(EvidenceFact, frozen=True):
+    """An exemption that no finding needs, or a baseline entry that lists more than occur."""
+
+    words = (
+        "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|{code} "
+        "{where}: {left:=0?no finding matches it|{left} of {entries} still occur}}"
+    )
+    what: Literal["exemption", "baseline"]  # which of the two
+    code: Own  # that it is about
+    where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
+    reason: Content = ""  # of the exemption
+    entries: int = 0  # findings in the baseline
+    left: int = 0  # findings that still occur
