@@ -385,8 +385,7 @@ class Session:
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
                 turn_completed(
-                    turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None,
-                    at=at, chain=chain,
+                    turn, usage=usage, verdict=reply.verdict, response_id=reply.response_id or None, at=at, chain=chain,
                 )
             )  # fmt: skip
         return events, reply
@@ -470,8 +469,7 @@ class Session:
     @named
     def change(
         self, *, model: str | None = None, system: str | Sequence[str] | None = None,
-        tools: Tools | None = None, params: Members | None = None,
-        chain: str = MAIN,
+        tools: Tools | None = None, params: Members | None = None, chain: str = MAIN,
     ) -> None:  # fmt: skip
         """Change the model, the system prompt, the tools or the parameters from the next turn on.
 
