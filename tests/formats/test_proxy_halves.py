@@ -106,3 +106,10 @@ def test_error_is_the_answer_to_its_request():
 def test_record_with_both_sides_is_no_half():
     whole = {"type": "request", "id": 1, "request": body(0), "response": answer(0)}
     assert recognise(lines(whole)) is not ProxyHalves
+
+
+def test_request_is_read_when_its_id_comes_again():
+    (first, _), (second, _) = HALVES["http"](0), HALVES["http"](1)
+    answered = lines(first, {**second, "id": 0}, {"type": "response", "id": 0, "body": answer(1)})
+    found = [(len(json.loads(call.body)["messages"]), call.usage is None) for call in exchanges(ProxyHalves, answered)]
+    assert found == [(1, True), (3, False)]
