@@ -1,4 +1,4 @@
-"""Parts of a session that need no state: its lock, its dialect, the items of an answer, checks, what is kept."""
+"""Parts of a session that need no state: its lock and dialect, answers and results, whose step is next, checks."""
 
 from __future__ import annotations
 

@@ -400,8 +400,19 @@ def test_uncached_input_is_no_reason_to_be_content():
     assert "to keep it so" not in out
 
 
+def test_single_request_has_no_cache_to_read():
+    claude("a", [(120_000, 0, 0, 100)])
+    assert "no prompt was read from a cache" not in lore(*ALL).out
+
+
 def test_empty_span_does_not_name_itself():
     claude("a", STEADY)
     out = lore("--since", "90d").out
     assert "no requests" in out
     assert "lore --since 90d" not in out
+
+
+def test_page_says_that_no_prompt_was_read():
+    claude("a", [(60_000, 0, 0, 100), (61_000, 0, 0, 100)])
+    lore(*ALL, "--report", "html=page.html")
+    assert "no prompt was read from a cache" in Path("page.html").read_text()

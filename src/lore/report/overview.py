@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from lore.judge.sums import rebilled_dollars, rebilled_tokens
+from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_duration, join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
@@ -18,7 +18,6 @@ from lore.report.table import Cell, TableColumn, write_table
 _CAUSES = 4  # shown without -v
 _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
-_MANY = 100_000  # tokens, of which a working cache would have served some
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
 _SUMS = (
@@ -193,7 +192,7 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, tokens = result.total, rebilled_tokens(result.total)
     if not tokens:
-        if not total.read_tokens and total.uncached_tokens > _MANY:
+        if reads_nothing(total):
             out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either; why:"))
             _write_command(chosen.advice("lore check"), out)
         elif total.requests > total.unbilled:

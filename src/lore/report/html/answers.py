@@ -14,7 +14,7 @@ from functools import partial
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from lore.judge.sums import rebilled_dollars, rebilled_tokens
+from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_money
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
@@ -58,6 +58,8 @@ def describe_spending(spending: Spending) -> str:
         share = f" ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
         cost = "" if dollars is None else f"{money(dollars)}{share}, "
         parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
+    elif reads_nothing(spending):
+        parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
     elif spending.requests > spending.unbilled:
         parts.append("Nothing was re-billed.")
     if spending.recorded_dollars:
