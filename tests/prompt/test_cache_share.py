@@ -112,10 +112,10 @@ def run_by_hand(provider, user):
         messages.append({"role": "user", "content": [text(question)]})
         while True:
             *before, last = messages
-            end = {**last, "content": [*last["content"][:-1], {**last["content"][-1], **MARK}]}
-            now = {"role": "system", "content": [text(f"[current-time]\n{time_of(provider)}")]}
+            now = text(f"[current-time]\n{time_of(provider)}")
+            end = {**last, "content": [*last["content"][:-1], {**last["content"][-1], **MARK}, now]}
             answer = provider.create(
-                model="claude-opus-5", tools=TOOLS, system=system, messages=[*before, end, now]
+                model="claude-opus-5", tools=TOOLS, system=system, messages=[*before, end]
             )  # fmt: skip
             messages.append({"role": "assistant", "content": answer["content"]})
             calls = [block["id"] for block in answer["content"] if block["type"] == "tool_use"]
