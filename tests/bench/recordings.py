@@ -11,8 +11,6 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
-from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -21,9 +19,9 @@ from bench import clock
 from fuzz.samples import CORPUS
 from lore.formats.registry import reader_of
 from lore.recording.base import load_plugins
+from lore.recording.corpus import open_head
 from lore.run.checking.check import check
 
-PIECE = 256 * 1024  # bytes that a reader gets at a time
 Fields = tuple[str, str, str, bool | None]
 ABSENT = "not measured: no real recordings (LORE_CORPUS)"
 RATIO = 1.8  # of checking to parsing
@@ -102,12 +100,11 @@ def _seconds(ratio: clock.Ratio, paths: list[Path]) -> str:
 def _read(paths: list[Path]) -> None:
     load_plugins()  # that some of the formats are in
     for path in paths:
-        with path.open("rb", buffering=0) as file:
-            data = file.read(PIECE)
-            reader = reader_of(data)
-            if reader is None:
-                raise RuntimeError(f"{path.name} is not recognised")
-            deque(reader.read(chain([data], iter(partial(file.read, PIECE), b""))), maxlen=0)
+        opened = open_head(str(path))
+        reader = reader_of(opened.head)
+        if reader is None:
+            raise RuntimeError(f"{path.name} is not recognised")
+        deque(reader.read(opened.data), maxlen=0)
 
 
 def _parse_lines(paths: list[Path]) -> None:

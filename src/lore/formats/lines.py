@@ -494,9 +494,9 @@ class _RecordFinder(RecordReader):
 
 def begins_with_records(head: bytes) -> bool:
     """Return whether the first lines of a file are an object each, as in JSON Lines."""
-    lines = [line.data.strip(SPACE) for line in islice(read_lines(_pieces(head)), _FIRST)]
+    lines = (line.strip(SPACE) for line in islice(nonblank_lines(head), _FIRST))
     is_usual = all(line[:1] == b"{" and line[-1:] == b"}" for line in lines)
-    return is_usual and bool(lines) and raw_members(lines[0]) is not None
+    return is_usual and raw_members(next(nonblank_lines(head), b"").strip(SPACE)) is not None
 
 
 def records_on_lines(head: bytes, array: str = "") -> bytes:

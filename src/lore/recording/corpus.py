@@ -332,14 +332,14 @@ def open_head(path: str) -> Opened:
     """
     source = resolve(path).recording()
     taken: list[bytes] = []
-    size, whole_line, enough = 0, False, False
+    size, whole_line = 0, False
     for data in source:
-        if not taken:
-            enough = data.startswith(OPENING) or not may_be_recording(data) or is_document(data)
         taken.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
-        if enough or size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+        if size >= HEAD_LIMIT or (whole_line and size >= HEAD):
+            break
+        if size == len(data) and (data.startswith(OPENING) or not may_be_recording(data) or is_document(data)):
             break
     head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
     taken.reverse()

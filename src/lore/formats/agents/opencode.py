@@ -474,8 +474,9 @@ class OpenCode(DocumentReader):
     def _append_parts(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
         """Append the parts of a step with the results of its tools; return when the last tool ended."""
         ended: str | None = None
+        created = stamp_of(info.time.created)
         for number, part in enumerate(parts):
-            self.session.at = stamp_of(info.time.created)
+            self.session.at = created
             item = item_of(part, part.id or f"{response or self.session.line_id}:{number}", response)
             if item is not None:
                 self._append(item, info.id)
