@@ -7,9 +7,9 @@ import json
 import pytest
 
 import lore
+from lore.commands.assemble import assemble
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.assembling import assemble
 
 TOOL = {
     "anthropic": {"name": "read", "input_schema": {}},

@@ -10,8 +10,8 @@ import pytest
 
 from cli.running import lore, put, session
 from helpers.schemas import valid
+from lore.commands import assemble
 from lore.model.events import CacheReset, encode
-from lore.run import assembling
 from model.making import body, dumps, header, log, record, user
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -31,7 +31,7 @@ def files(desk):
 @pytest.fixture
 def derived(monkeypatch):
     """Reading derives an event that the log does not hold."""
-    monkeypatch.setattr(assembling, "unsaved", lambda _: (EVENT,))
+    monkeypatch.setattr(assemble, "unsaved", lambda _: (EVENT,))
 
 
 # every turn

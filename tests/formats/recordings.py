@@ -15,6 +15,7 @@ import conftest
 from conftest import ABSENT, CORPUS
 from lore.cache.counts import total
 from lore.cache.predictor import Predictor
+from lore.commands.fold import fold
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
@@ -25,7 +26,6 @@ from lore.model.results.store import SessionUsage
 from lore.model.state import FoldedSession
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.folding import fold
 from lore.run.rules import packaged
 from lore.testing import everything
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from helpers.each import each
 from helpers.strategies import lore_logs
 from hostile.wrong import WRONG
+from lore.commands.assemble import Deltas
 from lore.formats.lore_log import AssembledLog
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
@@ -20,7 +21,6 @@ from lore.model.turn import Turn
 from lore.prefix.overlap import compare_prompts
 from lore.prompt.dialects import DIALECTS
 from lore.recording.opening import Options
-from lore.run.assembling import Deltas
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 

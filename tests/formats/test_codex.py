@@ -6,13 +6,13 @@ from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
 from helpers.each import each
 from helpers.fed import fed
+from lore.commands.fold import fold
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
 from lore.model import events as e
 from lore.recording.opening import Options
 from lore.report.forms.terminal import unseen_lines
 from lore.run.checking.check import check
-from lore.run.folding import fold
 from lore.testing import ReaderContract
 
 

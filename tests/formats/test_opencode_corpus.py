@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from formats.recordings import absent, figures, of_each, recordings
+from lore.commands.fold import fold
 from lore.formats.agents.opencode import OpenCode
 from lore.recording.opening import Options
-from lore.run.folding import fold
 from recording.test_opencode_store import stored, written
 
 FILES = recordings("opencode/*.json")

@@ -24,6 +24,9 @@ from msgspec import Struct
 
 from helpers.fed import fed_in_two
 from helpers.states import dump_state
+from lore.commands.assemble import assemble
+from lore.commands.diff_prefix import TurnComparison, diff_files, diff_session
+from lore.commands.fold import fold
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.base import Read, Reader
@@ -48,11 +51,8 @@ from lore.report.diff import write as write_diff
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
 from lore.report.timeline import write as write_timeline
-from lore.run.assembling import assemble
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.diff import TurnComparison, diff_files, diff_session
-from lore.run.folding import fold
 
 EVENTS: tuple[type, ...] = get_args(Event)
 CUTS = 4

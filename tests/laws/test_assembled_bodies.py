@@ -19,6 +19,7 @@ from conftest import ROOT
 from helpers.matrix import crossed
 from helpers.strategies import bodies, places_for_breakpoints, with_breakpoints
 from helpers.strategies.sessions import Agent, scripts
+from lore.commands.assemble import open_session, whole_line
 from lore.judge.requests.lint import Linter
 from lore.model.codes import CODES
 from lore.model.jsonslice import raw_members
@@ -27,7 +28,6 @@ from lore.prompt.base import POLICIES, Rules
 from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.assembling import AssembledAll
 from lore.run.checking.check import check
 from lore.run.dated import PACKAGED
 
@@ -40,7 +40,8 @@ SHORT, UNMARKED = {"LORE306"}, {"LORE114"}
 
 def written(path, dialect, tail):
     """Return the bodies of a session as they would be sent, one a line."""
-    lines = AssembledAll(Name(str(path)), Options(dialect=dialect, policy=tail), full=True).lines()
+    session = open_session(Name(str(path)), Options(dialect=dialect, policy=tail), subagents=True)
+    lines = (whole_line(turn, session) for turn in session.turns())
     return b"".join(raw_members(line)["body"] + b"\n" for line in lines)
 
 

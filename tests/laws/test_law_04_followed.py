@@ -17,6 +17,7 @@ from helpers.fed import fed
 from helpers.states import dump_state
 from helpers.strategies import claude_logs, lore_logs
 from helpers.waiting import Script, add
+from lore.commands.fold import cursor_after, follow_events, number_of
 from lore.errors import LoreError
 from lore.fold.step import step
 from lore.formats.claude.reader import ClaudeCode
@@ -25,7 +26,6 @@ from lore.model.codes import Problem
 from lore.model.events import Event, encode
 from lore.model.state import FoldedSession
 from lore.recording.opening import Options
-from lore.run.following import cursor_after, cursor_of, follow_events
 
 logs = st.one_of(
     st.tuples(st.just("lore"), lore_logs().map(lambda log: log.data)), st.tuples(st.just("claude-code"), claude_logs())
@@ -58,7 +58,7 @@ def test_followed_log_gives_its_events_from_any_cursor(log, made, behind):
     reader = {"lore": LoreLog, "claude-code": ClaudeCode}[name]
     events, state = _whole(reader, data)
     encoded = tuple(map(encode, events))
-    since = cursor_after(encoded, max(0, len(events) - behind)) or cursor_of(f"00000000:{len(events) + 1}")
+    since = f"00000000:{len(events) + 1}" if behind < 0 else cursor_after(encoded, max(0, len(events) - behind))
     cuts = _cuts(data, made)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "log.jsonl")
@@ -69,13 +69,13 @@ def test_followed_log_gives_its_events_from_any_cursor(log, made, behind):
             lines = [one for one in found if one is not None and not isinstance(one, Problem)]
         except LoreError:
             return  # nothing that could be read yet
-    place = since.number
+    place = number_of(since)
     live = FoldedSession(format=name)
     for event in events[:place]:
         live = step(live, event).state
     for line in lines:
-        number = cursor_of(line.cursor).number
-        assert cursor_of(line.cursor) == cursor_after(encoded, number)
+        number = number_of(line.cursor)
+        assert line.cursor == cursor_after(encoded, number)
         if line.snapshot is not msgspec.UNSET:
             place, live = number, FoldedSession(format=name)
             for event in events[:place]:

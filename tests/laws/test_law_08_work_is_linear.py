@@ -9,6 +9,7 @@ from collections import deque
 import pytest
 
 from helpers.strategies import write
+from lore.commands.diff_prefix import TurnComparison, diff_session
 from lore.commands.main import main
 from lore.formats import lore_log
 from lore.formats.captures import bodies
@@ -22,7 +23,6 @@ from lore.prefix import overlap
 from lore.prompt import base
 from lore.prompt.dialects import DIALECTS, anthropic, bedrock, gemini, messages, openai
 from lore.recording.opening import Options
-from lore.run.diff import TurnComparison, diff_session
 from lore.tokens import o200k
 
 SIZES = (40, 80)

@@ -23,6 +23,7 @@ from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from helpers.each import each
 from helpers.matrix import some
+from lore.commands.diff_prefix import TurnComparison, compared
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.cause import Place
@@ -34,7 +35,6 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
 from lore.run.dated import PACKAGED
-from lore.run.diff import TurnComparison, compared
 from lore.run.simulate import simulate
 
 FIXTURES = ROOT / "fixtures"

@@ -15,12 +15,12 @@ from faults.expected import EXPECTED, happening
 from faults.faults import FAULTS
 from faults.serving import Injected, stable, written
 from helpers.matrix import some
+from lore.commands.diff_prefix import TurnComparison, diff_session
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.evidence import TailReplaced
 from lore.prefix.chains import Chains
 from lore.recording.opening import Options
-from lore.run.diff import TurnComparison, diff_session
 from oracle.naive import at_anthropic, dialect_of, flatten, relation, without_end
 
 CAPTURES = ("capture/*", "vcr/*.yaml")

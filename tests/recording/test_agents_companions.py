@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, line, text
+from lore.commands.fold import fold
 from lore.files import WholeFile
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run.folding import fold
 from model.making import header, log
 from run.equal import assert_same
 

@@ -10,13 +10,13 @@ from contextlib import closing
 import pytest
 
 from formats.opencode import START, Export, compacted
+from lore.commands.fold import fold
 from lore.recording.agents.companions import companions, session_of
 from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run import recent
 from lore.run.checking.check import check
-from lore.run.folding import fold
 from recording.test_opencode_store import put, stored, written
 
 FAMILY = (("ses_1", None), ("ses_2", "ses_1"), ("ses_3", "ses_2"), ("ses_4", "ses_1"), ("ses_9", None))

@@ -10,6 +10,7 @@ from contextlib import closing
 import pytest
 
 from formats.opencode import Export, plain
+from lore.commands.fold import fold
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.agents import databases, opencode_store
@@ -17,7 +18,6 @@ from lore.recording.agents.sessions import newest
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.folding import fold
 from recording.test_opencode_store import SCHEMA, fill, listing, stored, usage, written
 
 ENDLESS = """

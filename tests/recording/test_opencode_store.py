@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from formats.opencode import Export, compacted, plain
+from lore.commands.fold import fold
 from lore.errors import LoreError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.folding import fold
 
 SCHEMA = """
 create table session (id text primary key, parent_id text, project_id text, slug text, version text, directory text,

@@ -14,6 +14,7 @@ from helpers.each import each
 from helpers.strategies.bodies import DIALECTS as NAMES
 from helpers.strategies.bodies import conversations, places_for_breakpoints, with_breakpoints
 from helpers.strategies.spelling import Style, write
+from lore.commands.fold import fold
 from lore.model.canonical import canonical
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.prompt.dialects import DIALECTS
@@ -23,7 +24,6 @@ from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
 from lore.run.converting import convert
-from lore.run.folding import fold
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}

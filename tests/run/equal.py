@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from helpers.states import dump_state
+from lore.commands.fold import fold
 from lore.model.canonical import canonical
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
@@ -17,7 +18,6 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.converting import convert
-from lore.run.folding import fold
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, joined, line, text
+from lore.commands.assemble import assemble
 from lore.errors import LoreError
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.assembling import assemble
 from lore.run.completion import read_completion
 from model.making import dumps, header, log, record, user
 from run.equal import assert_same, converted, seen

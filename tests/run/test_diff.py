@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from lore.commands.diff_prefix import TurnComparison, diff_session
 from lore.errors import LoreError
 from lore.recording.opening import Options
-from lore.run.diff import TurnComparison, diff_session
 from model.making import assistant, body
 
 TOOLS = [{"name": "ls", "input_schema": {}}]

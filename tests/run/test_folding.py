@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from lore.commands.fold import fold
 from lore.recording.opening import Options
-from lore.run.folding import fold
 from model.making import header, log, record, said, user
 
 STREAMED = [

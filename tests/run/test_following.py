@@ -11,12 +11,12 @@ from cli.running import session
 from formats import opencode
 from helpers.each import each
 from helpers.waiting import Script, add, put, rotate
+from lore.commands.fold import follow_events, follow_timeline, number_of
 from lore.errors import LoreError
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.run.following import Note, cursor_of, follow_events, follow_timeline
 from model.making import call, dumps, record, said, user
 
 LOG = session()
@@ -34,7 +34,7 @@ def items(path, *actions, heard=None):
 
 def _word(one):
     match one:
-        case Note(text=text):
+        case str(text):
             return text
         case Problem(code=code):
             return code
@@ -161,8 +161,7 @@ def test_follow_names_the_line_it_waits_for(log, begun, said):
 
 def events(path, *actions, since=None, heard=None):
     say = (heard if heard is not None else []).append
-    cursor = None if since is None else cursor_of(since)
-    found = follow_events(str(path), Options(), say, since=cursor, wait=Script(*actions))
+    found = follow_events(str(path), Options(), say, since=since, wait=Script(*actions))
     return [one for one in found if one is not None]
 
 
@@ -172,12 +171,12 @@ def test_cursor_continues_its_own_log_alone(log):
     more = b"".join(line("append", item=user(f"m{number}")) for number in range(500))
     log.write_bytes(LOG + more)
     later = events(log, since=first.cursor)
-    assert [cursor_of(one.cursor).number for one in later] == list(range(8, 508))
+    assert [number_of(one.cursor) for one in later] == list(range(8, 508))
     assert [one.cursor for one in events(log, since=later[6].cursor)] == [one.cursor for one in later[7:]]
     log.write_bytes(LOG.replace(b"s-1", b"s-2") + more)
     (other,) = events(log, since=first.cursor)
     assert other.snapshot
-    assert cursor_of(other.cursor).number == 507
+    assert number_of(other.cursor) == 507
 
 
 def test_replaced_log_begins_with_own_snapshot(log):
@@ -191,7 +190,7 @@ def test_replaced_log_begins_with_own_snapshot(log):
 @each(["", "1", "abc:1", "0123456G:1", "01234567:", "01234567:-1", "01234567:1 ", "ABCDEF01:1"])
 def test_malformed_cursor_is_an_error(text):
     with pytest.raises(LoreError, match="is not a cursor") as caught:
-        cursor_of(text)
+        number_of(text)
     assert "EPOCH:N" in caught.value.hint
 
 

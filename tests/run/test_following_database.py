@@ -14,13 +14,12 @@ from msgspec import UNSET
 
 from formats.opencode import Export
 from helpers.waiting import Script
+from lore.commands import fold as command
+from lore.commands.fold import fold, follow_events, follow_timeline, number_of
 from lore.errors import LoreError
 from lore.model.items import ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from lore.run import following as following_database
-from lore.run.folding import fold
-from lore.run.following import LogCursor, Note, cursor_of, follow_events, follow_timeline
 from recording.test_opencode_store import fill, written
 
 NAME = "ses_1"
@@ -68,7 +67,7 @@ def shown(path, *actions, heard=None, clock=None):
 
 def word(row):
     match row:
-        case Note(text=text):
+        case str(text):
             return text
         case TurnResult(turn=turn):
             return f"turn {turn}"
@@ -96,8 +95,8 @@ def test_changed_rows_are_shown_and_removed_ones_noted(database):
 
 def test_unchanged_database_is_read_once(database, monkeypatch):
     looked = []
-    look = following_database._look
-    monkeypatch.setattr(following_database, "_look", lambda *args, **more: looked.append(1) or look(*args, **more))
+    look = command._look
+    monkeypatch.setattr(command, "_look", lambda *args, **more: looked.append(1) or look(*args, **more))
     shown(database, *[lambda: None] * 9)
     assert len(looked) == 1
 
@@ -111,7 +110,7 @@ def test_long_look_is_followed_by_a_rest(database):
     for row in found:
         at += [next(seconds)] if row is None else []
     assert len(at) == 2
-    assert at[1] - at[0] >= following_database.REST
+    assert at[1] - at[0] >= command.REST
 
 
 def test_follow_changes_no_database(database):
@@ -149,7 +148,7 @@ def test_events_after_snapshot_give_the_folded_state(database):
     assert first.snapshot is not UNSET
     assert more
     assert all(line.snapshot is UNSET for line in more)
-    numbers = [cursor_of(line.cursor).number for line in (first, *more)]
+    numbers = [number_of(line.cursor) for line in (first, *more)]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert events(database)[0].snapshot.turns == fold(f"{database}#{NAME}", Options()).result.turns
     assert events(database)[0].cursor == more[-1].cursor
@@ -158,11 +157,11 @@ def test_events_after_snapshot_give_the_folded_state(database):
 def test_cursor_continues_the_events(database):
     (first,) = events(database)
     grow(database, 2)()
-    more = events(database, since=cursor_of(first.cursor))
+    more = events(database, since=first.cursor)
     assert more
     assert all(line.event is not UNSET for line in more)
-    assert events(database, since=LogCursor("00000000", 3))[0].snapshot is not UNSET
-    assert events(database, since=cursor_of(more[-1].cursor)) == []
+    assert events(database, since="00000000:3")[0].snapshot is not UNSET
+    assert events(database, since=more[-1].cursor) == []
 
 
 def test_changed_event_gives_a_snapshot(database):

@@ -1,27 +1,47 @@
-"""`lore assemble`: the request body of a turn, all turns, or the segments of a prompt."""
+"""`lore assemble`: the request body of a turn, deltas between all turns, or the segments of a prompt.
+
+Assembling changes nothing on disk. Events that it derived and that the log does not hold are appended with `--persist`.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Annotated, BinaryIO, NamedTuple
 
+import msgspec
 import typer
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec.structs import replace
 
+from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.commands import common, flags
 from lore.errors import LoreError, Where
-from lore.model.events import Event
-from lore.prompt.base import Rules
+from lore.fold import inserts
+from lore.model.canonical import encode
+from lore.model.events import Event, TurnStarted
+from lore.model.items import is_absent
+from lore.model.jsonslice import raw_members
+from lore.model.results import assemble as results
+from lore.model.results import copy_fields
+from lore.model.state import FoldedSession
+from lore.model.turn import Prompt, Turn
+from lore.prefix.overlap import ChainSums, byte_size, compare_prompts, iterate_from
+from lore.prompt.assemble import Assembler, OpaqueTypes, raise_to_structural
+from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
+from lore.prompt.dialects import DIALECTS
+from lore.prompt.system_messages import placement, templates_for
 from lore.recording import corpus
 from lore.recording.base import Problems, Template
 from lore.recording.corpus import Name
-from lore.recording.opening import Options
+from lore.recording.events import EventRecording
+from lore.recording.opening import Options, pick
+from lore.recording.request_session import session_of
 from lore.report.explained import write
+from lore.report.plain import prompt_notes, unrecorded
 from lore.run.appending import Append, appending
-from lore.run.assembling import AssembledAll, Assembly, assemble, explained
 
 
 class AssembleOptions(Struct, frozen=True):
@@ -76,32 +96,26 @@ def run(options: AssembleOptions) -> int:
          f"--persist appends to lore logs, not to {options.format!r}",
          "lore convert writes a session as lore's own log"),
     )  # fmt: skip
-    answer = _Answer(options, name if turn is None else name._replace(turn=turn), _read_options(options))
-    with _locked(name.path, wanted=options.persist) as append:
-        answer.write_all(append) if options.every else answer.write_one(append)
+    name = name if turn is None else name._replace(turn=turn)
+    write_answer = _write_all if options.every else _write_one
+    with appending(name.path) if options.persist else nullcontext() as append:  # locked while it is read
+        write_answer(options, name, _read_options(options), append)
     return 0
 
 
 def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
-    rules = _with_breakpoints(common.found_settings(options.config).settings.assemble, options.breakpoints)
+    rules = common.found_settings(options.config).settings.assemble
+    if options.breakpoints is not None:
+        rules = replace(rules, breakpoints=options.breakpoints)
+        if fault := rules.fault():
+            raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,
         completion=common.completion(options.system, options.tools),
         template=_read_template(options.template, options.dialect), log=common.log(options.verbose),
     )  # fmt: skip
-
-
-def _with_breakpoints(rules: Rules, given: str | None) -> Rules:
-    """Return the rules with the requested breakpoints; raises LoreError for an unknown word."""
-    if given is None:
-        return rules
-    made = replace(rules, breakpoints=given)
-    fault = made.fault()
-    if fault is not None:
-        raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
-    return made
 
 
 def _read_template(path: str | None, dialect: str | None) -> Template | None:
@@ -118,60 +132,230 @@ def _read_template(path: str | None, dialect: str | None) -> Template | None:
         raise LoreError(f"{shown} holds bytes that are not UTF-8", where=place) from None
 
 
-@contextmanager
-def _locked(path: str, *, wanted: bool) -> Generator[Append | None]:
-    """Lock the log while it is read if events will be appended to it."""
-    if not wanted:
-        yield None
-        return
-    with appending(path) as append:
-        yield append
+def _write_one(options: AssembleOptions, name: Name, read: Options, append: Append | None) -> None:
+    """Write the body of one turn, or with --explain its segments; with a file for the body both."""
+    made = assemble(name, read)
+
+    def explain() -> None:
+        common.answer(explained(made, read.ruled), write, as_json=options.as_json, color=options.color)
+
+    with common.destination(options.output, force=options.force, inputs=(name.path,)) as file:
+        if not options.explain or options.output is not None:
+            file.write(made.body + b"\n")
+        else:
+            explain()
+        _persist(append, file, made.unsaved, read)
+    if options.explain and options.output is not None:
+        explain()
+    size = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
+    _report(made.problems, made.notes, size, read)
 
 
-class _Answer(NamedTuple):
-    """The answer of the command. Derived events are appended after it is written."""
+def _write_all(options: AssembleOptions, name: Name, read: Options, append: Append | None) -> None:
+    """Write a line a turn: whole bodies or deltas."""
+    if name.turn is not None:
+        raise LoreError(f"{name} is one turn, --all means every turn", hint="leave #TURN or --all out")
+    recording = open_session(name, read, subagents=True)
+    deltas, latest, count = Deltas(), dict[str, Turn](), 0
+    inputs = (recording.path, *recording.companions)
+    with common.destination(options.output, force=options.force, inputs=inputs) as file:
+        for turn in recording.turns():
+            count += 1
+            latest[turn.chain] = turn
+            file.write(whole_line(turn, recording) if options.full else deltas.line(turn))
+        _persist(append, file, unsaved(recording.state), read)
+    notes = [
+        note
+        for turn in latest.values()
+        for note in _describe_omissions(recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
+    ]
+    notes += [] if count else [f"{NO_TURN}: nothing to assemble"]
+    _report(recording.problems, dict.fromkeys(notes), f"{count:,} turns", read)
 
-    options: AssembleOptions
-    name: Name
-    read: Options
 
-    def write_one(self, append: Append | None) -> None:
-        """Write the body of one turn, or with --explain its segments; with a file for the body both."""
-        options, made = self.options, assemble(self.name, self.read)
-        with common.destination(options.output, force=options.force, inputs=(self.name.path,)) as file:
-            if not options.explain or options.output is not None:
-                file.write(made.body + b"\n")
-            else:
-                self._explain(made)
-            self._persist(append, file, made.unsaved)
-        if options.explain and options.output is not None:
-            self._explain(made)
-        size = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
-        self._report(made.problems, made.notes, size)
-
-    def _explain(self, made: Assembly) -> None:
-        shown = explained(made, self.read.ruled)
-        common.answer(shown, write, as_json=self.options.as_json, color=self.options.color)
-
-    def write_all(self, append: Append | None) -> None:
-        """Write a line a turn: whole bodies or deltas."""
-        options, made = self.options, AssembledAll(self.name, self.read, full=self.options.full)
-        with common.destination(options.output, force=options.force, inputs=made.inputs) as file:
-            file.writelines(made.lines())
-            self._persist(append, file, made.unsaved)
-        self._report(made.problems, made.notes(), f"{made.turns:,} turns")
-
-    def _persist(self, append: Append | None, file: BinaryIO, events: tuple[Event, ...]) -> None:
-        """Append derived events after the answer: if that cannot be written, the log is unchanged."""
-        if append is None:
-            return
+def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], read: Options) -> None:
+    """Append derived events after the answer: if that cannot be written, the log is unchanged."""
+    if append is not None:
         sys.stdout.flush()
         file.flush()
         append(events)
-        self.read.log(f"{len(events)} events appended to the log")
+        read.log(f"{len(events)} events appended to the log")
 
-    def _report(self, problems: Problems, notes: Iterable[str], size: str) -> None:
-        common.say_problems(problems)
-        for note in notes:
-            common.tell(f"note: {note}")
-        self.read.log(f"{size}, tail {self.read.policy}")
+
+def _report(problems: Problems, notes: Iterable[str], size: str, read: Options) -> None:
+    common.say_problems(problems)
+    for note in notes:
+        common.tell(f"note: {note}")
+    read.log(f"{size}, tail {read.policy}")
+
+
+NO_TURN = "the session has no turn yet"
+
+
+class Assembly(NamedTuple):
+    """One assembled turn."""
+
+    body: bytes
+    prompt: Prompt  # from which the body was written
+    problems: Problems
+    notes: tuple[str, ...]  # about what the prompt leaves out
+    shown: str  # the name of the recording
+    chain: str
+    turn: int | None  # None: the session has no turn
+    omitted: Counter[str]  # blocks that the dialect cannot express, by kind
+    dialect: Dialect
+    unsaved: tuple[Event, ...]  # derived events that the log does not hold
+
+
+def unsaved(state: FoldedSession) -> tuple[Event, ...]:
+    """Return the events that were derived from a lore log and that it does not hold yet."""
+    return tuple(event for chain in state.chains.values() for event in inserts.unsaved(chain))
+
+
+def assemble(name: Name, options: Options) -> Assembly:
+    """Assemble the named turn, or the last; a session without turns as of its end.
+
+    Raises LoreError for recordings without a session, and for turns that do not exist.
+    """
+    recording = open_session(name, options, subagents=name.chain is not None)
+    turn, _ = pick(recording, name)
+    dialect = recording.dialect_for(recording.state)
+    if turn is not None:
+        dialect = DIALECTS.get(turn.dialect) or dialect
+        chain = recording.state.chain(turn.chain)
+        prompt, omitted, opaque, notes = turn.prompt, turn.omitted, turn.unexpressed, list[str]()
+    else:
+        begun = recording.state.main().id
+        recording.begin(TurnStarted(turn=1, chain=begun))  # knowledge is pinned as in a first turn
+        chain = recording.state.chain(begun)
+        made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
+        omitted, opaque = made.omitted, OpaqueTypes().types_in(chain.entries)
+        prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
+        notes = [f"{NO_TURN}: its prompt so far is assembled"]
+    notes += _describe_omissions(recording, chain.id, prompt, omitted, opaque)
+    return Assembly(
+        dialect.write(prompt), prompt, recording.problems, tuple(notes), recording.shown, chain.id,
+        None if turn is None else turn.number, Counter(omitted), dialect,
+        () if turn is None else unsaved(recording.state),
+    )  # fmt: skip
+
+
+class Deltas:
+    """Writes turns in the order recorded, each as a delta against the previous turn of its chain.
+
+    Costs O(segments that are new), so output and work grow with the session and not with its prompts.
+    """
+
+    def __init__(self) -> None:
+        self._chains: dict[str, tuple[Prompt, ChainSums]] = {}
+
+    def line(self, turn: Turn) -> bytes:
+        """Return the line of the next turn of a chain."""
+        prompt = turn.prompt
+        before, measure = self._chains.get(turn.chain, (None, ChainSums(byte_size)))
+        kept = 0 if before is None else _count_kept(before, prompt)
+        measured = measure.advance(prompt, kept)
+        self._chains[turn.chain] = prompt, measure
+        breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
+        added = [
+            results.AssembledSegment(
+                segment.section, segment.path, segment.kind, segment.data.decode("utf-8"),
+                breakpoints.get(place, UNSET), segment.origin,
+            )
+            for place, segment in enumerate(iterate_from(prompt, kept, tail=True), kept)
+        ]  # fmt: skip
+        line = results.AssembledTurn(
+            turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
+            keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
+            append=tuple(added), reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
+            breakpoints=tuple(breakpoints.items()),
+            params=_changed_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
+        )  # fmt: skip
+        return msgspec.json.encode(line) + b"\n"
+
+
+def _count_kept(before: Prompt, prompt: Prompt) -> int:
+    """Count the leading segments that stay; segments in the tail never do.
+
+    Segments with the same bytes and another origin do not stay either, such as a summary in the place of a message.
+    """
+    if before.dialect != prompt.dialect:
+        return 0
+    kept = place = min(compare_prompts(before, prompt).common, prompt.stable)
+    while place > 0:
+        place -= 1
+        left, right = before.segment_at(place), prompt.segment_at(place)
+        if left is right or left is None or right is None:  # segments before a shared one are shared, too
+            break
+        if left.origin != right.origin or left.path != right.path:
+            kept = place
+    return kept
+
+
+def _changed_params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
+    """Return the request's other fields if they changed: values as spelled, names that may be any text."""
+    known = {} if before is None else before.params
+    if known is prompt.params or known == prompt.params:
+        return UNSET
+    return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
+
+
+def whole_line(turn: Turn, recording: EventRecording) -> bytes:
+    """Return a turn's whole body as a line, with its end."""
+    dialect = DIALECTS.get(turn.dialect) or recording.dialect_for(recording.state)
+    body = dialect.write(turn.prompt)
+    is_text = turn.prompt.fidelity == "rendered" or raw_members(body) is None  # written as a JSON string
+    shown = Raw(encode(body.decode("utf-8")) if is_text else body)
+    return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
+
+
+def open_session(name: Name, options: Options, *, subagents: bool) -> EventRecording:
+    """Open a session whose turns are assembled; raises LoreError for recordings without one."""
+    recording = session_of(
+        options.open(name.path, Problems(), subagents=subagents),
+        "events: there is nothing to assemble",
+        hint="name a session log, or recorded requests",
+    )
+    recording.watchful = True
+    return recording
+
+
+def _describe_omissions(
+    recording: EventRecording, name: str, prompt: Prompt, omitted: Iterable[str], opaque: Iterable[str]
+) -> list[str]:  # fmt: skip
+    """Return what a prompt leaves out, and what the recording does not hold of it."""
+    state = recording.state
+    dialect_notes: Iterable[str] = getattr(recording.dialect_for(state), "notes", ())  # a chat template's
+    notes = prompt_notes(prompt, omitted, dialect_notes)
+    if state.is_own:
+        return notes
+    chain = state.chain(name)
+    has_system, has_tools = not is_absent(chain.system), chain.tools is not None
+    return notes + unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
+
+
+def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
+    """Return a description of a prompt without its content: its segments, and the capabilities of its dialect."""
+    prompt = made.prompt
+    breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
+    segments = [
+        copy_fields(
+            results.SegmentResult, segment, number=place, bytes=byte_size(segment), stable=place < prompt.stable,
+            breakpoint=breakpoints.get(place), origin=segment.origin or None,
+        )
+        for place, segment in enumerate(prompt)
+    ]  # fmt: skip
+    tail_bytes = sum(map(byte_size, prompt.tail))
+    placed = placement(prompt.model, made.dialect, rules)
+    return results.AssembleExplanation(
+        session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
+        fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
+        tail_bytes=tail_bytes, segments=segments,
+        omitted=[results.OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
+        capabilities=[results.CapabilityResult(name, *known) for name, known in made.dialect.capabilities.items()],
+        system_messages=results.PlacementResult(*placed),
+        chat_templates=[results.TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
+        max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
+        problems=made.problems.kept,
+    )  # fmt: skip

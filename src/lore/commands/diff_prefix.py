@@ -1,17 +1,47 @@
-"""`lore diff-prefix`: two turns, or the pairs of a session that differ."""
+"""`lore diff-prefix`: compare two turns, or every successive pair of a session.
+
+A side that holds several turns is its last turn of the main chain. Two whole files are also compared byte by byte,
+whatever they hold.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Annotated, NamedTuple
 
+import msgspec
 import typer
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
+from lore.cache.counts import ONE_HOUR, asked_lifetime
+from lore.cache.predictor import Predictor
+from lore.cache.registry import cache_named
 from lore.commands import common, flags
-from lore.recording.opening import Options
+from lore.errors import LoreError
+from lore.formats.registry import lacks_of
+from lore.judge.base import TurnVerdict, price_of
+from lore.judge.chains import ComparedChain
+from lore.judge.judge import drop_loss_below_minimum
+from lore.judge.pair import Pair
+from lore.model import results
+from lore.model.cause import Place
+from lore.model.codes import Reader
+from lore.model.events import MAIN, Usage
+from lore.model.results import Finding
+from lore.model.state import Change
+from lore.model.turn import Call, Memo, Turn
+from lore.recording import corpus, filesystem
+from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
+from lore.recording.corpus import Name
+from lore.recording.opening import Options, pick
+from lore.recording.overrides import HINT_COMPLETE
 from lore.report.diff import DiffWriter
+from lore.report.pair_figures import PairFigures, causes_of
+from lore.report.redacted import redacted
 from lore.report.sentences.findings import describe_missing
-from lore.run.diff import TurnComparison, compared, make_predictors
+from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.dated import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 
 
@@ -89,7 +119,259 @@ def _comparison(options: DiffOptions) -> TurnComparison:
         completion=common.completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
-    dated = common.dated_rules(loaded)
-    predictors = make_predictors(dated.rules(), names) if options.tokens or names else ()
+    dated, predictors = common.dated_rules(loaded), tuple[Predictor, ...]()
+    load_plugins()
+    for name in names:
+        cache_named(name)  # raises LoreError for an unknown one
+    if options.tokens or names:
+        predictors = tuple(Predictor(dated.rules(), name) for name in dict.fromkeys(names or (None,)))
     who = common.reader_named(options.reader) or loaded.settings.check.reader
     return TurnComparison(read, options.redact, predictors, dated, who)
+
+
+class TurnComparison(NamedTuple):
+    """Options of a comparison."""
+
+    options: Options
+    redact: bool = False  # no result and no error holds content
+    predictors: tuple[Predictor, ...] = ()
+    dated: Dated = PACKAGED  # the cache and price rules
+    reader: Reader | None = None  # audience for fixes; None: chosen by the format
+
+    def figures(self, first: Turn) -> PairFigures:
+        """Return what describes the pairs of a chain, from this turn on."""
+        return PairFigures(first, self.options.counter, redact=self.redact)
+
+    def predicted(self, turn: Turn) -> list[results.CachePrediction]:
+        """Return what caches would read of the next turn; its usage is not read before."""
+        predicted = [predictor.predict(turn) for predictor in self.predictors]
+        return [
+            results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
+            for cache, found, *_ in predicted
+            if cache and found.read is not None
+        ]
+
+
+def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
+    """Compare two turns, a turn with its previous one, or every pair of a session. Raises LoreError."""
+    with common.unquoted(redact=comparison.redact):
+        if right is not None:
+            diffs = iter((diff_files(left, right, comparison),))
+        elif corpus.parse_name(left).turn is not None:
+            diffs = iter((diff_turn(left, comparison),))
+        else:
+            diffs = diff_session(left, comparison)
+        yield from map(redacted, diffs) if comparison.redact else diffs
+
+
+def diff_files(left: str, right: str, comparison: TurnComparison) -> results.DiffResult:
+    """Compare two named turns; raises LoreError for a name that cannot be read or has no such turn.
+
+    Two successive turns of one recording get the verdict of the whole recording.
+    """
+    names = corpus.parse_name(left), corpus.parse_name(right)
+    if names[0].path == names[1].path == corpus.STDIN:
+        raise LoreError("standard input can be one side only", hint="name a file for the other side")
+    one_file = corpus.is_same(names[0].path, names[1].path)
+    if one_file:  # however it is spelled
+        names = names[0], names[1]._replace(path=names[0].path)
+        if names[0].turn is not None and names[1].turn is not None:
+            diff = _find_in_session(*names, comparison)
+            if diff is not None:
+                return diff
+    problems, memos = Problems(), dict[str, Memo]()
+    before, _, left_side = _side(names[0], comparison.options, problems, memos)
+    after, changes, right_side = _side(names[1], comparison.options, problems, memos)
+    whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
+    if comparison.options.completion is not None and whole_prompts:
+        raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
+    file = _file_lengths(names, one_file=one_file)
+    if before is None or after is None:
+        return results.DiffResult(
+            left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
+            causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
+        )  # fmt: skip
+    between = tuple(
+        change for number, changed in changes.items() if before.number < number <= after.number for change in changed
+    )
+    same = names[0].path == names[1].path and before.chain == after.chain
+    after = msgspec.structs.replace(after, changes=between if same else ())
+    pair = _pair_of(_not_failed(before), _not_failed(after), comparison, same=same)
+    comparison.predicted(pair.left)
+    place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
+    return comparison.figures(pair.left).describe(
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(pair.right)
+    )
+
+
+def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengths | None:
+    """Return the common prefix of two whole files; None for streams, folders and turns of one file."""
+    paths = [name.path for name in names]
+    if one_file and any(name.turn is not None for name in names):
+        return None
+    if any(corpus.is_stream(path) or filesystem.is_folder(path) for path in paths):
+        return None
+    return results.FileLengths(*corpus.common_length(*paths))
+
+
+def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: bool) -> Pair:
+    chain = ComparedChain(billed=same and after.number == before.number + 1, rules=comparison.dated.rules)
+    chain.advance(before)
+    pair = chain.advance(after)
+    assert pair is not None  # a second turn makes a pair
+    pair = drop_loss_below_minimum(pair, comparison.dated.rules)
+    lost = TurnVerdict(after, pair).lost_tokens
+    if not lost:
+        return pair
+    size, prompt = round(pair.bytes.current / pair.bytes_per_token), after.prompt
+    written = lost if prompt.breakpoints or prompt.auto_breakpoint else 0
+    hour = written if asked_lifetime(after) == ONE_HOUR else 0
+    return msgspec.structs.replace(
+        pair, price=price_of(comparison.dated.rules(), after, size=size),
+        priced_as=Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour),
+    )  # fmt: skip
+
+
+def _not_failed(turn: Turn) -> Turn:
+    """Return the turn without its failure: a named turn is compared even if its request failed."""
+    return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
+
+
+def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
+    """Compare a named turn with the one that it continues; raises LoreError if there is no previous or no such turn."""
+    parsed = corpus.parse_name(name)
+    diff = _find_in_session(None, parsed, comparison)
+    if diff is not None:
+        return diff
+    recording = comparison.options.open(parsed.path, Problems(), subagents=parsed.chain is not None)
+    pick(recording, parsed)  # raises LoreError if there is no such turn
+    hint = "it is the first of its conversation, or its request failed; name two turns, or the whole session"
+    raise LoreError(f"{name} has no previous turn", hint=hint)
+
+
+def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison) -> results.DiffResult | None:
+    """Return the comparison of a turn with its previous one in the session; None if that is not `left`."""
+    several = right.chain is not None or (left is not None and left.chain is not None)
+    try:
+        recording = comparison.options.open(right.path, Problems(), subagents=several)
+    except LoreError:
+        return None  # raised again when each name is read
+    if comparison.options.completion is not None and not recording.events:
+        return None
+    pairs = _SessionPairs(recording, comparison)
+    chains, found = dict[str, None](), dict[str, tuple[TurnVerdict, results.DiffResult | None]]()
+    for verdict, diff in pairs:
+        chains[verdict.turn.chain] = None
+        if verdict.turn.number == right.turn:
+            found[verdict.turn.chain] = verdict, diff
+    unnamed = MAIN if MAIN in chains else next(iter(chains), MAIN)
+    verdict, diff = found.get(right.chain or unnamed, (None, None))
+    if verdict is None or verdict.pair is None or diff is None:
+        return None
+    previous = verdict.pair.left
+    if left is not None and (previous.chain, previous.number) != (left.chain or unnamed, left.turn):
+        return None
+    before = diff.left.name if left is None else str(left)
+    return msgspec.structs.replace(
+        pairs.with_late_causes(diff), left=msgspec.structs.replace(diff.left, name=before),
+        right=msgspec.structs.replace(diff.right, name=str(right)), chain=None, turn=None,
+        problems=recording.problems.kept,
+    )  # fmt: skip
+
+
+def _side(
+    name: Name, options: Options, problems: Problems, memos: dict[str, Memo]
+) -> tuple[Turn | None, dict[int, tuple[Change, ...]], results.DiffSide]:
+    """Return a side's turn and changes as `pick` does, and its description; a file of unknown format has no turn."""
+    try:
+        recording = options.open(name.path, problems, subagents=name.chain is not None, memos=memos)
+        turn, changes = pick(recording, name)
+    except UnrecognisedError:
+        if name.turn is not None:
+            raise
+        return None, {}, results.DiffSide(str(name))
+    return turn, changes, _described(str(name), recording, turn, options)
+
+
+def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
+    prompt = None if turn is None else turn.prompt
+    if turn is None or prompt is None:
+        return results.DiffSide(name, format=recording.reader.name)
+    partial = True if prompt.partial else UNSET
+    fidelity = "hashed" if turn.fidelity == "hashed" else prompt.fidelity
+    lacks = (
+        lacks_of(recording.state.format, turn.basis) if turn.basis is not None and options.completion is None else ""
+    )
+    return results.DiffSide(
+        name, recording.reader.name, prompt.dialect, prompt.model, fidelity, partial, lacks or UNSET
+    )
+
+
+def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.DiffResult]:
+    """Compare every turn of a session with the previous one in its chain, in the order recorded.
+
+    Findings about whole chains are known when they end: pairs are yielded then. Pairs of a stream, which may have no
+    end, are yielded at once and without them.
+    """
+    parsed = corpus.parse_name(name)
+    recording = comparison.options.open(parsed.path, Problems(), subagents=True)
+    if comparison.options.completion is not None and not recording.events:
+        raise LoreError(f"{recording.shown} holds whole prompts: nothing is missing", hint=HINT_COMPLETE)
+    pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
+    for verdict, diff in pairs:
+        turns.append(f"{recording.shown}#{verdict.turn.chain}:{verdict.turn.number}")
+        if diff is None:
+            continue
+        if held and corpus.is_stream(parsed.path):
+            yield held.pop()
+        held.append(diff)
+    if not held:
+        alone = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
+        raise LoreError(
+            f"{recording.shown} holds {len(turns)} turn{'s' * (len(turns) != 1)} and no pair to compare",
+            hint=alone if len(turns) > 1 else "name two files, or a session of several turns",
+        )
+    after_last = recording.problems.take()
+    held[-1] = msgspec.structs.replace(held[-1], problems=[*held[-1].problems, *after_last])
+    yield from map(pairs.with_late_causes, held)
+
+
+class _SessionPairs:
+    """Iterates over the turns of a recording, with the comparison of each with its previous turn."""
+
+    def __init__(self, recording: Recording, comparison: TurnComparison) -> None:
+        self._recording = recording
+        self._comparison = comparison
+        self._late = defaultdict[tuple[str | None, int | None], list[Finding]](list)  # about whole chains, by turn
+
+    def __iter__(self) -> Iterator[tuple[TurnVerdict, results.DiffResult | None]]:
+        recording, comparison = self._recording, self._comparison
+        place = Place(recording.shown, reader=reader_of(recording, comparison.reader))
+        figures: dict[str, PairFigures] = {}
+        for verdict, ended in verdicts(recording, comparison.dated.judge(), place):
+            for finding in ended:
+                self._late[finding.chain, finding.turn].append(finding)
+            if verdict is None:
+                return
+            turn, pair, predicted = verdict.turn, verdict.pair, comparison.predicted(verdict.turn)
+            if pair is None:
+                if not turn.failed:
+                    figures[turn.chain] = comparison.figures(turn)
+                yield verdict, None
+                continue
+            if pair.left.chain != turn.chain:
+                figures[turn.chain] = comparison.figures(pair.left)
+            sides = [
+                _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side, comparison.options)
+                for side in (pair.left, turn)
+            ]
+            problems = recording.problems.take()
+            yield (
+                verdict,
+                figures[turn.chain].describe(pair, place, *sides, problems=problems, caches=predicted, named=True),
+            )
+
+    def with_late_causes(self, diff: results.DiffResult) -> results.DiffResult:
+        """Add the findings about a whole chain to the turn that they name."""
+        more = causes_of(self._late.get((diff.chain, diff.turn), ()), redact=self._comparison.redact)
+        return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff

@@ -1,23 +1,49 @@
-"""`lore lint`: will this request be cached at all?"""
+"""`lore lint`: will this request be cached at all?
+
+The result has the latest request of each conversation with its outlook, and the findings about any request, each kind
+at a place once. If findings leave nothing of any request of a file to be read from a cache, they are errors.
+Memory: the latest requests of `LINTED_CONVERSATIONS` conversations of a file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Annotated
+from types import MappingProxyType
+from typing import Annotated, NamedTuple
 
 import typer
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from lore.cache.served import Served, served_by
 from lore.commands import common, flags
 from lore.commands.check import context_of, files_kept, name_unjudged
 from lore.commands.pages import page_among, write_pages
-from lore.model.results.lint import LintResult, LintSummary
+from lore.errors import LoreError
+from lore.judge.base import damage, finding
+from lore.judge.policy import Budgets, Ruling
+from lore.judge.requests.lint import Defect, Linter, is_refused
+from lore.judge.requests.outlook import Outlook
+from lore.judge.totals import is_unjudged, list_unjudged
+from lore.model.canonical import encode
+from lore.model.cause import Place
+from lore.model.codes import Code, Problem
+from lore.model.jsonslice import value_at
+from lore.model.limits import LINTED_CONVERSATIONS
+from lore.model.results import Finding
+from lore.model.results.lint import LintBreakpoint, LintRequest, LintResult, LintSummary
+from lore.model.turn import Turn
+from lore.recording import corpus
+from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
+from lore.recording.inputs import Input, inputs, join_bodies, open_input
 from lore.recording.opening import Options
+from lore.recording.requests import RequestRecording
 from lore.report.forms.junit import Junit
-from lore.report.forms.lint import LintTerminal
+from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.forms.registry import Report
-from lore.run.lint import lint
+from lore.report.redacted import redacted
+from lore.run.checking.verdicts import CheckContext, place_of
 from lore.run.reports import reporting_errors, targets, write_reports
 from lore.tokens.o200k import Counter
 
@@ -76,10 +102,8 @@ def run(options: LintOptions) -> int:
         common.progress(wanted=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
-        result, unjudged = lint(
-            options.bodies, context, cache=options.cache, model=options.model, pass_over=options.pass_over,
-            progress=progress,
-        )  # fmt: skip
+        result = _lint(options, context, progress)
+    unjudged = list_unjudged(result.problems, result.summary.requests)
     junit = Junit([row.path for row in result.requests], unjudged)
     own: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
     with common.writing():
@@ -91,3 +115,264 @@ def run(options: LintOptions) -> int:
         intro = introduce_report(result, verbose=verbose)
         write_pages(page, intro, [], context, verbose=verbose, colour=options.color)
     return 1 if result.summary.errors else 3 if unjudged else 0
+
+
+_HINT = "`lore lint` reads request bodies and captures of them: `lore assemble PATH | lore lint -` for a session"
+_NUMBERS = str.maketrans("", "", "0123456789")
+_ORDER = ("error", "warning", "note")
+_UNCACHED = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINT_NOT_TAKEN)
+_NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
+
+
+def _lint(options: LintOptions, context: CheckContext, progress: common.Progress | None) -> LintResult:
+    """Examine every request; raises LoreError for a named file without requests."""
+    load_plugins()
+    context.check_names()
+    linting, policy = _Lint(context, options.cache, options.model), context.policy
+    with common.unquoted(redact=context.redact):
+        named = [(corpus.parse_name(path), path) for path in options.bodies]
+        files = [
+            (replace(file, optional=options.pass_over), name)
+            for name, path in named
+            for file in inputs([name.path if name.turn is not None else path])
+        ]
+        by_path = policy.per_path or policy.exempt  # settings differ by path
+        if not by_path and all(name.turn is None for _, name in files):
+            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
+        total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
+        for file, name in files:
+            key = file.path, name.chain, name.turn
+            if key not in seen:
+                seen.add(key)
+                linting.file(file, name)
+            done += file.size
+            if progress is not None:
+                progress(done, total)
+        if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
+            raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
+    return linting.result()
+
+
+class _LintedRequest(NamedTuple):
+    """A request."""
+
+    turn: Turn
+    body: bytes  # empty if it continues another request, so that paths do not count in it alone
+    stakes: Mapping[str, int | None] = MappingProxyType({})  # by the codes of its findings; None: a note, or unknown
+    refused: bool = False  # the provider refuses it
+
+
+class _Found(NamedTuple):
+    """The finding of a kind that has most at stake."""
+
+    finding: Finding
+    requests: int  # in which it was seen
+    where: Served = Served("", "")  # who serves the request
+
+
+class _Lint:
+    """Examines the requests of a run, file by file."""
+
+    def __init__(self, context: CheckContext, cache: str | None, model: str | None) -> None:
+        self._context, self._model = context, model
+        self._rules = context.dated.rules()
+        count = None if context.options.counter is None else context.options.counter.count
+        self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
+        self.summary = LintSummary()
+        self._rows: list[LintRequest] = []
+        self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by `_unit`
+        self.problems: list[Problem] = []
+        self._preventing: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: what leaves nothing to be read
+        self._is_joined = False  # the file under way is several with one request each
+
+    def file(self, file: Input, name: corpus.Name) -> None:
+        """Examine a file, or the request of it that `name` names; raises LoreError if the file was named."""
+        problems, place = Problems(), place_of(file.path, self._context.root)
+        place = replace(place, reader=self._context.reader or "author")
+        ruling = self._context.policy.ruling(place.key, Budgets())
+        try:
+            if file.error is not None:
+                raise file.error
+            recording, self._is_joined = open_input(file, self._context.options, problems), bool(file.together)
+            if recording.events:
+                raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
+            self._recording(recording, place, ruling, name)
+            self.summary.files += max(1, len(file.together))
+        except LoreError as error:
+            unrecognised = isinstance(error, UnrecognisedError)
+            if file.named and file.error is None and not (unrecognised and file.optional):
+                raise
+            if unrecognised:
+                self.summary.skipped += 1
+                self._context.options.log(f"{place.path}: no requests, skipped")
+                return
+            problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
+        self._damage(problems, place, ruling)
+
+    def result(self) -> LintResult:
+        """Return the findings so far, in words."""
+        preventing = {
+            unit: set[str]().union(*rows) if all(rows) else set[str]() for unit, rows in self._preventing.items()
+        }
+        findings: list[Finding] = []
+        for units in self._found.values():
+            failing = {
+                unit: found._replace(finding=replace(found.finding, severity="error"))
+                for unit, found in units.items()
+                if found.finding.severity == "warning" and found.finding.code in preventing.get(unit, ())
+            }
+            others = [found for unit, found in units.items() if unit not in failing]
+            for alike in filter(None, ([*failing.values()], others)):
+                most = max(alike, key=lambda found: found.finding.stake_tokens or 0)
+                made = replace(most.finding, requests=sum(found.requests for found in alike))
+                findings.append(worded_lint(made, most.where, redact=self._context.redact))
+        findings.sort(key=lambda made: _ORDER.index(made.severity))
+        sums, rows, problems = self.summary, self._rows, self.problems
+        sums.shown = len(rows)
+        sums.refused = sum(row.refused for row in rows)
+        sums.cached = sum(bool(row.cached_tokens) and not row.refused for row in rows)
+        sums.unknown = sum(row.cached_tokens is None and not row.refused for row in rows)
+        sums.uncached = sums.shown - sums.cached - sums.unknown - sums.refused
+        for severity, count in (("error", "errors"), ("warning", "warnings"), ("note", "notes")):
+            setattr(sums, count, sum(made.severity == severity for made in findings))
+        if self._context.redact:
+            rows, problems = list(map(redacted, rows)), list(map(redacted, problems))
+        as_of = self._rules.as_of
+        return LintResult(
+            summary=sums, rules=None if as_of is None else as_of.isoformat(), requests=rows, findings=findings,
+            problems=problems,
+        )  # fmt: skip
+
+    def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name) -> None:
+        latest: dict[str, _LintedRequest] = {}  # of each chain, the one with the newest request last
+        rows: dict[str, LintRequest] = {}
+        seen = 0
+        for request in _requests(recording):
+            turn = request.turn
+            if name.turn is not None and (turn.number, turn.chain) != (name.turn, name.chain or "main"):
+                continue
+            seen += 1
+            if self._model is not None and turn.prompt.model is None:
+                turn.source = replace(turn.prompt, model=self._model)
+            latest.pop(turn.chain, None)
+            latest[turn.chain] = self._examine(request, place, ruling)
+            if len(latest) > LINTED_CONVERSATIONS:
+                chain = next(iter(latest))
+                rows[chain] = self._row(latest.pop(chain), place)
+        self._rows += (rows | {chain: self._row(request, place) for chain, request in latest.items()}).values()
+        self.summary.requests += seen
+        if name.turn is not None and not seen:
+            message, hint = f"{name}: this file has no such request", "leave the number out to examine all of them"
+            raise LoreError(message, hint=hint)
+
+    def _examine(self, request: _LintedRequest, place: Place, ruling: Ruling) -> _LintedRequest:
+        """Keep the findings about a request, of each kind and place the one with most at stake."""
+        stakes: dict[str, int | None] = {}
+        refused = False
+        for defect in self._linter.defects(request.turn):
+            made = self._decide(_finding(defect, request, place), ruling)
+            if made is None:
+                continue
+            stakes[made.code] = None if made.severity == "note" else defect.tokens or 0
+            refused = refused or is_refused(made)
+            key = made.code, made.kind, defect.detail, (made.json_path or "").translate(_NUMBERS)
+            units, unit = self._found.setdefault(key, {}), self._unit(request.turn, made.path)
+            before = units.get(unit)
+            if before is None or (made.stake_tokens or 0) > (before.finding.stake_tokens or 0):
+                units[unit] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
+            else:
+                units[unit] = before._replace(requests=before.requests + 1)
+        return request._replace(stakes=stakes, refused=refused)
+
+    def _unit(self, turn: Turn, path: str) -> str:
+        """Return what a turn is judged with: its file, or its conversation if files were joined."""
+        return turn.chain if self._is_joined else path
+
+    def _decide(self, made: Finding, ruling: Ruling) -> Finding | None:
+        """Return a finding as the settings have it; None, and count it, if they remove it."""
+        decided = ruling.decide(made)
+        self.summary.ignored += decided.out == "ignored"
+        self.summary.exempted += decided.out == "exempted"
+        return None if decided.out else decided.finding
+
+    def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
+        turn, outlook = request.turn, self._linter.outlook(request.turn)
+        where = outlook.where
+        path = place.of(turn).path
+        self._preventing.setdefault(self._unit(turn, path), []).append(_preventing(request, outlook))
+        places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
+        return LintRequest(
+            path=path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
+            model=turn.model, provider=where.provider or None, platform=where.platform or None,
+            cache=outlook.cache or None, tokens=outlook.tokens, cached_tokens=outlook.cached,
+            cached_to=outlook.until or None, sure=outlook.sure, minimum_tokens=outlook.minimum,
+            lifetime=outlook.lifetime, breakpoints=[
+                LintBreakpoint(path=mark.path, body_offset=at and at[0], tokens=mark.tokens, lifetime=mark.lifetime)
+                for mark, at in places
+            ],
+            automatic=turn.prompt.auto_breakpoint, refused=request.refused, confidence=outlook.confidence,
+            first_dollars=outlook.first, second_dollars=outlook.second, uncached_dollars=outlook.uncached,
+            codes=list(request.stakes),
+        )  # fmt: skip
+
+    def _damage(self, problems: Problems, place: Place, ruling: Ruling) -> None:
+        """Keep the problems of a file, and the findings about them."""
+        self.summary.problems += problems.total
+        self.problems += problems.kept
+        counts = {code: number for (code, _), number in problems.counts.items()}
+        for found in damage(problems.kept, counts, place):
+            if made := self._decide(found, ruling):
+                self._found[made.code, place.path] = {place.path: _Found(made, 0)}
+
+
+def _requests(recording: Recording) -> Iterator[_LintedRequest]:
+    if not isinstance(recording, RequestRecording):
+        yield from (_LintedRequest(turn, b"") for turn in recording.turns())
+        return
+    for exchange, turn in recording.exchanges():
+        if turn is not None:
+            continues = exchange.call.previous or turn.prompt.params.keys() & {"previous_response_id", "conversation"}
+            yield _LintedRequest(turn, b"" if continues else exchange.body)
+
+
+def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
+    broken, turn = defect.broken, request.turn
+    at = _offsets(request.body, turn, broken.path, defect.text, broken.start)
+    made = finding(
+        broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
+        json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
+    )  # fmt: skip
+    return replace(
+        made, body_offset=UNSET if at is None else sum(at),
+        stake_tokens=UNSET if defect.tokens is None else defect.tokens,
+        stake_dollars=UNSET if defect.dollars is None else defect.dollars,
+    )  # fmt: skip
+
+
+def _preventing(request: _LintedRequest, outlook: Outlook) -> set[str]:
+    """Return the codes of the findings that leave nothing of a request to be read from a cache.
+
+    Nothing would be cached, or text that is new in each request precedes all that would be.
+    """
+    if not outlook.cached:
+        codes = _UNCACHED if outlook.cached == 0 else ()
+        return {code for code in codes if request.stakes.get(code) is not None}
+    return {code for code in _NEW_EACH_TIME if (request.stakes.get(code) or 0) >= outlook.cached}
+
+
+def _offsets(body: bytes, turn: Turn, path: str, text: str = "", start: int = 0) -> tuple[int, int] | None:
+    """Return the byte of a body at which a value begins, and the byte of the value at which a place in its text does.
+
+    `text` is that of the segment; the place begins at its character `start`.
+    """
+    found = value_at(body, path, "cachePoint" if turn.dialect == "bedrock" else "") if body and path else None
+    if found is None:
+        return None
+    value, inside = body[slice(*found)], -1
+    word = text[start : start + 24].partition("\n")[0]
+    encoded = encode(word)[1:-1] if word else b""
+    for _ in range(text.count(word, 0, start) + 1 if encoded else 0):
+        inside = value.find(encoded, inside + 1)
+        if inside < 0:
+            break
+    return found[0], max(0, inside)

@@ -8,12 +8,12 @@ import sqlite3
 import pytest
 
 from formats.copilot import Log, plain
+from lore.commands.fold import fold
 from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.folding import fold
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.copilot_usage import line_of
 
