@@ -137,6 +137,16 @@ def test_reopened_session_records_only_differences(tmp_path):
         lore.open(url, "other")
 
 
+def test_session_continues_in_no_other_dialect(tmp_path):
+    url = f"sqlite:{tmp_path}/a.db"
+    with lore.open(url, "demo", model="claude-opus-5") as session:
+        session.user("hi")
+    with pytest.raises(lore.LoreError, match="began in the dialect anthropic, and cannot continue in gemini"):
+        lore.open(url, "demo", dialect="gemini")
+    with lore.open(url, "demo", dialect="anthropic") as session:
+        assert session.user_messages == 1
+
+
 def test_results_are_recorded_once_and_unknown_calls_named():
     session = lore.Session("claude-opus-5")
     session.user("hi")

@@ -241,10 +241,11 @@ def test_compact_keeps_unanswered_messages():
     assert spoken(session) == [["So far."], ["first"], ["second"]]
 
 
-def test_compact_of_a_short_session_changes_nothing():
+def test_compact_of_a_short_session_is_refused():
     session = talked(1)
     before = session.log()
-    assert session.compact("So far.") == 0
+    with pytest.raises(LoreError, match=r"no message can be removed \(keep=6\)"):
+        session.compact("So far.")
     assert session.log() == before
 
 

@@ -502,8 +502,8 @@ class Session:
         """Replace all messages except the last `keep` by a summary, and return how many were removed.
 
         More stay if a response would be divided, if no model has read them yet, and inside a tool loop the user's
-        current question. The log keeps everything. Raises LoreError while a call has no result, MisuseError for an
-        empty summary or a `keep` below 1. `lore.compaction` compacts by a policy.
+        current question. The log keeps everything. Raises LoreError if nothing can be removed or a call has no result,
+        MisuseError for an empty summary or a `keep` below 1. `lore.compaction` compacts by a policy.
 
         >>> session = Session("claude-opus-5")
         >>> for number in range(4):
@@ -519,12 +519,14 @@ class Session:
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)
         kept, removed = choose_kept(entries, keep)
-        if removed:
-            at, uuid = self._time(), fresh_uuid(self.state.chain(chain), "c", chain)
-            self.apply(
-                compact_started("manual", at=at, chain=chain),
-                compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept, at=at, chain=chain),
-            )
+        if not removed:
+            message = f"nothing was compacted: no message can be removed (keep={keep})"
+            raise LoreError(message, hint="compact later, or with a smaller `keep`; unanswered messages always stay")
+        at, uuid = self._time(), fresh_uuid(self.state.chain(chain), "c", chain)
+        self.apply(
+            compact_started("manual", at=at, chain=chain),
+            compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept, at=at, chain=chain),
+        )
         return removed
 
     # prompts

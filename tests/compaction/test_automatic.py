@@ -146,6 +146,25 @@ def test_absent_summariser_is_asked_after_growing_pauses():
     assert "the model is away" in session.problems[0].message
 
 
+def test_refused_compaction_is_a_problem_once():
+    session = lore.Session(
+        "claude-opus-5", compaction=lore.CompactionPolicy(continuous_interval=1, keep_recent=1, summarizer=Words(LONG))
+    )
+    for number in range(4):
+        session.user(f"Is line {number} right? {'It is long. ' * 30}")
+        session.request()
+        session.assistant("Yes.")
+    assert [problem.message.partition(":")[0] for problem in session.problems] == ["no cadence compaction"]
+
+
+def test_full_window_of_one_message_is_a_problem():
+    session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=1_000))
+    session.user(LONG * 10)
+    session.request()
+    (problem,) = session.problems
+    assert "fills 560% of the window: nothing more can be removed" in problem.message
+
+
 def test_wrong_policies_are_refused():
     with pytest.raises(lore.MisuseError, match="window is below 0"):
         lore.CompactionPolicy(window=-1)

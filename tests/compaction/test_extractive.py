@@ -9,7 +9,8 @@ from helpers.each import each
 from helpers.strategies.recorded import entries_of
 from helpers.strategies.talks import call, divider, said, talk, user
 from lore.asking import SummaryRequest
-from lore.compaction.extractive import ASKED, CHANGED, CURRENT, LAST, UNFINISHED, Extractive, words_of_user
+from lore.compaction.extractive import ASKED, CHANGED, CURRENT, LAST, UNFINISHED, Extractive
+from lore.compaction.transcripts import words_of_user
 
 PATCH = "*** Begin Patch\n*** Update File: a.ts\n+x\n*** Add File: b.ts"
 
@@ -124,9 +125,9 @@ def test_previous_summary_is_continued_by_section():
     assert text.startswith("Rule-based summary of 8 earlier messages ")
 
 
-def test_unfinished_calls_of_a_previous_summary_are_updated():
-    first = summary(user("go"), bash("make all", "no rule", "failed"), bash("serve", None, "running"))
-    assert section(first, UNFINISHED) == ["- failed: Bash make all: no rule", "- still running: Bash serve"]
+def test_failed_calls_of_a_previous_summary_are_updated():
+    first = summary(user("go"), bash("make all", "no rule", "failed"))
+    assert section(first, UNFINISHED) == ["- failed: Bash make all: no rule"]
     later = summary(user("yes"), bash("ls"), previous=first)
     assert section(later, UNFINISHED) == ["- failed: Bash make all: no rule"]
     assert section(summary(user("yes"), bash("make all"), previous=first), UNFINISHED) == []

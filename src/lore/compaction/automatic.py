@@ -9,7 +9,7 @@ from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Waiting
 from lore.compaction.executor import Dependencies, execute, judge_moment
 from lore.compaction.extractive import Extractive
-from lore.compaction.policy import AUTOMATIC
+from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
 from lore.errors import MisuseError
@@ -30,8 +30,8 @@ class CompactionPolicy:
     `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
     of a summary. `summarizer` has the method of `lore.asking.Summarizer`; by default a summary is made by rules.
     After a summariser failed it is asked again once 4 requests were made, then 8, at most 256; only a full window does
-    not wait, and gets a summary by rules. `tell` receives notes: why nothing was compacted, for instance, which is also
-    among the session's `problems`. Raises MisuseError for an impossible number.
+    not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was due was not made is also
+    among the session's `problems`, each reason once until it is compacted. Raises MisuseError for an impossible number.
 
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
@@ -53,22 +53,38 @@ class CompactionPolicy:
         """Return a function that returns the events of the compaction that is due in one session, or why it failed."""
         activity, waiting = SessionActivity(), Waiting()
         followers.append(activity)
+        known = set[str]()  # the reasons of the problems since the last compaction
 
         def due_events(state: FoldedSession, chain: str, at: str | None) -> Iterable[Event | Problem]:
-            now, folded, tell = parse_timestamp(at), settled(state.chain(chain)), self.dependencies.tell
-            firing = judge_moment(activity, folded, self.settings, AUTOMATIC, now=now, waiting=waiting)
+            now, folded, found = parse_timestamp(at), settled(state.chain(chain)), list[Event | Problem]()
+
+            def note(message: str, code: Code = Code.COMPACTION) -> None:
+                self.dependencies.tell(message)
+                reason = message.partition(":")[0]
+                found.extend([] if reason in known else [Problem(code, message)])
+                known.add(reason)
+
+            def hear(message: str) -> None:
+                (note if message.endswith(NOTHING_LEFT) else self.dependencies.tell)(message)
+
+            def explain(decision: str) -> None:
+                if decision.endswith(NOTHING_LEFT):
+                    note(decision)
+
+            firing = judge_moment(activity, folded, self.settings, AUTOMATIC, now=now, waiting=waiting, tell=explain)
             if firing is None:
-                return ()
+                return found
             try:
-                outcome = execute(state, chain, firing, self.settings, self.dependencies, at=now)
+                outcome = execute(state, chain, firing, self.settings, self.dependencies._replace(tell=hear), at=now)
             except SummaryError as error:
                 waiting.note_failure(activity.requests)
-                message = f"nothing was compacted, there is no summary: {error.message}"
-                tell(message)
-                return (Problem(Code.CALL_FAILED, message),)
+                note(f"nothing was compacted, there is no summary: {error.message}", Code.CALL_FAILED)
+                return found
             waiting.failures = 0
             if outcome.refused:
-                tell(f"no {outcome.trigger} compaction: {outcome.refused}")
-            return outcome.events
+                note(f"no {outcome.trigger} compaction: {outcome.refused}")
+            elif outcome.pruned:
+                known.clear()
+            return (*found, *outcome.events)
 
         return due_events

@@ -27,6 +27,7 @@ from lore.compaction.entries import count_messages, head_tokens, tokens_of, toke
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import summarize_in_passes
 from lore.compaction.policy import (
+    NOTHING_LEFT,
     PolicyInput,
     find_due,
     kept_entries,
@@ -170,7 +171,7 @@ def prepare(
     """
     folded = settled(session.chain(chain))
     if firing.final:
-        dependencies.tell("the messages that stay fill more than 90 % of the window: nothing more can be removed")
+        dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
     request, chosen, refused, context = summary_request(folded, firing, settings), None, "", ""
     if firing.cut.place and request.tokens < min(LEAST_ROOM, settings.summary_tokens):
         tokens = tokens_of(request.entries)

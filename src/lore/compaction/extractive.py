@@ -1,8 +1,8 @@
 """Summarise messages by rule: no model, no network, and the same entries always give the same bytes.
 
-The summary quotes the user's requests, the files that tools changed, the tool calls that failed or still run, and the
-last exchange. A previous summary of this module is continued section by section; any other is quoted. Each section has
-a share of the room, and lines that do not fit are counted, so a continued summary does not grow.
+The summary quotes the user's requests, the files that tools changed, the calls that failed, and the last exchange. A
+previous summary of this module is continued section by section; any other is quoted. Each section has a share of the
+room, and lines that do not fit are counted, so a continued summary does not grow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from lore.asking import SummaryAnswer, SummaryRequest
 from lore.compaction.entries import BYTES_PER_TOKEN, is_message
-from lore.compaction.transcripts import clipped, result_of, summary_in, words
+from lore.compaction.transcripts import clipped, result_of, summary_in, words, words_of_user
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.jsonslice import raw_members
@@ -29,14 +29,10 @@ _SHARES = {EARLIER: 0.15, ASKED: 0.30, CHANGED: 0.15, UNFINISHED: 0.10, LAST: 0.
 _HEAD = "Rule-based summary of {} earlier messages (the session's log keeps them):"
 _OWN_HEAD = re.compile(r"\ARule-based summary of ([0-9]{1,9}) earlier messages ")
 _OMITTED = re.compile(r"- \(([0-9]{1,9}) more\)")
-_FAILED, _RUNNING = "- failed: ", "- still running: "
 _GREETING_BYTES = 24  # a shorter first request ("hi", "/model") is not the session's task
 _PATH_KEYS = ("file_path", "filePath", "path", "file", "filename", "notebook_path", "absolute_path", "target_file")
 _WRITING_NAMES = re.compile(r"write|edit|create|replace|update|insert|delete|rename|move", re.IGNORECASE)
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: ([^\n]{1,300})$", re.MULTILINE)
-_NOTE = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>.*?</\1>", re.DOTALL)  # of a harness, before a message
-_NOTE_END = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
-_COMMAND = re.compile(r"<command-(name|args)>([^<]*)</command-\1>")
 
 
 class Extractive:
@@ -87,38 +83,22 @@ def _exchanges(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     return found
 
 
-def words_of_user(text: str) -> str:
-    """Return a message without the tagged notes that a harness put around it; a tagged slash command stays as text."""
-    begin, end = 0, len(text)
-    while note := _NOTE.match(text, begin):
-        begin = note.end()
-    while (note := _NOTE_END.search(text, max(begin, end - 200), end)) and (
-        start := text.rfind(f"<{note[1]}>", begin, end)
-    ) >= 0:
-        end = start
-    command = dict(_COMMAND.findall(text[:begin]))
-    return text[begin:end].strip() or f"{command.get('name', '')} {command.get('args', '')}".strip()
-
-
 def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
-    """Add the files that calls changed, and the calls that failed and were not tried again or that still run."""
-    changed = dict.fromkeys(sections[CHANGED])
-    # A call that ran in the previous summary has ended or was given up by now.
-    unfinished = [line for line in sections[UNFINISHED] if not (calls and line.startswith(_RUNNING))]
+    """Add the files that calls changed, and the calls that failed and were not tried again."""
+    changed, unfinished = dict.fromkeys(sections[CHANGED]), sections[UNFINISHED]
     for call in calls:
         members = raw_members(bytes(call.input)) or {"input": bytes(call.input)}
         texts = {name: text_of(raw) for name, raw in members.items() if raw[:1] == b'"'}
         path = next((texts[key] for key in _PATH_KEYS if key in texts), "")
-        about = f"{one_line(call.name, 60)} {one_line(path or next(iter(texts.values()), ''), 80)}"
-        failed, running = f"{_FAILED}{about}: ", f"{_RUNNING}{about}"
-        unfinished = [line for line in unfinished[-50:] if line != running and not line.startswith(failed)]
+        about = one_line(path or next(iter(texts.values()), ""), 80)
+        failed = f"- failed: {one_line(call.name, 60)} {about}: "
+        unfinished = [line for line in unfinished[-50:] if not line.startswith(failed)]
         if call.status != "completed":
-            unfinished.append(running if call.status == "running" else failed + one_line(result_of(call), 160))
+            unfinished.append(failed + one_line(result_of(call), 160))
             continue
         is_write = (_WRITING_NAMES.search(call.name) or "content" in texts) and texts.get("command") != "view"
         patched = [file for text in texts.values() for file in _PATCHED.findall(text)]
-        for file in ([path] if path and is_write else []) + patched:
-            line = f"- {one_line(file, 300)}"
+        for line in [f"- {one_line(file, 300)}" for file in ([path] if path and is_write else []) + patched]:
             changed.pop(line, None)
             changed[line] = None
     sections[CHANGED], sections[UNFINISHED] = list(changed), unfinished

@@ -63,6 +63,7 @@ MARKER = (
     "Use /compact for smarter summarization.]"
 )
 TRUNCATED = "[OVERFLOW RECOVERY: truncated from {} to {} chars]"
+NOTHING_LEFT = "nothing more can be removed"  # although more than 90 % of the window is full
 IN_LOOP, NO_PERSON = "inside a tool loop", "no person spoke"
 
 
@@ -111,8 +112,10 @@ def judge_overflow(inputs: PolicyInput) -> Firing | str:
         inputs.entries, settings.window, overhead=overhead, tokens=tokens, reserve=settings.summary_tokens
     )
     if firing is None or not (firing.cut.place or firing.shortened):
-        is_calm = _percent(overhead + tokens, settings.window) <= CALM
-        return reason + (f", at most {CALM}%" if is_calm else ", and too little can be removed")
+        used = _percent(overhead + tokens, settings.window)
+        if used > FULL:
+            return f"{reason}: {NOTHING_LEFT}"
+        return reason + (f", at most {CALM}%" if used <= CALM else ", and too little can be removed")
     return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
 
 

@@ -33,6 +33,9 @@ TRUNCATED = "…[truncated]"
 MOST = 2_000  # characters of a call's input, and of its result
 OPENING_TOKENS = 250  # of the message that begins the exchange whose end stays
 _FIRST_LINE = re.compile(r"^(?=\[(?:user|assistant|tool|note|scheduled|injected|summary)\b)", re.MULTILINE)
+_NOTE = re.compile(r"\s*<([a-z]+(?:[-_][a-z]+)+)>.*?</\1>", re.DOTALL)  # of a harness, before a message
+_NOTE_END = re.compile(r"</([a-z]+(?:[-_][a-z]+)+)>\s*\Z")
+_COMMAND = re.compile(r"<command-(name|args)>([^<]*)</command-\1>")
 
 PROMPT = """\
 Sum up the part of a session between a user and an assistant that is about to leave the assistant's context. The \
@@ -101,6 +104,19 @@ def words(item: UserMessage | AssistantMessage) -> str:
     if item.blocks is None:
         return "" if is_absent(item.text) else harmless(text_of(bytes(item.text)))
     return harmless("\n".join(filter(None, map(_block_text, item.blocks))))
+
+
+def words_of_user(text: str) -> str:
+    """Return a message without the tagged notes that a harness put around it; a tagged slash command stays as text."""
+    begin, end = 0, len(text)
+    while note := _NOTE.match(text, begin):
+        begin = note.end()
+    while (note := _NOTE_END.search(text, max(begin, end - 200), end)) and (
+        start := text.rfind(f"<{note[1]}>", begin, end)
+    ) >= 0:
+        end = start
+    command = dict(_COMMAND.findall(text[:begin]))
+    return text[begin:end].strip() or f"{command.get('name', '')} {command.get('args', '')}".strip()
 
 
 def result_of(call: ToolCall) -> str:

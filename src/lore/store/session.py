@@ -123,10 +123,20 @@ class StoredSession(Session):
         cls, store: Store, session_id: str, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Clock = now, compaction: AutomaticCompaction | None = None,
     ) -> StoredSession:  # fmt: skip
-        """Continue a stored session; raises UnknownSessionError, DamagedError. Costs O(its events)."""
+        """Continue a stored session; raises UnknownSessionError, DamagedError. Costs O(its events).
+
+        Raises LoreError if the session began in another dialect: its answers are stored as that provider gave them.
+        """
         check_store(store)
         data = store.load(session_id)
-        return cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
+        session = cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
+        began, given = session.state.dialect, session.dialect.name
+        if began not in (None, given):
+            raise LoreError(
+                f"session {session_id!r} began in the dialect {began}, and cannot continue in {given}",
+                hint=f"open it with dialect={began!r}, or begin a session with another id",
+            )
+        return session
 
     def log(self, after: int = 0) -> bytes:
         """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
@@ -384,7 +394,7 @@ def open_session(
     session. The other arguments are those of `lore.Session`. If the session exists, arguments that differ from it
     (another model, system prompt, tools, parameters) apply from the next turn on. `clock` returns times as RFC 3339, by
     default the system's. `tell` receives messages for the user, such as a repair of the store. Raises StoreError, and
-    LoreError if there is no such session and no model to begin one with.
+    LoreError if the session began in another dialect, or there is none and no model to begin one with.
 
     >>> session = lore.open("memory:", "demo", model="claude-opus-5", clock=lambda: "2026-11-20T10:00:00Z")
     >>> session.created_at, session.leaf_id
