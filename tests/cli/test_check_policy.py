@@ -91,9 +91,11 @@ def test_many_exemptions_list_their_folder_once(monkeypatch):
     put("logs/other.txt", b"words")
     settings("".join(EXEMPT.replace("r.jsonl", f"logs/*{number}*.jsonl") for number in range(200)))
     listed = []
-    monkeypatch.setattr("lore.run.checking.exemptions.inputs", lambda paths: listed.extend(paths) or inputs(paths))
+    monkeypatch.setattr(
+        "lore.run.checking.check.inputs", lambda paths, *how: listed.extend(paths) or inputs(paths, *how)
+    )
     assert sums(put("other.jsonl", body("a")))[2] == ["LORE404"] * 200
-    assert listed == [os.path.abspath("logs")]
+    assert listed == ["other.jsonl", os.path.abspath("logs")]
 
 
 @pytest.mark.parametrize("path", ["**/r.jsonl", "deep/*", "deep/r.json?", ".hidden/*.jsonl", "*/.hidden/r.jsonl"])

@@ -13,7 +13,7 @@ from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
 from formats.claude import asked, joined, text
 from helpers.schemas import valid
-from lore.commands.store import syncing
+from lore.commands.store import importing
 from lore.commands.store.importing import import_sessions
 from lore.recording.opening import Options
 from lore.store.base import StoreError
@@ -323,7 +323,7 @@ def test_bad_input_is_an_error(args, said):
 
 def test_interrupted_import_is_continued(monkeypatch):
     """A batch is one delta: batches before the interruption are stored, and not sent again."""
-    monkeypatch.setattr(syncing, "BATCH_EVENTS", 3)
+    monkeypatch.setattr(importing, "BATCH_EVENTS", 3)
     put("s.jsonl", session())
 
     class Failing(Memory):
@@ -340,7 +340,7 @@ def test_interrupted_import_is_continued(monkeypatch):
         import_sessions(kept, ["s.jsonl"], Options())
     assert kept.load("s-1").head.number == 6
     kept.left = 99
-    monkeypatch.setattr(syncing, "now", lambda: "2026-01-01T00:00:00Z")
+    monkeypatch.setattr(importing, "now", lambda: "2026-01-01T00:00:00Z")
     result = import_sessions(kept, ["s.jsonl"], Options())
     assert states(
         {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
@@ -361,7 +361,7 @@ def test_full_store_ends_the_import():
 
 
 def test_new_session_is_saved_in_batches(monkeypatch):
-    monkeypatch.setattr(syncing, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(importing, "BATCH_BYTES", 1000)
     put("s.jsonl", log(header(), *(record("cache_reset", reason="x" * 90) for _ in range(100))))
     sizes = []
 

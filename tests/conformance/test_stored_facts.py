@@ -8,7 +8,7 @@ import pytest
 
 from cli.running import lore
 from helpers.storing import URLS
-from lore.commands.store import appending, syncing
+from lore.commands.store import appending, importing
 from lore.commands.store.appending import SessionAppender
 from lore.formats.lines import Line
 from lore.store.registry import open_store
@@ -35,7 +35,7 @@ LINES = (
 
 
 def test_session_appended_by_lines_has_times_and_leaf(url, monkeypatch):
-    for module in (appending, syncing):
+    for module in (appending, importing):
         monkeypatch.setattr(module, "now", lambda: AT)
     with closing(open_store(url)) as store:
         appender = SessionAppender(store, "lines")

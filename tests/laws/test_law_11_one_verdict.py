@@ -35,7 +35,7 @@ from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
 from lore.run.dated import PACKAGED
-from lore.run.simulate import simulate
+from lore.run.simulation import simulate
 
 FIXTURES = ROOT / "fixtures"
 FOLDERS = ("causes", "recordings", "sessions", "claude-code", "captures")

@@ -26,7 +26,7 @@ from lore.run.checking.verdicts import CheckContext
 from lore.run.dated import PACKAGED
 from lore.run.pages import read_session
 from lore.run.running import judge_running
-from lore.run.simulate import simulate
+from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.overview import OverviewRequest, summed
 

@@ -13,7 +13,7 @@ from lore.judge.what_if import TTL
 from lore.model.results import Interruption
 from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.simulate import simulate
+from lore.run.simulation import simulate
 
 FILES = ["a.jsonl", "b.jsonl", "c.jsonl"]  # of two turns each
 

@@ -140,7 +140,7 @@ def test_ledger_holds_only_names_and_numbers(log):
 
 @pytest.mark.parametrize("place", ["a folder", "a file/kept", "locked"])
 def test_unusable_place_keeps_no_ledger(log, place, monkeypatch):
-    monkeypatch.setattr("lore.run.spending.cache.PATIENCE", 0.01)
+    monkeypatch.setattr("lore.run.spending.ledgers.PATIENCE", 0.01)
     Path("a folder").mkdir()
     Path("a file").write_text("")
     read(log, kept_in="locked")

@@ -16,8 +16,7 @@ from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import packaged
-from lore.run.simulate import simulate
-from lore.run.simulation import Simulation
+from lore.run.simulation import Simulation, simulate
 
 CASSETTES = Path(__file__).parents[2] / "fixtures" / "captures" / "vcr"
 SESSIONS = sorted((CORPUS / "claude-code").glob("*.jsonl"))

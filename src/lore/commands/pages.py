@@ -69,7 +69,7 @@ def page_among(
 def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:
     if path is None and not opens:
         return None
-    from lore.run.html_report import refuse_target
+    from lore.run.pages import refuse_target
 
     path = "" if path in (None, "-") else path
     if not path and opens:
@@ -128,7 +128,7 @@ def write_pages(
 ) -> None:  # fmt: skip
     """Write pages of a command's answer and of recordings, report their path, and open them."""
     from lore.recording import corpus
-    from lore.run.html_report import is_folder, write_report
+    from lore.run.pages import is_folder, write_report
 
     with progress(wanted=not verbose, colour=colour, what="drawing") as shown:
         size = write_report(

@@ -21,7 +21,7 @@ from lore.report.simulation import write, write_csv, write_reliability, write_ru
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import listed
-from lore.run.simulate import simulate
+from lore.run.simulation import simulate
 from lore.tokens.o200k import Counter
 
 if TYPE_CHECKING:

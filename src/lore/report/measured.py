@@ -1,7 +1,7 @@
 """Measurements of engines' caches: shown by the plug-in that read the engines' logs.
 
 A plug-in publishes one object under the entry-point group `lore.measured`: it reads logs of engines for `lore simulate`
-(`lore.run.measured.EngineMeasures`), and shows their measurements (`MeasuredView`). Without one nothing is measured.
+(`lore.run.simulation.EngineMeasures`), and shows their measurements (`MeasuredView`). Without one nothing is measured.
 """
 
 from __future__ import annotations

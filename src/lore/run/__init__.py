@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from lore.run.checking.verdicts import CheckContext as CheckContext, verdicts as verdicts
     from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
     from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
-    from lore.run.simulate import simulate_recordings as simulate_recordings
-    from lore.run.simulation import PlayedTurn as PlayedTurn, Simulation as Simulation
+    from lore.run.simulation import PlayedTurn as PlayedTurn, simulate as simulate, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest
     from lore.run.spending.tables import TablesWriter as TablesWriter
     from lore.run.converting import converted as converted

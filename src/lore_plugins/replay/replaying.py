@@ -25,7 +25,7 @@ from lore.formats import ContentError, decompress, lacks_of
 from lore.model import ENGINES, LLAMA_CPP, SimulatedTurn, SimulateResult, raw_members
 from lore.recording import Opened, Options, Problems, is_same, show
 from lore.report import describe_missing
-from lore.run import CheckContext, Dated, Simulation, simulate_recordings
+from lore.run import CheckContext, Dated, Simulation, simulate
 from lore_plugins.replay.captured import (
     CaptureFile,
     capture_file,
@@ -259,7 +259,7 @@ class ReplayRun:
         options = Options(counter=self._opening.counter)
         context = CheckContext(options=options, dated=self._dated, redact=self._asked.redact)
         try:
-            return next(simulate_recordings([capture], context, caches=caches), None)
+            return next(simulate([capture], context, caches=caches), None)
         except LoreError:  # nothing was written yet
             return None
 

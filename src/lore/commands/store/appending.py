@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lore.commands.store.syncing import create_session, find_leaf
+from lore.commands.store.importing import create_session, find_leaf
 from lore.errors import LoreError, Where
 from lore.formats.lines import Line, read_lines
 from lore.formats.lore_log import LoreLog, kind_of

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cache.asking import piece, reads, request
 from lore.run.checking.verdicts import CheckContext
-from lore.run.simulate import simulate
+from lore.run.simulation import simulate
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "cache", "prefix", "prompt", "token", "judge"]
 URLS = {"openai-chat": "chat/completions", "anthropic": "messages", "openai-responses": "responses"}

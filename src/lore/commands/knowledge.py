@@ -1,0 +1,286 @@
+"""`lore knowledge add|update|remove|list`: what a session knows; changes are `knowledge` records, appended to its log.
+
+An entry is named by its id or a prefix of at least 5 characters that no other id has. If an entry is unknown, nothing
+is written; a record that would change nothing is not written either. Records carry no time.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Annotated, NamedTuple, TypeAlias
+
+import typer
+
+from lore.commands import flags
+from lore.commands.common import answer, branch, log, refuse, say_problems, tell, write_json
+from lore.errors import LoreError
+from lore.fold.knowledge import update_fact
+from lore.model.events import Event, Knowledge
+from lore.model.inserts import SHORTEST_ID, signature
+from lore.model.mask import mask
+from lore.model.results.store import KnowledgeEntry, KnowledgeResult, KnowledgeWritten
+from lore.model.state import Chain, Fact, FoldedSession
+from lore.prompt.base import Rules
+from lore.prompt.planning import Planner
+from lore.recording import corpus
+from lore.recording.base import Problems
+from lore.recording.events import session_log
+from lore.recording.opening import Options
+from lore.report.plain import visible
+from lore.report.timeline import write_knowledge
+from lore.run.appending import HINT_CONVERT, appending
+from lore.store.base import ConflictError
+
+app = branch("List and change what a session knows.\n\nChanges become durable deltas of its prompts.")
+
+LONGEST = 16 * 1024 * 1024  # bytes of an entry's content: far more than any prompt holds
+ATTEMPTS = 100  # times that a stored session is read again after another writer's event
+DERIVED_ID = 12  # hex digits of an id that is derived from an entry's text
+LONGEST_ID = 200  # characters of an entry's id: it is written with each change of the entry
+SIMILAR = 0.6  # share of a name that an id must have in common with it to be proposed
+
+Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore log, or a stored session (URL#ID).")]
+Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Its subject.")]
+Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.")]
+Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="Its text; `-`: standard input.")]
+ContentFile: TypeAlias = Annotated[
+    str | None, typer.Option("--content-file", help="A file with its text, or `-`: standard input.")
+]
+
+
+@app.command("add")
+def add(
+    session: Log,
+    name: Annotated[str | None, typer.Argument(metavar="ID", help="Its id; default: derived from its text.")] = None,
+    category: Category = None,
+    title: Title = None,
+    content: Content = None,
+    content_file: ContentFile = None,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Add an entry and print its id."""
+    fields = _fields(category, title, content, content_file)
+    if not any(fields):
+        raise LoreError("the entry has no text", hint="give --content or --title")
+    entry_id = _derived_id(fields) if name is None else _checked_id(name)
+    options = Options(format=format, log=log(verbose))
+    return _write(session, options, "add", lambda state: _changed(state, "add", entry_id, fields), as_json=as_json)
+
+
+@app.command("update")
+def update(
+    session: Log,
+    name: Annotated[str, typer.Argument(metavar="ID", help="Its id, or 5 characters or more of its beginning.")],
+    category: Category = None,
+    title: Title = None,
+    content: Content = None,
+    content_file: ContentFile = None,
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Change the given fields of a known entry, and print its id."""
+    fields = _fields(category, title, content, content_file)
+    if all(value is None for value in fields):
+        raise LoreError("nothing to update", hint="give --category, --title or --content")
+
+    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        return _changed(state, "update", _find(state, name), fields)
+
+    return _write(session, Options(format=format, log=log(verbose)), "update", decide, as_json=as_json)
+
+
+@app.command("remove")
+def remove(
+    session: Log,
+    names: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, or 5 characters or more of each.")],
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """Remove entries, all named or none, and print their ids."""
+
+    def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
+        ids = list(dict.fromkeys(_find(state, name) for name in names))
+        return ids, [Knowledge(op="remove", id=entry_id) for entry_id in ids]
+
+    return _write(session, Options(format=format, log=log(verbose)), "remove", decide, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")],
+    as_json: flags.AsJson = False,
+    format: flags.Format = None,
+    color: flags.Colour = None,
+    verbose: flags.Verbose = False,
+) -> int:
+    """List what a session knows, and whether its prompt holds it yet."""
+    _refuse_turn(session)
+    problems = Problems()
+    state = _fold(session, Options(format=format, log=log(verbose)), problems)
+    main = state.main()
+    stated = Planner(Rules()).signatures_in_prompt(main).changed
+    facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
+    entries = [
+        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state_of(fact, state, main, stated))
+        for fact in facts
+    ]  # in the order in which prompts show them
+    listed = KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
+    return answer(listed, write_knowledge, as_json=as_json, color=color)
+
+
+def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
+    refuse((content is not None and file is not None, "--content and --content-file both give the text", "choose one"))
+    source = "-" if content == "-" else file
+    fields = Fields(category, title, content if source is None else _read(source))
+    _check_text(fields)
+    return fields
+
+
+def _read(source: str) -> str:
+    """Read an entry's content; one line end at its end is not part of it."""
+    data = b""
+    for piece in corpus.pieces(source):
+        data += piece
+        if len(data) > LONGEST:
+            raise LoreError(f"{corpus.show(source)} holds more than {LONGEST >> 20} MiB", hint="give less")
+    try:
+        return data.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise LoreError(f"{corpus.show(source)} is not UTF-8 text", hint="give text") from None
+
+
+class Fields(NamedTuple):
+    """The fields of an entry that a user gave; None leaves a field as it is."""
+
+    category: str | None = None
+    title: str | None = None
+    content: str | None = None
+
+
+Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # state -> ids of entries, events
+
+
+def _changed(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
+    """Return the id, and the event if it changes something."""
+    known = state.knowledge.get(entry_id)
+    if known is not None and update_fact(known, *fields) == known:
+        return [entry_id], []
+    return [entry_id], [Knowledge(op=op, id=entry_id, **fields._asdict())]
+
+
+def _write(path: str, options: Options, op: str, decide: Decide, *, as_json: bool) -> int:
+    """Append the events that were decided, and report the ids and the problems of the log."""
+    _refuse_turn(path)
+    if options.format not in (None, "lore"):
+        raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
+    ids, events, problems = list[str](), list[Event](), Problems()
+    for attempt in range(1, ATTEMPTS + 1):
+        problems = Problems()
+        try:
+            with appending(path) as append:
+                ids, events = decide(_fold(path, options, problems))
+                append(events)
+        except ConflictError:  # another writer of the stored session was faster: decide again what to write
+            if attempt == ATTEMPTS:
+                raise
+        else:
+            break
+    if as_json:
+        write_json(KnowledgeWritten(op=op, ids=ids, written=len(events)))
+    else:
+        sys.stdout.write("".join(f"{visible(entry_id)}\n" for entry_id in ids))
+    if not events:
+        tell("note: the session knows that already; nothing was written")
+    say_problems(problems)
+    return 0
+
+
+def _fold(path: str, options: Options, problems: Problems) -> FoldedSession:
+    log = session_log(options.open(path, problems), "events: nothing in it is known", hint="name a session log")
+    for read in log.reads():
+        event: Event = read.value  # pyright: ignore[reportAssignmentType]
+        log.apply(read, event)
+    return log.state
+
+
+def _refuse_turn(path: str) -> None:
+    name = corpus.parse_name(path)
+    if name.turn is not None:
+        raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
+
+
+def _state_of(fact: Fact, session: FoldedSession, chain: Chain, stated: dict[str, str]) -> str | None:
+    """Return how the prompt holds an entry with its meaning now: pinned, in a delta, or not yet."""
+    if not session.is_own:
+        return None
+    meaning = signature(fact.title, fact.content)
+    if chain.pinned is None or stated.get(fact.id) != meaning:
+        return "waiting"
+    pinned = ((entry.id, signature(entry.title, entry.content)) for entry in chain.pinned)
+    return "pinned" if (fact.id, meaning) in pinned else "delta"
+
+
+# entries as users name them
+
+
+def _find(state: FoldedSession, name: str) -> str:
+    """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
+    known = list(state.knowledge)
+    if name in known:
+        return name
+    shown_id = next((entry_id for entry_id, form in state.main().shown.items() if form == name), None)
+    if shown_id in known:
+        return shown_id
+    if shown_id is not None:
+        raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_nearest(name, known))
+    begun = _begun(name, known)
+    if begun and len(name) < SHORTEST_ID:
+        message = f"{name!r} is too short: give at least {SHORTEST_ID} characters of an id, or all of it"
+        raise LoreError(message, hint=_nearest(name, known))
+    if len(begun) > 1:
+        ids = ", ".join(begun[:5]) + (", …" if len(begun) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(begun)} ids", hint=f"give more of it: {ids}")
+    if not begun:
+        raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, known))
+    return begun[0]
+
+
+def _begun(name: str, known: list[str]) -> list[str]:
+    return sorted(known_id for known_id in known if name and known_id.startswith(name))
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    if not known:
+        return "it knows nothing yet: `lore knowledge add`"
+    near = _begun(name, known) or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=SIMILAR)
+    listing = "`lore knowledge list` shows all"
+    return f"the nearest id is {near[0]}; {listing}" if near else listing
+
+
+def _derived_id(fields: Fields) -> str:
+    """Return the id of an unnamed entry: the same text always has the same id."""
+    text = "\0".join(value or "" for value in fields)
+    return hashlib.sha256(text.encode()).hexdigest()[:DERIVED_ID]
+
+
+def _checked_id(name: str) -> str:
+    _check_text(Fields(title=name))
+    if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
+        hint = f"1 to {LONGEST_ID} characters without white space"
+        raise LoreError(f"{mask(name)[:60]!r} is not a valid id", hint=hint)
+    return name
+
+
+def _check_text(fields: Fields) -> None:
+    for field, value in fields._asdict().items():
+        try:
+            (value or "").encode("utf-8")
+        except UnicodeEncodeError:
+            raise LoreError(f"the {field} is not UTF-8 text", hint="give text") from None
