@@ -6,12 +6,15 @@ import json
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from cli.running import lore, put
 from cli.test_overview import FALLEN, STEADY, claude
 from cli.test_simulate import body, usage
 from formats.codex import Rollout
 from helpers.schemas import valid
+from lore.model.ledger import Loss
+from lore.run.spending.ledgers import Ledgers
 
 
 def compared(*args):
@@ -186,3 +189,21 @@ def test_compare_of_bodies_tells_author_the_fix():
         put(path, "\n".join(lines).encode())
     (cause,) = compared("steady.jsonl", "shuffled.jsonl")["causes"]
     assert (cause["code"], cause["fix"]) == ("LORE102", "sort tools by name when they are registered")
+
+
+def test_sure_and_unsure_causes_are_two_rows(monkeypatch):
+    claude("a", FALLEN)
+    losses = [Loss("LORE117", kind, 500, (), None) for kind in ("waste", "unattributable", "unattributable")]
+    made = Ledgers.made
+
+    def with_losses(ledgers, file):
+        ledger = made(ledgers, file)
+        rows = [replace(row, loss=loss) for row, loss in zip(ledger.rows, [None, *losses], strict=True)]
+        return replace(ledger, rows=tuple(rows))
+
+    monkeypatch.setattr(Ledgers, "made", with_losses)
+    answer = compared("agent:claude-code", "agent:claude-code", "--no-cache")
+    overview = lore("--since", "2020-01-01", "--no-cache", "--json").json
+    found = {(cause["says"], cause["left"]["events"]) for cause in answer["causes"]}
+    assert found == {(cause["says"], cause["turns"]) for cause in overview["causes"] + overview["unexplained"]}
+    assert {events for _, events in found} == {1, 2}

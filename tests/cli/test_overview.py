@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.running import lore, process, put
 from cli.test_help import Terminal
@@ -19,6 +20,8 @@ from formats.codex import Rollout
 from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
+from lore.model.results.overview import SpendingCause
+from lore.report.sentences.spending import words_of_causes
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -54,6 +57,10 @@ def codex():
     return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
 
 
+CAUSE = SpendingCause(
+    code="LORE158", name="hook-text-moved", kind="waste", actor="user", names=[], lifetime=None, sessions=1, turns=1,
+    tokens=1, dollars=None, says="", fix="", command="",
+)  # fmt: skip
 STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 100)]
 FALLEN = [*STEADY, (10, 0, 14_000, 100)]
 
@@ -318,7 +325,31 @@ def test_overview_without_recordings_names_next_commands():
     claude("a", STEADY)
     ran = lore("--since", "1s")
     assert "no requests" in ran.out
-    assert "lore --since 90d" in ran.out
+    assert "the newest request was sent on 2026-01-01" in ran.out
+    assert "lore --since 2026-01-01" in ran.out
+
+
+def test_empty_span_names_newest_request_after_it():
+    claude("a", STEADY, day=3)
+    claude("b", STEADY, day=4)
+    ran = lore("--since", "2025-01-01", "--until", "2025-02-01", "--agent", "claude-code")
+    assert "the newest request was sent on 2026-01-04" in ran.out
+    assert "lore --since 2026-01-04 --agent claude-code" in ran.out
+
+
+def test_uncached_tokens_that_could_be_read_are_priced():
+    claude("a", [(10_000 + 2_000 * number, 0, 0, 100) for number in range(8)])
+    answer = found()
+    (missed,) = answer["missed"]
+    assert (missed["code"], missed["turns"], answer["total"]["paid_again_tokens"]) == ("LORE307", 7, 0)
+    assert missed["dollars"] == pytest.approx(missed["tokens"] * (5 - 0.5) / 1e6)
+    assert "could have been read from a cache: $0.50" in lore(*ALL).out
+
+
+def test_one_hook_in_two_rows_has_labels():
+    hooked = {"kind": "waste", "says": "", "names": ["PostToolUse:Bash"]}
+    causes = [replace(CAUSE, **hooked), replace(CAUSE, **{**hooked, "kind": "expected"}), replace(CAUSE, names=[])]
+    assert [cause.says.rpartition("text")[2] for cause in words_of_causes(causes)] == [" (waste)", " (expected)", ""]
 
 
 def test_unreadable_logs_are_named_and_exit_3():

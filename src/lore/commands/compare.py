@@ -23,15 +23,15 @@ from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, missed_cause
+from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums
 from lore.model.codes import Reader
-from lore.model.ledger import Ledger, MissedRead
+from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
 from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import words_of_causes
 from lore.run.checking.verdicts import CheckContext
 from lore.run.recent import since
 from lore.run.spending.ledgers import Ledgers, Progress
@@ -232,8 +232,8 @@ class _SideSums:
         self.side, self.sums, self.causes = side, Sums(), CauseSums()
         self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
         self.billed = 0  # requests
-        self.broken: Counter[str] = Counter()  # billed requests with a break, or with a missed read, by its code
-        self.missed: list[MissedRead] = []
+        # billed requests with a break or a missed read, by its code and whether the cause is not sure
+        self.broken: Counter[tuple[str, bool]] = Counter()
         self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
         self._times: list[float] = []
 
@@ -248,10 +248,9 @@ class _SideSums:
             if row.billed:
                 self.billed += 1
                 self.sessions[request.session].add(request)
-                self.broken.update([] if row.loss is None else [row.loss.code])
+                self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind == UNSURE)])
                 if row.missed is not None:
-                    self.broken[row.missed.code] += row.missed.requests
-                    self.missed.append(row.missed)
+                    self.broken[row.missed.code, row.missed.kind == UNSURE] += row.missed.requests
             if request.at is not None:
                 self._times.append(request.at)
             self.seen["client"].update(filter(None, [row.client]))
@@ -276,23 +275,23 @@ def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
 
 def _compared_causes(sides: Sequence[_SideSums], reader: Reader) -> list[ComparedCause]:
     """Compare how often each cause occurred, those first that differ most in money for a request."""
-    causes: dict[str, tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides, by code
+    causes: dict[tuple[str, bool], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
         found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]
-        for cause in [*found, *(missed_cause(missed, reader) for missed in side.missed)]:
-            causes.setdefault(cause.code, ([], []))[number].append(cause)
+        for cause in [*found, *side.causes.missed(reader)]:
+            causes.setdefault((cause.code, cause.kind == UNSURE), ([], []))[number].append(cause)
+    worded = words_of_causes([replace((left + right)[0], names=[], lifetime=None) for left, right in causes.values()])
     compared: list[tuple[float, ComparedCause]] = []
-    for code, both in sorted(causes.items()):
-        shares = [share_of(side.broken[code], side.billed) for side in sides]
+    for (key, both), words in zip(causes.items(), worded, strict=True):
+        shares = [share_of(side.broken[key], side.billed) for side in sides]
         paid = [_dollars(own) for own in both]
-        words = cause_in_words(replace((both[0] + both[1])[0], names=[], lifetime=None))
         each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
-            code=code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
+            code=words.code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
             right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compared_shares(*shares),
         )  # fmt: skip
         compared.append((abs(each[0] - each[1]), result))
-    return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code))]
+    return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:

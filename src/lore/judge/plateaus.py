@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.base import finding
+from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.model.cause import Place
@@ -48,6 +48,7 @@ class _Plateau(Struct, frozen=True):
     differing: frozenset[str]  # fields that select a cache and differ in each of its turns
     turns: int = 0
     unread: int = 0  # tokens, summed over its turns
+    dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
 
 
 class Plateaus:
@@ -81,9 +82,12 @@ class Plateaus:
             name for name in current.differing
             if turn.basis is None and previous.prompt.params.get(name) != turn.prompt.params.get(name)
         )  # fmt: skip
+        unread = max(0, repeated - read)
+        price = price_of(self._rules(), turn) if unread else None
+        dollars = None if price is None else paid_again(price, turn.usage, unread)
         self._current = current = replace(
-            current, latest=turn, repeated=repeated, differing=differing,
-            turns=current.turns + 1, unread=current.unread + max(0, repeated - read),
+            current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
+            unread=current.unread + unread, dollars=summed((current.dollars, dollars)),
         )  # fmt: skip
         beyond, grown = repeated - current.level, repeated - current.begun
         if current.turns < _FEWEST:
@@ -106,7 +110,8 @@ class Plateaus:
             return  # this provider may have no cache
         evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field)
         yield finding(
-            Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, tokens="recorded"
+            Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, lost_dollars=found.dollars,
+            tokens="recorded",
         )  # fmt: skip
 
 

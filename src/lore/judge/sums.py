@@ -246,12 +246,15 @@ class CauseSums:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, tuple[str, ...], float | None], list[LedgerRequest]] = {}
+        self._missed: defaultdict[str, list[tuple[MissedRead, str]]] = defaultdict(list)  # by code, with the session
 
     def add(self, request: LedgerRequest) -> None:
-        """Add a request, if it lost tokens."""
-        loss = request.row.loss
+        """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
+        loss, missed = request.row.loss, request.row.missed
         if loss is not None and loss.tokens:
             self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime), []).append(request)
+        if missed is not None:
+            self._missed[missed.code].append((missed, request.session))
 
     def results(self, reader: Reader, *, unsure: bool) -> list[SpendingCause]:
         """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
@@ -259,7 +262,26 @@ class CauseSums:
         Words and commands are added by reports.
         """
         found = [_cause(requests, reader) for key, requests in self._found.items() if (key[1] == UNSURE) == unsure]
-        return sorted(found, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names))
+        return sorted(found, key=_costliest_first)
+
+    def missed(self, reader: Reader) -> list[SpendingCause]:
+        """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
+        return sorted([_missed_cause(found, reader) for found in self._missed.values()], key=_costliest_first)
+
+
+def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
+    return -(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names
+
+
+def _missed_cause(found: list[tuple[MissedRead, str]], reader: Reader) -> SpendingCause:
+    first, every = found[0][0], [missed for missed, _ in found]
+    paid = [missed.dollars for missed in every if missed.dollars is not None]
+    return SpendingCause(
+        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
+        names=[], lifetime=None, sessions=len({session for _, session in found}),
+        turns=sum(missed.requests for missed in every), tokens=sum(missed.tokens for missed in every),
+        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, reader, first.kind), command="",
+    )  # fmt: skip
 
 
 def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
@@ -272,15 +294,6 @@ def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
         says="", fix=CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind), command="",
-    )  # fmt: skip
-
-
-def missed_cause(missed: MissedRead, reader: Reader) -> SpendingCause:
-    """Return a missed read as a cause."""
-    return SpendingCause(
-        code=missed.code, name=CODES[missed.code].name, kind=missed.kind,
-        actor=actor_of(missed.code, missed.kind, reader), names=[], lifetime=None, sessions=1, turns=missed.requests,
-        tokens=missed.tokens, dollars=missed.dollars, says="", fix=fix_of(missed.code, reader, missed.kind), command="",
     )  # fmt: skip
 
 

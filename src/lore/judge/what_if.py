@@ -33,7 +33,7 @@ from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
 from lore.model.events import Usage
-from lore.model.evidence import SharedBlock
+from lore.model.evidence import ReadPlateau, SharedBlock
 from lore.model.limits import COMBINED_CAUSES
 from lore.model.results import CauseResult
 from lore.model.results.simulate import Saving, SimulatedTurn, SimulateResult
@@ -350,7 +350,8 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     missed = [cause for cause in base.missed if without(_missed(cause))]
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
-    turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, SharedBlock) else 1 for one in missed)
+    several = (SharedBlock, ReadPlateau)
+    turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, several) else 1 for one in missed)
     fixes = {
         fix_of(cause.code, turn.reader, cause.kind)
         for turn in base.turns

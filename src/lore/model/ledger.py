@@ -41,13 +41,13 @@ class Loss(Struct, frozen=True, array_like=True, gc=False):
 
 
 class MissedRead(Struct, frozen=True, array_like=True, gc=False):
-    """Tokens that were never cached, and that this request and later ones could have read with another breakpoint."""
+    """Tokens that were not re-billed, and that this request and later ones could have read from a cache."""
 
     code: str  # of the finding
     kind: CauseKind  # of the finding
     requests: int  # that could have read them
     tokens: int  # summed over these requests
-    dollars: float  # what they cost beyond the price of reading them
+    dollars: float | None  # what they cost beyond the price of reading them; None if no price is known
 
 
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):

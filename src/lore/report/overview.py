@@ -12,6 +12,7 @@ from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, 
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, local_time
+from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
 
@@ -63,6 +64,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         write_groups(result.groups, result.by, out, home=chosen.home)
     out.print()
     _write_rebilled(result, out, chosen, verbose=verbose)
+    _write_missed(result, out, chosen)
     _write_first(result, out)
     _write_rest(result, out, chosen)
 
@@ -76,7 +78,8 @@ def span_in_words(since: float | None, until: float | None) -> str:
         return f"since {day_of(since)}"
     if days >= 2:  # noqa: PLR2004 - from there on days are what people say
         return f"last {days:.0f} days"
-    return f"last {days * 24:.0f} hours" if days * 24 >= 2 else f"last {days * 24 * 60:.0f} minutes"  # noqa: PLR2004
+    hours = round(days * 24)
+    return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
 def full_cost(spending: Spending) -> str:
@@ -193,8 +196,9 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     total, tokens = result.total, rebilled_tokens(result.total)
     if not tokens:
         if reads_nothing(total):
-            out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either; why:"))
-            _write_command(chosen.advice("lore check"), out)
+            out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either"))
+            if not result.missed:
+                _write_command(chosen.advice("lore check"), out)
         elif total.requests > total.unbilled:
             out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
         return
@@ -223,6 +227,18 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     write_table(_CAUSE_COLUMNS[priced], [row[priced] for row in rows], out)
 
 
+def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> None:
+    """Write what requests sent at the full price although a cache could have held it: no part of what was re-billed."""
+    if not result.missed:
+        return
+    cost, tokens = _amounts(result.missed)
+    amount = f"{tokens} tokens" if cost == "-" else f"{cost}, {tokens} tokens"
+    out.print(line((f"not re-billed, but could have been read from a cache: {amount}", "bold")))
+    priced = slice(0 if cost != "-" else 1, None)
+    rows = [(*_amounts([cause]), *_in_words(cause, chosen))[priced] for cause in result.missed]
+    write_table(_CAUSE_COLUMNS[priced], rows, out)
+
+
 def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str]:
     """Return a cause in words, with the number of its sessions or turns, and advice."""
     where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
@@ -237,12 +253,16 @@ def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
 
 def _write_first(result: Overview, out: Console) -> None:
     """Write the first thing to change, and the session that cost most."""
-    first = next((cause for cause in result.causes if not cause.fix.startswith("nothing")), None)
-    if first is not None:
+    causes = [cause for cause in (*result.causes, *result.missed) if not cause.fix.startswith("nothing")]
+    if causes:
+        first = causes[0]
         cost, tokens = _amounts([first])
         amount = f"{tokens} tokens" if cost == "-" else cost
+        what = "re-billed" if first in result.causes else "that a cache could have saved"
         out.print()
-        out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} re-billed: {first.says})"))
+        out.print(
+            line(("do first: ", "bold"), f"{first.fix} ({amount} {what}: {first.says.removesuffix(label_of(first))})")
+        )
         _write_command(first.command, out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
@@ -268,9 +288,11 @@ def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSe
     else:
         what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
-        recent = result.since is not None and (result.until or 0.0) - result.since < 90 * 86_400 - 1
-        commands = ["lore --since 90d"] if recent else []
-        commands = [chosen.elsewhere()] if chosen.agent or chosen.project else [*commands, "lore sessions"]
+        commands = [chosen.elsewhere()] if chosen.agent or chosen.project else ["lore sessions"]
+        if result.newest is not None:
+            day = day_of(result.newest)
+            out.print(line(f"the newest request was sent on {day}:"))
+            commands = [chosen._replace(since=day, until="").summing("").rstrip()]
     for command in commands:
         _write_command(command, out)
     _write_rest(result, out, chosen)

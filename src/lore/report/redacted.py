@@ -40,7 +40,7 @@ from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulate
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import cause_in_words, label_of
 
 T = TypeVar("T")
 
@@ -354,7 +354,9 @@ def _loss(loss: Loss) -> Loss:
 
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
     """Return the cost of a cause in words, without the names in it except public models."""
-    return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
+    worded = cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
+    label = label_of(cause)
+    return replace(worded, says=worded.says + label) if cause.says.endswith(label) else worded
 
 
 def _names_of(code: str) -> Callable[[str], str]:

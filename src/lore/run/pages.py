@@ -44,7 +44,7 @@ from lore.report.html.page import PageContent, render_page
 from lore.report.html.sessions import name_of, view_session
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import words_of_causes
 from lore.run.checking.pool import ProcessPool
 from lore.run.checking.verdicts import CheckContext, processes_for, reader_of
 from lore.run.outputs import open_output, refuse_recording
@@ -313,9 +313,7 @@ class _Reading:
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
         reader = reader_of(self._recording, self._context.reader)
-        causes, unexplained = (
-            list(map(cause_in_words, self._causes.results(reader, unsure=unsure))) for unsure in (False, True)
-        )
+        causes, unexplained = (words_of_causes(self._causes.results(reader, unsure=unsure)) for unsure in (False, True))
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
         return replace(

@@ -70,6 +70,11 @@ class ReadPlateau(EvidenceFact, frozen=True):
     cache: Own = ""  # the cache model; empty: unknown
     field: Own = ""  # the request's field that differs
 
+    @property
+    def requests(self) -> int:
+        """How many requests could have read more, as for `SharedBlock`."""
+        return self.turns
+
     def sentence(self) -> str:
         much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
         shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]

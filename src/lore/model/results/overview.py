@@ -131,6 +131,8 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     looked: list[str]  # places where recordings were looked for
     notes: list[str]  # remarks on the figures, in sentences
     limits: list[PlanLimit] = []  # windows of subscription plans that have not reset yet
+    missed: list[SpendingCause] = []  # causes of tokens that could have been read from a cache; none was re-billed
+    newest: float | None = None  # when the newest request was sent, if the span has none; null: unknown
 
 
 Outcome: TypeAlias = Literal["higher", "lower", "no-difference", "too-few", "unknown"]

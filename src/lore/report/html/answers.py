@@ -37,6 +37,7 @@ from lore.report.html.blocks import (
 from lore.report.measured import measured_view
 from lore.report.overview import COST_PARTS, full_cost, money, span_in_words, tokens_of, write_groups
 from lore.report.plain import counted
+from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
 SHOWN_LINES = 2_000  # of a terminal
@@ -84,15 +85,16 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
     return tuple([BarPart(_STYLES.get(name, name), size, COST_PARTS[name]) for name, size in sizes.items() if size > 0])
 
 
-def causes_block(causes: Sequence[SpendingCause]) -> PageBlock:
-    """Show re-billed tokens by cause, the costliest first, with the fix of each."""
+def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
+    """Show tokens by cause, the costliest first, with the fix of each."""
     rows = [
         ("–" if cause.dollars is None else format_money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
-         cause.says + (" (not sure)" if cause.kind == "unattributable" else ""), cause.fix, cause.code)
+         cause.says.removesuffix(label_of(cause)) + (label_of(cause) if cause.kind != "waste" else ""), cause.fix,
+         cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
-    return PageBlock("Re-billed, by cause", table=table_of([heads, *rows])) if rows else PageBlock()
+    return PageBlock(title, table=table_of([heads, *rows])) if rows else PageBlock()
 
 
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
@@ -131,7 +133,9 @@ def _month_of(day: str) -> str:
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     """Introduce what agents spent on this machine."""
-    blocks = [money_block(result.total), causes_block([*result.causes, *result.unexplained]), *period_blocks(days)]
+    causes = causes_block([*result.causes, *result.unexplained])
+    missed = causes_block(result.missed, "Not re-billed, but could have been read from a cache")
+    blocks = [money_block(result.total), causes, missed, *period_blocks(days)]
     if len(result.agents) > 1:
         blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):

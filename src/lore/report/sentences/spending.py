@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE
@@ -35,6 +38,18 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
     for_user = is_unsure or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
     fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
+
+
+def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
+    """Return causes of one list with their words; those with the same words have their kind after them."""
+    worded = [cause_in_words(cause) for cause in causes]
+    often = Counter(cause.says for cause in worded)
+    return [replace(each, says=each.says + label_of(each)) if often[each.says] > 1 else each for each in worded]
+
+
+def label_of(cause: SpendingCause) -> str:
+    """Return the end of the words of a cause that tells it apart from others with the same words."""
+    return f" ({'not sure' if cause.kind == UNSURE else cause.kind})"
 
 
 def short_of(code: str, name: str) -> str:

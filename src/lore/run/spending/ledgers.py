@@ -22,7 +22,7 @@ from msgspec.structs import replace
 import lore
 from lore.cache.rules import DatedRules
 from lore.files import make_folder
-from lore.model.evidence import SharedBlock
+from lore.model.evidence import ReadPlateau, SharedBlock
 from lore.model.ledger import Ledger, LedgerRow, MissedRead
 from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
@@ -158,8 +158,8 @@ class LedgerMaker:
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
         for found in findings:
-            if not found.is_break and found.lost_tokens and found.lost_dollars:
-                requests = found.evidence.requests if isinstance(found.evidence, SharedBlock) else 1
+            if not found.is_break and found.lost_tokens:
+                requests = found.evidence.requests if isinstance(found.evidence, SharedBlock | ReadPlateau) else 1
                 missed = MissedRead(found.code, found.kind, requests, found.lost_tokens, found.lost_dollars)
                 self._missed[found.chain, found.turn] = missed
 

@@ -39,12 +39,13 @@ from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
 from lore.report.plain import day_of, local_time
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import words_of_causes
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
+_LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
 
 
 class OverviewRequest(NamedTuple):
@@ -124,6 +125,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     logs, copies = {log.file.path: log for log in wanted}, Copies()
     now, before, limits = Period(), Period(), _PlanLimits(wanted if request.limits else (), request)
     files = problems = 0
+    newest: float | None = None
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
         files += 1
         problems += ledger.problems
@@ -132,12 +134,16 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         for sent in requests_of(ledger, logs[file.path], copies):
             if request.project and not is_of(sent.project, request.project):
                 continue
+            if sent.at is not None and (newest is None or sent.at > newest):
+                newest = sent.at
             if sent.at is None or ((since is None or sent.at >= since) and sent.at < request.until):
                 now.add(sent)
                 limits.add(sent)
             elif request.compared and since is not None and begin is not None and begin <= sent.at < since:
                 before.add(sent)
     biggest = now.biggest()
+    if now.is_empty and newest is None and not request.project:
+        newest = _newest_request([log for log in found.logs if log.file.path not in logs], ledgers)
     result = Overview(
         since=since, until=request.until, total=now.total("all"), agents=now.by("agent"),
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
@@ -145,9 +151,15 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         groups=now.by(request.by), before=before.total("before") if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
-        limits=limits.results(),
+        limits=limits.results(), missed=now.missed(), newest=newest if now.is_empty else None,
     )  # fmt: skip
     return Summed(result, now, [log.file for log in wanted])
+
+
+def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
+    """Return when the newest request in the logs that were written last was sent; None if they have none."""
+    files = [log.file for log in logs[-_LOGS_WITH_NEWEST:]]
+    return max((row.at for _, made in ledgers.each(files) for row in made.rows if row.at is not None), default=None)
 
 
 def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[LedgerRequest]:
@@ -199,6 +211,10 @@ class Period:
         self._causes = CauseSums()
         self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._requests
+
     def add(self, request: LedgerRequest) -> None:
         key = request.agent, request.session
         sums = self._sums.get(key)
@@ -207,8 +223,8 @@ class Period:
             self._first.setdefault(request.session, request)
         sums.add(request)
         self._requests.append(request)
+        self._causes.add(request)
         if request.row.loss is not None and request.row.loss.tokens:
-            self._causes.add(request)
             codes, code = self._codes[request.session], request.row.loss.code
             codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
 
@@ -237,7 +253,11 @@ class Period:
         return _ordered(groups, in_time=name in ("day", "week", "month"))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
+        return words_of_causes(self._causes.results("user", unsure=unsure))
+
+    def missed(self) -> list[SpendingCause]:
+        """Return why tokens that were not re-billed could have been read from a cache and were not."""
+        return words_of_causes(self._causes.missed("user"))
 
     def first_request(self, session: str) -> LedgerRequest:
         """Return the first request of a session."""
