@@ -11,7 +11,7 @@ from lore.model.results import Finding
 from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.run.checking.verdicts import verdicts
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 from model.making import dumps
 
 START = 1_789_000_000.0  # September 2026

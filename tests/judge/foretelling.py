@@ -12,7 +12,7 @@ from lore.model.cause import Place
 from lore.model.events import Usage
 from lore.model.results import Finding
 from lore.model.turn import Turn
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 from model.making import parsed, turn
 
 START = 1_789_000_000.0  # September 2026

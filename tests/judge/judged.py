@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cache.talk import BEGIN, Talk, bill
 from lore.judge.base import TurnVerdict
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 SIGN_CODES = {  # a signal of the log -> the code that it explains a fallen read by
     "client-version": "LORE157", "effort": "LORE120", "restart": "LORE167", "tool-reference": "LORE124",

@@ -11,7 +11,7 @@ from lore.judge.requests import lint
 from lore.judge.requests.lint import Linter
 from lore.model.events import Usage
 from lore.model.turn import Turn
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 
 RULES = PACKAGED.rules

@@ -13,7 +13,7 @@ from lore.cache.transcripts import Predicted
 from lore.model.events import Usage
 from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 FIRST = asked(0, body("one"), bill(0, 3000))
 SECOND = asked(40, body("one", "1", "two"), bill(3000, 30))

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from judge.foretelling import CACHE_CONTROL, PLACE, asked, bill
 from lore.model.turn import Call
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 DOCUMENT = "The harbour was built in the north, and its cranes are moved by hand. " * 600  # some 9,000 tokens
 

@@ -11,7 +11,7 @@ from helpers.work import calls
 from judge.captures import ANTHROPIC, call, judged, usage
 from lore.judge.requests.lint import Linter
 from lore.judge.requests.tool_pairs import ToolPairs, ToolPart
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 
 

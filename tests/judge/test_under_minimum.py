@@ -8,7 +8,7 @@ from helpers.each import each
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.model.differences import BelowMinimum
 from lore.model.turn import Call
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}

@@ -13,8 +13,7 @@ from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
 from lore.model.events import Usage
 from lore.model.state import Change
-from lore.run.dated import Dated
-from lore.run.rules import packaged
+from lore.run.rules import Dated, packaged
 from model.making import assistant, body, parsed, turn
 
 LONG = "one " * 10_000

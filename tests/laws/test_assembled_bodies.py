@@ -29,7 +29,7 @@ from lore.prompt.dialects import DIALECTS, dialect_of
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 
 SESSIONS = sorted((ROOT / "fixtures" / "sessions").glob("*.jsonl"))
 # The user of this session added a tool: the log records it, in bodies it is waste.

@@ -34,7 +34,7 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext, verdicts
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore.run.simulation import simulate
 
 FIXTURES = ROOT / "fixtures"

@@ -16,7 +16,7 @@ from laws.test_law_11_one_verdict import LOOK_ALIKE, OWN, READ, REAL_CASES
 from lore.model.cause import Place
 from lore.model.turn import Turn
 from lore.recording.base import Problems
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 
 PLACE = Place("session.jsonl")
 OWN_CASES = [path for path in OWN if not path.endswith(LOOK_ALIKE)]

@@ -23,8 +23,8 @@ from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.dated import PACKAGED
 from lore.run.pages import read_session
+from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers

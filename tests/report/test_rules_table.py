@@ -8,10 +8,11 @@ import json
 from helpers.schemas import valid
 from lore.cache.rule_file import read_rules
 from lore.cache.rules import DatedRules
+from lore.commands.simulate import list_rules
 from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.simulation import write_rules
-from lore.run.rules import listed, packaged
+from lore.run.rules import packaged
 
 
 def shown(result):
@@ -21,12 +22,12 @@ def shown(result):
 
 
 def made(text):
-    return listed(DatedRules(read_rules(text, "own.toml").rows))
+    return list_rules(DatedRules(read_rules(text, "own.toml").rows))
 
 
 def test_user_rows_are_counted():
     own = read_rules("[[rules]]\nprovider='vllm'\nrule='block_tokens'\nvalue=32\n", "own.toml")
-    lines = shown(listed(packaged().overridden_by(own.rows), provider="vllm"))
+    lines = shown(list_rules(packaged().overridden_by(own.rows), provider="vllm"))
     assert lines[1].split()[2:4] == ["block_tokens", "32"]
     assert "own.toml" in "\n".join(lines)
     assert ", 1 of them your own, as of" in lines[-1]
@@ -39,7 +40,7 @@ def test_controls_in_rules_are_escaped():
 
 
 def test_rules_json_fits_the_schema():
-    spelled = render(listed(packaged()))
+    spelled = render(list_rules(packaged()))
     answer = json.loads(spelled)
     valid(answer, "simulate-rules")
     assert answer["schema"] == 2

@@ -18,7 +18,7 @@ from lore.recording import corpus
 from lore.recording.agents.companions import companions
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 from lore.run.spending import ledgers as module
 from lore.run.spending.ledgers import Ledgers
 

@@ -15,7 +15,7 @@ from lore.commands.statusline import keep_status, refresh_status
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.report.status_line import status_line
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 
 NOW = 1_767_225_700.0  # 40 s after the second answer

@@ -11,7 +11,7 @@ from lore.commands import watch as module
 from lore.commands.watch import LOOKED, SessionWatch
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 
 BILLS = [(5, 0, 9000, 1), (5, 9000, 900, 1), (5, 0, 10_000, 1), (5, 10_000, 9, 1)]

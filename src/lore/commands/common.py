@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lore.recording.inputs import Input
     from lore.recording.overrides import Completion
     from lore.report.console import Console
-    from lore.run.dated import Dated
+    from lore.run.rules import Dated
     from lore.run.spending.ledgers import Ledgers
 
 R = TypeVar("R", bound="CommandResult")
@@ -178,7 +178,7 @@ def dated_rules(loaded: Loaded, rules_file: str | None = None) -> Dated:
 
     A path in the settings is relative to the settings file.
     """
-    from lore.run.dated import Dated
+    from lore.run.rules import Dated
 
     simulate, file = loaded.settings.simulate, loaded.file
     rules = rules_file or simulate.rules or ""

@@ -41,7 +41,7 @@ from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted import redacted
 from lore.report.sentences.findings import describe_missing
 from lore.run.checking.verdicts import reader_of, verdicts
-from lore.run.dated import PACKAGED, Dated
+from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from decimal import Decimal
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 from msgspec import Struct
 
+from lore.cache.rules import FOR_READING, DatedRule, DatedRules
+from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.pages import PageTarget, page_target, read_twice, write_pages
 from lore.config import Loaded
 from lore.judge.totals import is_unjudged
-from lore.model.results.simulate import SimulateResult
+from lore.model.patterns import matches_shell
+from lore.model.results import copy_fields
+from lore.model.results.simulate import RuleResult, RulesResult, SimulateResult
 from lore.recording.corpus import is_stream
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
@@ -20,12 +25,8 @@ from lore.report.sentences.findings import describe_interruption
 from lore.report.simulation import write, write_csv, write_reliability, write_rules
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
-from lore.run.rules import listed
 from lore.run.simulation import simulate
 from lore.tokens.o200k import Counter
-
-if TYPE_CHECKING:
-    pass
 
 Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
 
@@ -101,7 +102,7 @@ def run(options: SimulateOptions) -> int:
     settings = _check_options(options)
     dated = common.dated_rules(settings, options.rules_file)
     if options.rules:
-        found = listed(dated.rules(), provider=options.provider, model=options.model)
+        found = list_rules(dated.rules(), options.provider, options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
     context = CheckContext(
         options=_read_options(options, settings), dated=dated, redact=options.redact,
@@ -188,3 +189,22 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
             write(result, common.out(options.color), every=options.every, verbose=options.verbose)
     if result.interrupted and options.form != "turns":
         common.tell(describe_interruption(result.interrupted))
+
+
+def list_rules(rules: DatedRules, provider: str | None = None, model: str | None = None) -> RulesResult:
+    """Return all rows, or those that apply to requests of a provider or model."""
+    name = None if model is None else normal_name(model)
+    rows = [
+        _describe_rule(row)
+        for row in rules.rows
+        if (provider is None or row.provider in (provider, "*")) and (name is None or matches_shell(row.model, name))
+    ]
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
+
+
+def _describe_rule(row: DatedRule) -> RuleResult:
+    value = row.value
+    if isinstance(value, Decimal):
+        value = int(value) if value == int(value) else float(value)
+    used = row.rule not in FOR_READING
+    return copy_fields(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lore.commands.status_file import KeptStatus
     from lore.recording.agents.logs import Surroundings
     from lore.recording.opening import Options
-    from lore.run.dated import Dated
+    from lore.run.rules import Dated
 
 
 def run(

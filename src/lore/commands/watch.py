@@ -30,7 +30,7 @@ from lore.report.plain import visible
 from lore.report.redacted import redacted
 from lore.report.sentences import running as words
 from lore.report.status_line import ClientStatus, Shown, status_line
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 from lore.run.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import states_of_files
 

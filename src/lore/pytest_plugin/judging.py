@@ -32,7 +32,7 @@ from lore.recording.corpus import Opened
 from lore.recording.opening import Options
 from lore.report.plain import uncommanded, visible
 from lore.run.checking.verdicts import verdicts
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore.sdk.objects import plain
 
 SHOWN = 3  # pairs, and causes of a pair: the first is nearly always the cause of the others

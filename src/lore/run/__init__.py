@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from lore.run.checking.check import Cluster as Cluster, ClusterJob as ClusterJob
     from lore.run.checking.pool import DIED as DIED, starting_processes as starting_processes
     from lore.run.checking.verdicts import CheckContext as CheckContext, verdicts as verdicts
-    from lore.run.dated import Dated as Dated, PACKAGED as PACKAGED
+    from lore.run.rules import Dated as Dated, PACKAGED as PACKAGED
     from lore.run.loopback import ADDRESS as ADDRESS, listening as listening
     from lore.run.simulation import PlayedTurn as PlayedTurn, simulate as simulate, Simulation as Simulation
     from lore.run.spending.tables import TabledRecording as TabledRecording, TabledRequest as TabledRequest

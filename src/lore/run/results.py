@@ -33,7 +33,7 @@ from lore.recording.opening import Options
 from lore.report.forms.json_report import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]

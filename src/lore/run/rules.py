@@ -1,26 +1,24 @@
-"""The rules in force: the packaged tables, overridden by a user's file."""
+"""The dated rules in force: the packaged tables, overridden by a user's file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from lore.cache.base import Simulate
 from lore.cache.breakpoint_rules import packaged_breakpoints
 from lore.cache.prices import recorded_output
-from lore.cache.rules import FOR_READING, DatedRule, DatedRules, RuleTable
-from lore.cache.served import normal_name
+from lore.cache.rules import DatedRules, RuleTable
 from lore.errors import LoreError, Where
 from lore.files import WholeFile
 from lore.model.deferred import read_table
 from lore.model.limits import RULES_BYTES
-from lore.model.patterns import matches_shell
-from lore.model.results import copy_fields
 from lore.recording.corpus import show
 
 if TYPE_CHECKING:
-    from lore.model.results.simulate import RuleResult, RulesResult
+    from lore.judge.judge import Judge
 
 
 @cache
@@ -30,8 +28,9 @@ def packaged() -> DatedRules:
     return DatedRules(table.rows, table.as_of, packaged_breakpoints())
 
 
+@cache
 def load(path: str | None = None) -> DatedRules:
-    """Return the rules in force; `path` names a user's file. Raises LoreError for one that cannot be read."""
+    """Return the rules in force, read once a process; `path` names a user's file. Raises LoreError if it is wrong."""
     if path is None:
         return packaged()
     table = _read(path)
@@ -39,17 +38,34 @@ def load(path: str | None = None) -> DatedRules:
     return packaged().overridden_by(table.rows, as_of, table.breakpoints)
 
 
-def listed(rules: DatedRules, *, provider: str | None = None, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that apply to requests of a provider or model."""
-    from lore.model.results.simulate import RulesResult  # noqa: PLC0415 - only `lore simulate --rules` lists them
+class Dated(NamedTuple):
+    """Which dated rules verdicts are made by; small enough to travel. `path`: a user's file; empty: the packaged ones.
 
-    name = None if model is None else normal_name(model)
-    rows = [
-        _result(row)
-        for row in rules.rows
-        if (provider is None or row.provider in (provider, "*")) and (name is None or matches_shell(row.model, name))
-    ]
-    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
+    `tolerance` is the share of a prompt by which a billed read may fall short of its prediction; `labels` are those of
+    a program's own text that the settings add (`check.tail_labels`).
+    """
+
+    path: str = ""
+    tolerance: float = Simulate().tolerance
+    labels: tuple[str, ...] = ()
+
+    def known(self) -> None:
+        """Raise LoreError if the user's file of rules cannot be read."""
+        if self.path:
+            load(self.path)
+
+    def rules(self) -> DatedRules:
+        """Return the rules; they are read once a process."""
+        return load(self.path or None)
+
+    def judge(self, *, quick: bool = False) -> Judge:
+        """Make a judge of one recording; rules are read when they are first asked for."""
+        from lore.judge.judge import Judge  # noqa: PLC0415 - not needed if all is known
+
+        return Judge(self.rules, tolerance=self.tolerance, quick=quick, labels=self.labels)
+
+
+PACKAGED = Dated()
 
 
 def stale(rules: DatedRules, at: float | None) -> str | None:
@@ -91,13 +107,3 @@ def _read(path: str) -> RuleTable:
 
 
 _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"
-
-
-def _result(row: DatedRule) -> RuleResult:
-    from lore.model.results.simulate import RuleResult  # noqa: PLC0415 - as above
-
-    value = row.value
-    if isinstance(value, Decimal):
-        value = int(value) if value == int(value) else float(value)
-    used = row.rule not in FOR_READING
-    return copy_fields(RuleResult, row, value=value, valid_from=row.valid_from.isoformat(), used=used)

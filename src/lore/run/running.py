@@ -23,7 +23,7 @@ from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.opening import Options
 from lore.report.sentences.running import worded_break
 from lore.run.checking.verdicts import verdicts
-from lore.run.dated import Dated
+from lore.run.rules import Dated
 
 
 class RunningLog(NamedTuple):

@@ -54,9 +54,8 @@ from lore.report.pair_figures import causes_of
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, reader_of, verdicts
-from lore.run.dated import PACKAGED, Dated
 from lore.run.recent import no_recordings
-from lore.run.rules import output_note, stale
+from lore.run.rules import PACKAGED, Dated, output_note, stale
 
 
 class PlayedTurn(NamedTuple):

@@ -9,11 +9,11 @@ import pytest
 
 from hostile.test_current_folder import marks, run
 from hostile.test_current_folder import trapped as trapped  # a fixture
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore_plugins.record import live
 
 _LIVE = """
-from lore.run.dated import PACKAGED
+from lore.run.rules import PACKAGED
 from lore_plugins.record.live import LiveProcess
 if __name__ == "__main__":
     LiveProcess("capture.jsonl", 0, PACKAGED, content=False).stop()

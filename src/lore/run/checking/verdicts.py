@@ -29,7 +29,7 @@ from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
 from lore.recording.inputs import Input, fetched_ahead, open_input, written_at
 from lore.recording.opening import Options
-from lore.run.dated import PACKAGED, Dated
+from lore.run.rules import PACKAGED, Dated
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted

@@ -32,7 +32,7 @@ from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, ahead, written_at
 from lore.recording.opening import Options
-from lore.run.dated import PACKAGED, Dated
+from lore.run.rules import PACKAGED, Dated
 from lore.store.registry import ignore
 
 if TYPE_CHECKING:
