@@ -28,14 +28,18 @@ def packaged() -> DatedRules:
     return DatedRules(table.rows, table.as_of, packaged_breakpoints())
 
 
-@cache
 def load(path: str | None = None) -> DatedRules:
-    """Return the rules in force, read once a process; `path` names a user's file. Raises LoreError if it is wrong."""
+    """Return the rules in force; `path` names a user's file. Raises LoreError for one that cannot be read."""
     if path is None:
         return packaged()
     table = _read(path)
     as_of = max(filter(None, (packaged().as_of, table.as_of)), default=None)
     return packaged().overridden_by(table.rows, as_of, table.breakpoints)
+
+
+@cache
+def _load_once(path: str) -> DatedRules:
+    return load(path or None)
 
 
 class Dated(NamedTuple):
@@ -52,11 +56,11 @@ class Dated(NamedTuple):
     def known(self) -> None:
         """Raise LoreError if the user's file of rules cannot be read."""
         if self.path:
-            load(self.path)
+            _load_once(self.path)
 
     def rules(self) -> DatedRules:
         """Return the rules; they are read once a process."""
-        return load(self.path or None)
+        return _load_once(self.path)
 
     def judge(self, *, quick: bool = False) -> Judge:
         """Make a judge of one recording; rules are read when they are first asked for."""
