@@ -69,7 +69,10 @@ BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 
 
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
-    """Return the name and the options of `NAME` or `NAME:OPTION=VALUE,OPTION=VALUE`; raises as `options_in` does."""
+    """Return the name and the options of `NAME`, `NAME:` (both without options) or `NAME:OPTION=VALUE,OPTION=VALUE`.
+
+    The name is not checked. Raises as `options_in` does.
+    """
     name, _, given = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
     return name, options_in(given, f"--cache {name}:", hint) if given else ()

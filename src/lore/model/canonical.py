@@ -53,7 +53,10 @@ def _finite(text: str) -> float:
 
 
 def encode(value: object) -> bytes:
-    """Return a value as compact JSON in UTF-8, keys in their order; lone surrogates become escapes."""
+    """Return a value as compact JSON in UTF-8, keys in their order; lone surrogates become escapes, NaN becomes null.
+
+    `value` is made of dicts with text keys, lists, tuples, texts, numbers, bools and None; others raise TypeError.
+    """
     try:
         return orjson.dumps(value)
     except (TypeError, ValueError):

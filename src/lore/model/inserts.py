@@ -121,7 +121,10 @@ def joins_results(selector: Raw, content: Raw) -> bool:
 
 
 def with_place(selector: Raw, place: int) -> Raw:
-    """Return a selector whose `insert_at` (or `insertAt`, if only that is there) is `place`; other fields stay."""
+    """Return a selector whose `insert_at` (or `insertAt`, if only that is there) is `place`; other fields stay.
+
+    A selector that is not a JSON object is replaced by one with this field alone.
+    """
     members = raw_members(bytes(selector)) or {}
     members["insertAt" if "insertAt" in members and "insert_at" not in members else "insert_at"] = str(place).encode()
     return Raw(object_of(members))

@@ -38,9 +38,10 @@ def camel(name: str) -> str:
 
 
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode with `decoder`, or with `convert` what is no JSON to it (lone surrogates, too deep for it).
+    """Decode JSON with `decoder`; text that it does not parse (lone surrogates, deep nesting) with `convert`.
 
-    JSON that does not fit the type (an unknown key, a wrong value) is msgspec's ValidationError, a ValueError, at once.
+    A value that does not fit the type raises msgspec's ValidationError, a ValueError, if the decoder meets it before
+    text that it does not parse. Raises as `convert` for text that neither parses.
     """
     try:
         return decoder.decode(data)
@@ -58,7 +59,8 @@ def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
 def convert(raw: bytes, kind: Any) -> Any:
     """Decode JSON text into `kind`; skips unknown keys, reads known ones in snake_case or camelCase.
 
-    Raises ValueError for no JSON, deep nesting, wrong types, missing fields, or lone surrogates outside `Raw`.
+    Raises ValueError if it is not JSON, is nested too deeply, has a wrong type, lacks a field, or has a lone surrogate
+    in a value that `kind` decodes; a field of type `Raw` keeps one as it is.
     """
     if not is_json(raw):
         with suppress(RecursionError):

@@ -91,10 +91,12 @@ class Planner:
         self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
-        """Return the events before a turn: moves of deltas, new deltas or a reset, context to write into the history.
+        """Return the events that lore adds before a turn: moves of deltas, new deltas or a reset, context to persist.
 
-        Empty for sessions of other tools. Costs O(1) if nothing changed, else O(entries known).
-        With `in_loops` a new delta may also follow a tool's results.
+        New deltas are put before the latest message from the user that no request has sent. Without one the turn is
+        inside a tool loop: then events are those that the log holds for it, else a delta after the results if
+        `in_loops` and the loop is long. Empty for sessions of other tools. Costs O(1) if nothing changed, else
+        O(entries known).
         """
         if not session.is_own:
             return []
@@ -232,7 +234,11 @@ def _moved_deltas(chain: Chain) -> Iterable[Event]:
 
 
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
-    """Return the last place from `floor` to `desired` at which text is allowed, else `floor`."""
+    """Return the last place from `floor` to `desired` before which a text of lore's may be put, else `floor`.
+
+    Places are numbers of entries. Allowed are the first one, those before an item from the user, and those between two
+    messages of which the first has no calls. The end of the timeline is none of them.
+    """
     place = max(floor, min(desired, len(entries) - 1))
     while place > floor and not _is_allowed(entries, place):
         place -= 1

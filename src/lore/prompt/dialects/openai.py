@@ -101,9 +101,10 @@ class OpenAIChat(_OpenAI):
         return []
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit's segments, a message for each result.
+        """Return a unit's segments: a message for each result of a tool, then one for the rest.
 
-        Text of a unit that joins or has results goes into the last message if that is a user's or tool's.
+        Text of a unit that joins or has results goes into the last message if that is a user's or tool's. Members of a
+        recorded answer other than content and calls (such as `reasoning_content`) are members of its envelope.
         """
         writing = Writing(self.root, place)
         results = unit.role == "results"
