@@ -236,23 +236,31 @@ class ModelHistory:
         return next((place.tokens for place in within if place.has_expired(pause)), None)
 
     def expire(self, pause: float) -> Position | None:
-        """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last."""
+        """Forget positions that expired in a pause (seconds), from the last one back to the first that did not expire.
+
+        With breakpoints a pause of more than an hour removes all. Returns the last position that remains, if any.
+        """
         past = self.breakpoints and pause > ONE_HOUR * GRACE
         while self.positions and (past or self.positions[-1].has_expired(pause)):
             self.positions.pop()
         return self.last
 
     def positions_after(self, place: Position, at: float | None) -> int:
-        """Count the lookback positions between a place and the end (entries, if over 200); 0 without breakpoints."""
+        """Return how many positions of a breakpoint's lookback lie between a place and the end of the timeline.
+
+        If more than 200 entries lie between them, their number is returned instead: they surely are more positions than
+        a lookback reaches. 0 for a cache without breakpoints.
+        """
         if not self.breakpoints:
             return 0
         distance = len(self.entries) - place.entries
         return distance if distance > _MOST_ENTRIES else growth(self.entries, place.entries, at).positions
 
     def read_within(self, entries: int, at: float | None) -> int:
-        """Return the tokens read if all after the first `entries` changed: those at the last position within them.
+        """Return the tokens read if everything after the first `entries` entries changed.
 
-        The head's if there is no such position, if it has fewer, or if the end is beyond the lookback from it.
+        These are the tokens at the last known position within them. It is `head` instead if there is no such position,
+        if `head` is larger, or if the lookback from the end of the timeline does not reach that position.
         """
         place = self.within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
@@ -272,15 +280,19 @@ class ModelHistory:
 
 
 class Signal(Struct, frozen=True):
-    """A signal of the log that may make the read fall."""
+    """A signal of the log that may make the read fall.
+
+    Some clients put a signal's text at the end of the prompt, and move it when the user sends the next message: for
+    that later prompt the signal is `is_delayed`.
+    """
 
     name: str  # a key of `model.state.SIGNS`, `reasoning` or `first-without-thinking`
     version: str = ""  # of the client; empty: unknown
     is_first: bool = False  # no earlier turn of the chain showed this signal
     is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
-    entries: int = 0  # entries of the timeline before its text, if it is delayed
-    names: tuple[str, ...] = ()  # what added its text, if it is delayed
-    read_if_moved: int | None = None  # tokens that can still be read if the client moves its text; None: only the head
+    entries: int = 0  # if it is delayed: entries of the timeline before its text
+    names: tuple[str, ...] = ()  # if it is delayed: what added its text
+    read_if_moved: int | None = None  # if the text moves: tokens that can still be read; None: only the head
 
 
 class ChainHistory:
@@ -312,9 +324,12 @@ class ChainHistory:
 
 
 def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, usage: Usage) -> None:
-    """Add the positions that a turn's usage shows, and set its token counts in `chain` and `history`.
+    """Learn from a turn's usage: add the positions that it shows to `history`, and set token counts of both.
 
-    Positions after the first `unchanged` entries, or (with breakpoints) above the read, are forgotten.
+    Positions after the first `unchanged` entries, and with breakpoints those with more tokens than were read, are
+    forgotten. Then the end of the timeline is a position with the tokens that are cached now; if writes have two
+    lifetimes, so is the place where the one-hour part ends. Unknown counts add no position. The counts set are
+    `cached`, `total`, `added`, `uncached`, `output` and `latest_read`.
     """
     first_pass = usage.first_pass
     read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)

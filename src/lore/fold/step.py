@@ -91,7 +91,10 @@ class Folding:
         return chain
 
     def peek(self, name: str) -> Chain:
-        """Return a chain itself, no copy: the next event may change it, so read it at once. Costs O(1)."""
+        """Return a chain itself, no copy: the next event may change it, so read it at once. Costs O(1).
+
+        For an unknown name, a new chain, as from `chain`.
+        """
         return self._copies.get(name) or self._chains.get(name) or self.session.new_chain(name)
 
     def forget(self, name: str) -> None:
@@ -100,7 +103,7 @@ class Folding:
         self._chains = {known: chain for known, chain in self._chains.items() if known != name}
 
     def apply(self, event: e.Event) -> Problems:
-        """Apply one event to this folding; return its problems, empty if there are none."""
+        """Apply one event to this folding; return its problems, empty if there are none. Begins a chain that is new."""
         if type(event) not in _KINDS_OF_LORE or self._session.is_own:
             return self._apply(event)
         problems, session, chain = self._apply(event), self.session, self.peek(event.chain)
@@ -135,9 +138,10 @@ class Folding:
         return problems
 
     def derive(self, event: e.Event) -> Problems:
-        """Apply an event that lore derived itself, keep it for `save`, and return its problems.
+        """Apply an event that lore made itself, keep it for `save`, and return its problems.
 
-        If it moves an unsaved delta, the delta's first event is kept: that one has the content.
+        Of two `PromptDelta` with one number, the later of which only moves the delta, the first is kept: it has the
+        content, and `save` writes its place as it is then.
         """
         before = [one for one in self._copy_of(event.chain).unsaved if isinstance(one, e.PromptDelta)]
         problems = self.apply(event)
@@ -253,7 +257,7 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
 
 
 def tool_name(tool: Raw) -> str:
-    """Return the name in a tool's `function`, if any, or at its top; without one the JSON text itself."""
+    """Return the name in a tool's `function`, or without such a member at its top; without a name the JSON text."""
     members = raw_members(bytes(tool)) or {}
     function = raw_members(members.get("function", b"null")) or members
     return text_of(function.get("name", bytes(tool)))

@@ -188,9 +188,10 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first of `iterations` of kind `message`; if `model` is set, of kind `fallback_message` instead.
+        """The first pass that the answering model made: what it read is what earlier requests had cached.
 
-        This usage itself if there is none.
+        It is the first of `iterations` of kind `message`, or of kind `fallback_message` if `model` is set; this usage
+        itself if there is none.
         """
         if not self.iterations:
             return self

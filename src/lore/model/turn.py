@@ -249,12 +249,12 @@ class Turn(Struct):
 
     @property
     def at(self) -> float | None:
-        """When it was sent, in seconds since the epoch; None if unknown."""
+        """When it was sent, in seconds since the epoch; None if unknown or not a time."""
         return parse_timestamp(self.sent)
 
     @property
     def answered_at(self) -> float | None:
-        """When the response began, in seconds since the epoch; None if unknown."""
+        """When the response began, in seconds since the epoch; None if unknown or not a time."""
         return parse_timestamp(self.answered)
 
     def extends(self, previous: Turn) -> bool:
@@ -272,7 +272,10 @@ class Turn(Struct):
 
 
 def parse_verdict(raw: bytes) -> Verdict | None:
-    """Return the provider's verdict in the `diagnostics` of a response (JSON); None if they state no reason."""
+    """Return the provider's verdict in the value of a response's `diagnostics`; None if it states no reason.
+
+    None, too, if `raw` is not a JSON object.
+    """
     if raw[:1] != b"{" or b"cache_miss_reason" not in raw:
         return None
     try:

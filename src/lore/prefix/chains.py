@@ -1,8 +1,7 @@
 """Which recorded request continues which: each request belongs to a chain of turns.
 
 Side calls (`purpose.py`) and subagents are chains of their own. A request that only repeats the
-beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn;
-if its system prompt is unchanged, it also names the chain that it left.
+beginning of a chain begins another one (a fork). So does one that drops all tools at the beginning of a user's turn.
 
 Cost: O(compared chains) comparisons of shared messages for each request, at most 64. Memory: the latest prompts and
 replies of the chains used last, up to `CHAIN_PROMPT_BYTES` bytes. A forgotten chain is not continued: its next request
@@ -100,7 +99,11 @@ class Chains:
         return forgotten
 
     def add(self, prompt: Prompt, exchange: Exchange | None = None) -> tuple[str, int]:
-        """Add the next request, and return the name of its chain and its number in it, from 1."""
+        """Add the next request, and return the name of its chain and its number in it, from 1.
+
+        Names are `main`, the recorded name of an agent, or `chain-N`, `agent-N`, `utility-N` (a side call). A request
+        that failed keeps its number, but is not compared with later ones. Sets `given_up`.
+        """
         call = Call() if exchange is None else exchange.call
         sender = likeness.identify_sender(prompt, exchange)
         request = _ChainRequest(prompt, hash(_first_message(prompt)), sender, purpose.is_side_call(prompt, call))
@@ -406,14 +409,15 @@ class _ChainEnd(Struct, eq=False):
 
 
 class RequestEnds:
-    """The ends of the requests of one recording: which earlier one a prompt continues, if not its chain's last.
+    """Finds the earlier request, of any chain, with which a prompt shares more than with its own chain's last request.
 
-    A request ends at its last breakpoint, or with its last segment before the tail: that much of it may be cached. A
-    prompt continues the request whose end is its furthest beginning, if the two share a cache and that end is beyond
-    what the prompt shares with its chain's last request.
+    The end of a request is its last breakpoint, or without one its last segment before the tail: up to there a cache
+    may hold it. A prompt passes the end of a request if it begins with all of its segments up to that end, and both
+    have the same `cache_scope`. Of the ends that a prompt passes, the longest counts.
 
-    Beginnings are known by a running hash. Cost: O(segments that a request does not share with its chain's last one).
-    Memory: the latest `ENDED_REQUESTS` requests, and a hash for each segment of each chain's latest prompt.
+    Segments up to an end are compared by a running hash. Cost: O(segments that a request does not share with its
+    chain's last one). Memory: the latest `ENDED_REQUESTS` requests, and a hash for each segment of each chain's latest
+    prompt.
     """
 
     def __init__(self, remembered: int = ENDED_REQUESTS) -> None:
@@ -422,9 +426,10 @@ class RequestEnds:
         self._chains: dict[str, _ChainEnd] = {}
 
     def add(self, turn: Turn) -> RequestEnd | None:
-        """Add the next request; return the end that it continues, as it was before this request used it.
+        """Add the next request, and return the longest end that its prompt passes (see the class).
 
-        None for the first request of a chain, and if no end is beyond what it shares with its chain's last request.
+        The end is returned as it was before this request: `used` is not this turn. None for the first request of a
+        chain, and if the prompt passes no end with more segments than it shares with its chain's last request.
         """
         prompt, chain = turn.prompt, self._chains.get(turn.chain)
         limit = count_cached_segments(prompt)
@@ -453,7 +458,7 @@ class RequestEnds:
         return None if chain is None else earlier
 
     def forget(self, chains: Iterable[str]) -> None:
-        """Drop chains that no request continues."""
+        """Forget the latest prompts of these chains, to free memory; the ends of their requests stay."""
         for chain in chains:
             self._chains.pop(chain, None)
 
@@ -471,6 +476,9 @@ class RequestEnds:
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return the fields that select a cache: model, dialect, endpoint, account, provider, deployment."""
+    """Return what selects a cache: model asked for, dialect, endpoint (without query), account, provider, deployment.
+
+    What is not recorded is None or empty, and so the same for all.
+    """
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment

@@ -120,9 +120,10 @@ _QUOTED_TEXTS = 64  # latest texts of a conversation that are looked for
 
 
 def quoted_share(conversation: Prompt, prompt: Prompt) -> float:
-    """Return which share (0 to 1) of the long texts in a conversation's latest 64 segments another request holds.
+    """Return the share (0 to 1, by number) of a conversation's latest long texts that another request quotes.
 
-    A text of 66 bytes or more is long; it is held if 48 bytes near its end are. 0 without any.
+    Long are texts of 66 bytes or more among the last 64 segments. A text counts as quoted if the other request's
+    messages contain 48 bytes of it, those 16 bytes before its end. 0 if there is no long text.
     """
     size = len(conversation.messages)
     texts = [

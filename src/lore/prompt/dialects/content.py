@@ -29,7 +29,11 @@ class BlockWriter(Struct, frozen=True):
     name: str = ""  # the dialect's
 
     def write(self, block: Block, omitted: list[str]) -> bytes | None:
-        """Return a block in the dialect's shape, or its text alone; None if it is left out, with its name added."""
+        """Return a block in the dialect's shape; a text block of another provider as this dialect's text.
+
+        A block that was recorded in this dialect keeps its bytes. A block that the dialect cannot express gives None,
+        and its name is added to `omitted`.
+        """
         made: bytes | None = None
         match block:
             case TextBlock(text=text, raw=raw):
@@ -112,7 +116,8 @@ def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
 def function_members(function: FunctionTool, key: str) -> bytes:
     """Return a function as JSON members without braces, its schema as member `key`.
 
-    `strict` is left out where the API has no such member: for Bedrock and Gemini.
+    Description and schema are left out if there is none, `strict` also if `key` is not `parameters` or `input_schema`:
+    Bedrock and Gemini do not take it.
     """
     parts = [b'"name":' + function.name]
     if function.description is not None:
@@ -149,7 +154,10 @@ class CallResult(Struct, frozen=True):
 
 
 def result_of(own: dict[str, bytes]) -> CallResult | None:
-    """Return the result of a call that a block or message of any provider's shape holds; None for any other."""
+    """Return the call's result in the members of a block or message of any provider's shape; None if it is no result.
+
+    A result without output has an empty text; an output that is an object is the JSON text of it.
+    """
     kind, failed = own.get("type"), False
     if kind == b'"tool_result"':
         name, output, failed = "tool_use_id", own.get("content", b'""'), own.get("is_error") == b"true"
@@ -172,7 +180,7 @@ def result_of(own: dict[str, bytes]) -> CallResult | None:
 
 
 def output_blocks(output: bytes) -> tuple[Block, ...]:
-    """Return the blocks of a result; a text is one block."""
+    """Return the blocks of a result: those of a JSON array; any other text or value is one text block."""
     if output[:1] == b"[":
         return blocks_of(output)
     return (TextBlock(Raw(output if output[:1] == b'"' else encode(output.decode("utf-8", "replace")))),)

@@ -47,7 +47,10 @@ class Body:
     system_envelope: ClassVar[bytes | None] = None
 
     def tool(self, raw: bytes) -> bytes:
-        """Return a tool's definition in this shape; a function of another one is rewritten, its schema kept."""
+        """Return a tool's definition in this dialect's shape; a function in another dialect's shape is rewritten.
+
+        Its name, description, schema and `strict` are kept. A provider's own tool stays as it is.
+        """
         raise NotImplementedError
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
@@ -65,7 +68,10 @@ class Body:
         return self.prompt_of(fidelity, members, head, memo)
 
     def prompt_of(self, fidelity: Fidelity, members: dict[str, bytes], head: list[Segment], memo: Memo) -> Prompt:
-        """Return the prompt of a body's `members`; `head`, tools and system prompt sliced already, gets more system."""
+        """Return the prompt of a body's `members`, whose tools and system prompt are sliced already (`head`).
+
+        Leading messages of `system_roles` are added to the `head` list.
+        """
         system, messages = self._slice_messages(members.get(self.root, b""), memo)
         head += system
         marks = [
@@ -100,7 +106,10 @@ class Body:
         return role.strip(b'"').decode("utf-8", "replace") in self.system_roles
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
-        """Return the segments of tools (rewritten by `tool`) and of the system prompt's texts (JSON strings)."""
+        """Return the segments of tools (rewritten by `tool`) and of the system prompt's texts (JSON strings).
+
+        A text is one segment in the member `system`, or with `system_envelope` a message: its envelope and its text.
+        """
         found = slice_elements(map(self.tool, c.single_tools(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
         if self.system_envelope is None:
             return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
@@ -111,7 +120,7 @@ class Body:
         return tuple(found)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
-        """Return the end of the messages before any unit: after the system messages that `head` has, if it has any."""
+        """Return the place of the first unit in the list of messages: after the system messages of `head`, if any."""
         leading = sum(1 for segment in head if segment.section == "system" and segment.kind == "envelope")
         return Spot(leading, "system") if self.system_envelope is not None and leading else Spot()
 
@@ -241,9 +250,10 @@ def slice_elements(
 
 
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
-    """Return the segments of an object: the envelope, then each element of its lists, in the order of `lists`.
+    """Return the segments of an object: the envelope, then each element of its members in `lists`, in their order.
 
-    A breakpoint of its own goes to the last segment; text that is no object is one opaque segment.
+    A breakpoint (a member of `keys`) of the object itself goes to its last segment. Text that is not an object, and an
+    empty object, is one opaque segment.
     """
     found = member_ranges(raw)
     if not found:
@@ -264,7 +274,10 @@ def slice_list(
     raw: bytes, path: str, section: Section, kind: Kind = "block", odd: Kind = "block",
     keys: tuple[str, ...] = (CACHE_CONTROL,),
 ) -> list[Segment]:  # fmt: skip
-    """Return a segment for each element of an array; other values are one segment of kind `odd`, null is none."""
+    """Return a segment of `kind` for each element of an array; another value is one segment of kind `odd`.
+
+    No segments for null or b"".
+    """
     if raw in (b"", b"null"):
         return []
     return (
@@ -273,7 +286,7 @@ def slice_list(
 
 
 def write_list(segments: Iterable[Segment]) -> bytes:
-    """Return the data of the segments as a JSON array."""
+    """Return the data of the segments (blocks or tools, not envelopes) as a JSON array, breakpoints left out."""
     return b"[" + b",".join([segment.data for segment in segments]) + b"]"
 
 
