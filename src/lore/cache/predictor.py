@@ -254,11 +254,11 @@ def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
 def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float | None, *, continues: bool) -> Turn:
     """Return a transcript's turn with the usage that it would have if writes lived `seconds` (300, or 3,600).
 
-    All its writes get that lifetime. Tokens that expired in the pause before it, but would not have with `seconds`,
-    count as read instead of written: at most those that are missing from the `cached` ones of `state` (None: unknown,
-    so none). `recorded` is the lifetime in seconds that the log shows before the turn (None: unknown, so nothing
-    expired); `continues` says that the log shows no other cause of a loss. Returns `turn` itself if nothing changes or
-    no writes are recorded. A shorter lifetime adds no losses here.
+    All its writes get that lifetime. If the pause before the turn was longer than the `recorded` lifetime (in seconds;
+    None: unknown) but not than `seconds`, what expired counts as read instead of written: what was cached before the
+    turn (`state.cached`) and not read, at most the turn's writes. Nothing is moved if the pause, `recorded` or
+    `state.cached` is unknown, or if the log shows another cause of a loss (`continues` is False). Returns `turn` itself
+    if nothing changes or no writes are recorded. A shorter lifetime adds no losses here.
     """
     usage, pause, cached = turn.usage, state.pause, state.cached
     if usage is None or usage.write_tokens is None:

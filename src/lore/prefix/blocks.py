@@ -226,9 +226,9 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that hold nothing, b"" if nothing remains.
+    """Return JSON without members that are null, empty texts or empty lists; b"" if nothing remains of it.
 
-    Empty objects inside it stay, and so does text that is not JSON.
+    A member that is an empty object stays. Text that is not JSON is returned as it is.
     """
     if _EMPTY_VALUE.search(raw) is None:
         return raw

@@ -103,8 +103,9 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
     """Return the prompt without what its provider does not render: the billing header that it drops, deferred tools.
 
     `endpoint` is a host with its path, without `https://`; if it is empty, the model decides who the provider is.
-    `dropped` then holds the header's block as JSON, `deferred` the names of the tools: they are outside the prefix
-    until a search finds them, and then in a message (documentation of Anthropic and OpenAI).
+    In the returned prompt, `dropped` is the header's block as JSON, and `deferred` the names of the tools. Deferred
+    tools are outside the prefix until a search finds them, and then in a message (documentation of Anthropic
+    and OpenAI). Returns `prompt` itself if there is nothing to drop.
     """
     head = prompt.head
     dropped = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
@@ -156,10 +157,11 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
 
 
 def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
-    """Return whether a longer prompt continues the previous one although texts of it were rewritten.
+    """Return whether a prompt with more messages continues the previous one although texts of that were rewritten.
 
-    That is so if at least half of several blocks are equal at their places, if the blocks have the same content in
-    another spelling, or if the only block is nearly equal.
+    The previous prompt's blocks are compared with those at the same places: at least half of several blocks have to be
+    equal, or all to have equal content in another spelling, or the only one to be nearly equal. False if the prompt is
+    not longer.
     """
     if len(current.messages) <= len(previous.messages):
         return False

@@ -169,7 +169,10 @@ def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[
 
 
 def is_from_user(item: i.Item) -> bool:
-    """Return whether an item is a message of the source `user` with content: no text that a program put in."""
+    """Return whether an item is a message of source `user` with content. Texts that a program put in are not.
+
+    A scheduler's message that is recorded as the user's is; `is_real` leaves it out.
+    """
     if type(item) is not i.UserMessage or item.source != "user":
         return False
     if item.blocks is None:
@@ -178,7 +181,7 @@ def is_from_user(item: i.Item) -> bool:
 
 
 def is_real(item: i.Item) -> bool:
-    """Return whether an item is a user's message with content that no scheduler wrote."""
+    """Return whether an item `is_from_user`, and does not begin as a scheduler's message (`begins_as_tick`)."""
     if not is_from_user(item) or not isinstance(item, i.UserMessage):
         return False
     if item.blocks is None:
@@ -188,7 +191,10 @@ def is_real(item: i.Item) -> bool:
 
 
 def begins_as_tick(text: Raw) -> bool:
-    """Return whether a JSON string begins as a scheduler's message does. O(1) for nearly all."""
+    """Return whether a JSON string begins with one of `TICKS`, the openings of a scheduler's message, after blanks.
+
+    O(1) for nearly all.
+    """
     start = bytes(memoryview(text)[1:65]).lstrip(b" ")[:1]
     return start in (b"", b"[", b"\\") and text_of(bytes(text)).lstrip().startswith(TICKS)
 

@@ -76,7 +76,12 @@ class Placement(NamedTuple):
 
 
 def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
-    """Return whether the context of a turn may be a system message at the end, also after a tool's results, and why."""
+    """Return whether the context of a turn may be a system message at the end, also after a tool's results, and why.
+
+    The first that decides: a dialect that cannot express it (no), its own template (no, if it does not render it), the
+    setting `system_in_conversation` (yes), the model's known template (no, if it does not render it), a provider's row
+    (yes). Without any of them: no, by `unknown`.
+    """
     if not expresses(dialect, IN_CONVERSATION):
         return Placement(accepted=False, by="dialect")
     named = matches(model, rules.system_in_conversation)
@@ -98,8 +103,8 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
 def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
     """Return whether the leading system messages have to be joined: all except one would be refused or ignored.
 
-    True for models of the setting `one_system_message`, and for known templates that refuse or ignore further ones.
-    False for unknown models, for templates that merge them, and for a dialect that never writes several.
+    False for a dialect that never writes several. Else true for models of the setting `one_system_message`, and for
+    known templates that refuse or ignore further ones; false for all other models.
     """
     if not expresses(dialect, SEVERAL_LEADING):
         return False
@@ -113,10 +118,10 @@ def template_of(model: str | None) -> TemplateRow | None:
 
 
 def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tuple[TemplateRow, ...]:
-    """Return the rows that matter for a prompt: the model's own, or all if its template is not known.
+    """Return the chat templates to warn of when a prompt has a late system message: the model's, or all if not known.
 
-    No rows are returned for an API that applies no chat template (such as Anthropic's), for a dialect with a template
-    of its own, and for a model with a provider's row.
+    `placed` is the answer of `placement`. Empty if that rests on a provider's row, for an API that applies no chat
+    template (such as Anthropic's), and for a dialect with a template of its own.
     """
     if placed.by == "row" or hasattr(dialect, "late_system") or dialect.name not in _TEMPLATED:
         return ()

@@ -103,7 +103,8 @@ class OpenAIChat(_OpenAI):
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments: a message for each result of a tool, then one for the rest.
 
-        Text of a unit that joins or has results goes into the last message if that is a user's or tool's. Members of a
+        The rest is added to the last message before it, if that is a user's or tool's and the unit `joins` or has
+        results; else it is a message of the unit's role, of the user's after results. Members of a
         recorded answer other than content and calls (such as `reasoning_content`) are members of its envelope.
         """
         writing = Writing(self.root, place)
@@ -206,7 +207,8 @@ class OpenAIResponses(_OpenAI):
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments: an item for each message, call, output and piece of reasoning.
 
-        Text of a unit that joins or has results goes into the last item if that is a user's or tool's.
+        A text that is not the model's is added to the last item before it, if that is a user's message or an output and
+        the unit `joins` or has results; else it is a message of the system's or the user's.
         """
         writing = Writing(self.root, place)
         if unit.role == "assistant":
