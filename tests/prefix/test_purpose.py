@@ -93,6 +93,15 @@ def test_last_user_text_before_a_system_message():
     assert [segment.data for segment in texts] == [b'"Next."']
 
 
+def test_responses_tool_output_is_not_the_users_text():
+    call = {"type": "function_call", "call_id": "c", "name": "help", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "/compact: summarize the conversation"}
+    request = {"model": "gpt-5.2", "input": [{"role": "user", "content": "List the commands."}, call, output]}
+    prompt = parsed(request, "openai-responses")
+    assert last_user_texts(prompt) == []
+    assert not is_side_call(prompt, Call())
+
+
 # Summaries
 
 

@@ -53,9 +53,10 @@ def _finite(text: str) -> float:
 
 
 def encode(value: object) -> bytes:
-    """Return a value as compact JSON in UTF-8, keys in their order; lone surrogates become escapes, NaN becomes null.
+    """Return a value as compact JSON in UTF-8, keys in their order; lone surrogates become escapes.
 
-    `value` is made of dicts with text keys, lists, tuples, texts, numbers, bools and None; others raise TypeError.
+    NaN and infinity become null. `value` is anything that `orjson.dumps` takes; TypeError for other values. Keys of
+    dicts have to be texts: this is not checked.
     """
     try:
         return orjson.dumps(value)

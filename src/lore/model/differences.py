@@ -1,9 +1,9 @@
 """Evidence from bytes: in what two successive prompts differ, and what one request shows by itself.
 
-`sentence()` puts all fields in words, except those that are None or empty, with `quoted_change()`, the texts before and
-after, if the fact has both. `lore.prefix` finds the differences, `lore lint` and `lore check` the facts about one
-request. Excerpts are masked (they hold no credential of a known pattern) before they are cut. A member or field that
-lore knows is one of its own words; any other is content. `lore.model.fact` has the rules for fields.
+`sentence()` puts all fields in words, most of them left out if they are None or empty, with `quoted_change()`, the
+texts before and after, if the fact has both. `lore.prefix` finds the differences, `lore lint` and `lore check` the
+facts about one request. Excerpts are masked (they hold no credential of a known pattern) before they are cut. A member
+or field that lore knows is one of its own words; any other is content. `lore.model.fact` has the rules for fields.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class Index:
         self.owner = after
 
     def remove(self, items: Iterable[Item], after: Vector[Entry]) -> None:
-        """Remove these items; `after` is the timeline without them, in which later items have moved up.
+        """Remove these items (KeyError for an unknown one); `after` is the timeline without them.
 
         Costs O(log n) each; O(all) if a call id occurs twice, or once over 1,024 more were removed than remain.
         """

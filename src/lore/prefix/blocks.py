@@ -122,7 +122,7 @@ def _parts_of(block: BlockParts) -> list[bytes]:
 def members_around_text(block: BlockParts) -> tuple[bytes, ...] | None:
     """Return a result's members except its content, each as key and canonical JSON in one bytes value, sorted.
 
-    None unless its content is one text.
+    None unless its content is one text, and for a result that is a plain string.
     """
     content = block.members.get("content") or block.members.get("output") or b""
     if content[:1] == b"[":
@@ -226,9 +226,11 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
 
 
 def drop_empty_members(raw: bytes) -> bytes:
-    """Return JSON without members that are null, empty texts or empty lists; b"" if nothing remains of it.
+    """Return JSON without members that hold nothing (see the module); b"" if nothing remains of it.
 
-    A member that is an empty object stays. Text that is not JSON is returned as it is.
+    These are null, empty texts, empty lists, a successful call's status, and objects that lose all their members this
+    way. A member that is an empty object stays, and so do schemas and arguments as they are. Text that is not JSON is
+    returned as it is.
     """
     if _EMPTY_VALUE.search(raw) is None:
         return raw

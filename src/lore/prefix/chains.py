@@ -478,7 +478,7 @@ class RequestEnds:
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
     """Return what selects a cache: model asked for, dialect, endpoint (without query), account, provider, deployment.
 
-    What is not recorded is None or empty, and so the same for all.
+    What is not recorded is an empty text, for the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt
     return prompt.model, prompt.dialect, place_in(call.endpoint), call.account, call.answered_by, call.deployment

@@ -51,6 +51,7 @@ _SUMMARISER = pattern(
     rb"(?i)summari[sz]ation assistant|component that summari[sz]es"
     rb"|you (?:summari[sz]e|compact) (?:the |this |long )?conversation"
 )
+_OUTPUT = b'_output"'  # ends the type of an item of the Responses API that is a tool's result
 _USER = pattern(rb'"role"\s*:\s*"user"')
 _RESULT = pattern(rb'"type"\s*:\s*"tool_result"|"functionResponse"|"function_response"|"toolResult"')
 
@@ -98,7 +99,7 @@ def _is_about_conversation(prompt: Prompt) -> bool:
 
 
 def asks_to_compact(prompt: Prompt) -> bool:
-    """Return whether a request continues a conversation and its last user text asks for a summary."""
+    """Return whether a text of the user after the model's last answer asks for a summary of messages before it."""
     texts = last_user_texts(prompt)
     if not texts or len(prompt.messages) <= len(texts) + 1:
         return False
@@ -158,9 +159,14 @@ def _is_result(block: Segment) -> bool:
 
 
 def last_user_texts(prompt: Prompt) -> list[Segment]:
-    """Return the text segments of the user after the model's last answer, the latest first; no tool results."""
-    messages = [blocks for envelope, blocks in _messages_since_answer(prompt)
-                if envelope and (_USER.search(envelope) or b"role" not in envelope)]  # fmt: skip
+    """Return the blocks (texts, images) of the user's messages after the model's last answer, the latest first.
+
+    Results of tools are left out. Only the last 32 segments are looked at.
+    """
+    messages = [
+        blocks for envelope, blocks in _messages_since_answer(prompt)
+        if envelope and (_USER.search(envelope) or (b"role" not in envelope and _OUTPUT not in envelope))
+    ]  # fmt: skip
     return [block for blocks in messages for block in blocks if not _is_result(block)]
 
 
@@ -169,7 +175,7 @@ def begins_user_turn(prompt: Prompt) -> bool:
     if not last_user_texts(prompt):
         return False
     return not any(
-        b'"tool"' in envelope or b'_output"' in envelope or any(map(_is_result, blocks))
+        b'"tool"' in envelope or _OUTPUT in envelope or any(map(_is_result, blocks))
         for envelope, blocks in _messages_since_answer(prompt)
     )
 

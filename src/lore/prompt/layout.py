@@ -191,7 +191,7 @@ def is_real(item: i.Item) -> bool:
 
 
 def begins_as_tick(text: Raw) -> bool:
-    """Return whether a JSON string begins with one of `TICKS`, the openings of a scheduler's message, after blanks.
+    """Return whether a JSON string begins, after white space, with one of `TICKS` (`[SCHEDULED TICK]`, …).
 
     O(1) for nearly all.
     """

@@ -180,7 +180,10 @@ def result_of(own: dict[str, bytes]) -> CallResult | None:
 
 
 def output_blocks(output: bytes) -> tuple[Block, ...]:
-    """Return the blocks of a result: those of a JSON array; any other text or value is one text block."""
+    """Return the blocks of a result: those of a JSON array; any other text or value is one text block.
+
+    Raises ValueError for an array with an element that is no block of lore's log.
+    """
     if output[:1] == b"[":
         return blocks_of(output)
     return (TextBlock(Raw(output if output[:1] == b'"' else encode(output.decode("utf-8", "replace")))),)

@@ -49,7 +49,8 @@ class Body:
     def tool(self, raw: bytes) -> bytes:
         """Return a tool's definition in this dialect's shape; a function in another dialect's shape is rewritten.
 
-        Its name, description, schema and `strict` are kept. A provider's own tool stays as it is.
+        Its name, description, schema and `strict` are kept. A provider's own tool stays as it is (in Chat Completions
+        without `cache_control`). Dialects that write all tools in `head` do not define this.
         """
         raise NotImplementedError
 
@@ -252,7 +253,8 @@ def slice_elements(
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
     """Return the segments of an object: the envelope, then each element of its members in `lists`, in their order.
 
-    A breakpoint (a member of `keys`) of the object itself goes to its last segment. Text that is not an object, and an
+    A breakpoint (a member of `keys`) of the object itself goes to its last segment. A null or empty list whose value in
+    `lists` is None stays in the envelope. Text that is not an object, and an
     empty object, is one opaque segment.
     """
     found = member_ranges(raw)

@@ -1,9 +1,9 @@
 """OpenAI: Chat Completions (`tools`, then `messages`) and Responses (`tools`, `instructions`, then `input`).
 
 Leading system messages are the system part. Chat: calls are in `tool_calls` of the assistant's message, each result is
-a `tool` message of its own, and reasoning is left out. Responses: an item is a message, a call, the output of a call,
-or reasoning, which is written only if the API itself gave the item. `instructions` is one text that takes no
-breakpoint, so lore writes system messages instead.
+a `tool` message of its own, and reasoning is left out unless the API itself gave it (`reasoning_content`). Responses:
+an item is a message, a call, the output of a call, or reasoning, which is written only if the API itself gave the item.
+`instructions` is one text that takes no breakpoint, so lore writes system messages instead.
 
 Sources: OpenAI's Chat and Responses references and its prompt caching guide. That tools are rendered before the system
 message was measured.
