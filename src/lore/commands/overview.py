@@ -71,7 +71,7 @@ def overview(options: OverviewOptions) -> int:
         return 0
     page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)
     loaded, now, here = common.found_settings(options.config), time.time(), common.surroundings()
-    request = _request(now, options)
+    request = _request(now, options)._replace(by_day=page is not None)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     with common.progress(wanted=not options.verbose, colour=options.color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)

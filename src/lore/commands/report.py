@@ -174,7 +174,7 @@ def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) ->
     for file in selection.files:
         if file.named and not file.stream:
             corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
-    request = OverviewRequest(selection.since, selection.now, tuple(which.paths), jobs=common.cores())
+    request = OverviewRequest(selection.since, selection.now, tuple(which.paths), by_day=True, jobs=common.cores())
     found = summed(common.surroundings(), request, selection.ledgers, progress)
     if not found.result.files:
         raise nothing(which.looked or which.paths)

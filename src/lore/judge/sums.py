@@ -9,9 +9,11 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import partial
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -36,6 +38,7 @@ UNSURE = "unattributable"
 # The sums of re-billed tokens by the kind of the leading cause, as `Spending` names them.
 REBILLED: dict[CauseKind, str] = {"waste": "paid_again", UNSURE: "unexplained", "expected": "expected"}
 NAMES = 3  # names in the evidence of a cause
+_SUMMED_AT_ONCE = 256  # requests whose rows are held
 _DIGITS = 6  # decimals of an amount
 _ROW_DIGITS = 9  # of one request's
 
@@ -150,22 +153,24 @@ class Copies:
 
 
 class Sums:
-    """Sums of requests that are added one by one. Adding is cheap; what was added is summed when a sum is asked for."""
+    """Sums of requests that are added one by one. Numbers remain of a request once it is summed, its row does not."""
 
     def __init__(self) -> None:
         self._added: list[LedgerRequest] = []  # not yet in the sums below
         self._sessions: set[str] = set()
         self._sizes: list[int] = []  # of prompts, for the median
         self._counts = Counter[str]()
-        self._amounts: defaultdict[str, list[float]] = defaultdict(list)
+        self._amounts = defaultdict[str, "array[float]"](partial(array, "d"))
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request."""
         self._added.append(request)
+        if len(self._added) == _SUMMED_AT_ONCE:
+            self.sum_added()
 
     def include(self, other: Sums) -> None:
         """Add what another one sums."""
-        other._sum_added()
+        other.sum_added()
         self._sessions |= other._sessions
         self._sizes += other._sizes
         self._counts.update(other._counts)
@@ -180,14 +185,14 @@ class Sums:
     @property
     def dollars(self) -> float | None:
         """The cost of all; None if no request has a price."""
-        self._sum_added()
+        self.sum_added()
         if self.requests <= self._counts["unbilled"] + self._counts["unpriced"]:
             return None
         parts = ("reading", "context", "output", "tools", *REBILLED.values())
         return sum_of(amount for name in parts for amount in self._amounts[name])
 
-    def _sum_added(self) -> None:
-        """Sum column by column: that is three times as fast as row by row."""
+    def sum_added(self) -> None:
+        """Sum the requests that were added, column by column: that is three times as fast as row by row."""
         added, counts, amounts = self._added, self._counts, self._amounts
         if not added:
             return
@@ -210,11 +215,11 @@ class Sums:
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
         for recorded in [row.recorded for row in rows if row.recorded is not None]:
             counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
-            amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
-            amounts["premium_requests"] += [] if recorded.premium_requests is None else [recorded.premium_requests]
+            amounts["recorded_dollars"].extend([] if recorded.dollars is None else [recorded.dollars])
+            amounts["premium_requests"].extend([] if recorded.premium_requests is None else [recorded.premium_requests])
         priced = [(request, request.row.spent) for request in added if request.row.spent is not None]
         for name in ("reading", "context", "output", "tools"):
-            amounts[name] += [getattr(spent, name) for _, spent in priced]
+            amounts[name].extend([getattr(spent, name) for _, spent in priced])
         for request, spent in priced:
             if spent.again:
                 loss = request.row.loss

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _ENDS = 65_536  # bytes of a file's beginning and end that its digest is of
 _WRITTEN_AT_ONCE = 32 * 1024 * 1024  # bytes of recordings whose ledgers are kept together: a second of reading
 _DAY = 86_400.0
+_DECODER = msgspec.msgpack.Decoder(Ledger)
 Progress = Callable[[int, int], None]
 
 
@@ -68,14 +69,14 @@ class Ledgers:
         self, files: list[Input], progress: Progress | None = None, jobs: int = 1
     ) -> Iterator[tuple[Input, Ledger]]:  # fmt: skip
         """Yield each file that is a recording, or that cannot be read, with its ledger; `jobs` are read at a time."""
-        known = self.known(files)
-        self.taken += len(known)
-        todo = [file for file in files if file.path not in known]
+        kept = self._find(files)
+        todo = [file for file in files if file.path not in kept]
         total, done = sum(file.size for file in todo), 0
-        with collected_seldom(), closing(self._kept(todo, jobs)) as fresh:
+        with collected_seldom(), closing(self._made_and_kept(todo, jobs)) as fresh:
             for file in files:
-                ledger = known.pop(file.path, None)
-                if ledger is None:
+                if file.path in kept:
+                    ledger = self._taken(file, kept.pop(file.path))
+                else:
                     ledger = next(fresh)
                     done += file.size
                     self.read_bytes += file.size or (0 if ledger is None else ledger.bytes)
@@ -84,14 +85,25 @@ class Ledgers:
                 if ledger is not None:
                     yield file, placed(ledger, file)
 
-    def known(self, files: Iterable[Input]) -> dict[str, Ledger]:
-        """Return the kept ledgers of unchanged files, by path."""
-        if self._cache is None:
-            return {}
-        found = self._cache.find({file.path: identity_of(file) for file in files})
-        return {path: replace(ledger, path=corpus.show(path)) for path, ledger in found.items()}
+    def known(self, files: Iterable[Input]) -> set[str]:
+        """Return the paths of unchanged files whose ledgers are kept."""
+        return {*self._find(files)}
 
-    def _kept(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
+    def _find(self, files: Iterable[Input]) -> dict[str, bytes]:
+        """Return the kept ledgers of unchanged files by path, each to be decoded when its turn comes."""
+        return {} if self._cache is None else self._cache.find({file.path: identity_of(file) for file in files})
+
+    def _taken(self, file: Input, kept: bytes) -> Ledger | None:
+        """Return a kept ledger; one that is damaged is made again."""
+        try:
+            ledger = _DECODER.decode(kept)
+        except (TypeError, ValueError, RecursionError):
+            with closing(self._made_and_kept([file], 1)) as again:
+                return next(again)
+        self.taken += 1
+        return replace(ledger, path=corpus.show(file.path))
+
+    def _made_and_kept(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
         """Read ledgers, and keep those that were read when it ends, or is interrupted."""
         identities = {file.path: identity_of(file) for file in files} if self._cache is not None else {}
         waiting, size = list[tuple[str, bytes, Ledger]](), 0
@@ -255,8 +267,6 @@ _DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) 
 _TABLE = """create table if not exists ledgers (
     path blob primary key, maker text, identity blob, used integer, ledger blob)"""
 
-T = TypeVar("T")
-
 
 class LedgerCache:
     """Ledgers by the path of their recording.
@@ -269,21 +279,19 @@ class LedgerCache:
         self._file, self._maker = os.path.abspath(file), maker
         self._day = day  # today, in days since the epoch
 
-    def find(self, identities: Mapping[str, bytes]) -> dict[str, Ledger]:
-        """Return the ledgers of recordings whose files are as they were."""
+    def find(self, identities: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the ledgers of recordings whose files are as they were, not yet decoded."""
         if not os.path.exists(self._file):
             return {}
-        found, unused = dict[str, Ledger](), list[bytes]()
-        decoder = msgspec.msgpack.Decoder(Ledger)
+        found, unused = dict[str, bytes](), list[bytes]()
         query = "select ledger, used from ledgers where path = ? and identity = ? and maker = ?"
 
         def look(database: sqlite3.Connection) -> None:
             for path, identity in identities.items():
                 row = database.execute(query, (_key(path), identity, self._maker)).fetchone() if identity else None
-                with suppress(msgspec.DecodeError, ValueError, RecursionError):
-                    if row is not None:
-                        found[path] = decoder.decode(row[0])
-                        unused.extend([_key(path)] if row[1] != self._day else [])
+                if row is not None:
+                    found[path] = row[0]
+                    unused.extend([_key(path)] if row[1] != self._day else [])
 
         self._run(look)
         if unused:

@@ -57,6 +57,7 @@ class OverviewRequest(NamedTuple):
     agent: Agent | None = None
     project: str = ""  # a folder, or the end of its path
     by: GroupBy | None = None
+    by_day: bool = False  # also sum by day, which `Summed.period` then has
     compared: bool = False  # also sum the same length of time before `since`
     limits: bool = False  # also look for limits of subscription plans
     jobs: int = 1  # recordings that are read at a time
@@ -123,7 +124,8 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     failed, since, begin = found.failed, request.since, request.begin
     wanted = [log for log in found.logs if begin is None or (log.written or request.until) >= begin]
     logs, copies = {log.file.path: log for log in wanted}, Copies()
-    now, before, limits = Period(), Period(), _PlanLimits(wanted if request.limits else (), request)
+    groups = (request.by, "day") if request.by_day else (request.by,)
+    now, before, limits = Period(*groups), Period(), _PlanLimits(wanted if request.limits else (), request)
     files = problems = 0
     newest: float | None = None
     for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
@@ -201,29 +203,43 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
 }
 
 
+class _FirstRequest(NamedTuple):
+    agent: str
+    project: str
+    at: float | None
+
+
 class Period:
     """The requests of a time: their sums in all and by group, and their causes."""
 
-    def __init__(self) -> None:
-        self._requests: list[LedgerRequest] = []
+    def __init__(self, *groups: GroupBy | None) -> None:
+        """Prepare sums by agent and session, and by these groups."""
         self._sums: dict[tuple[str, str], Sums] = {}  # by agent and session: each request is summed once
-        self._first: dict[str, LedgerRequest] = {}
+        self._latest = Sums()  # those of the session that is read
+        self._groups: dict[GroupBy, defaultdict[str, Sums]] = {
+            name: defaultdict(Sums) for name in groups if name in _KEYS
+        }
+        self._first: dict[str, _FirstRequest] = {}
         self._causes = CauseSums()
         self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
 
     @property
     def is_empty(self) -> bool:
-        return not self._requests
+        return not self._sums
 
     def add(self, request: LedgerRequest) -> None:
         key = request.agent, request.session
         sums = self._sums.get(key)
         if sums is None:
             sums = self._sums[key] = Sums()
-            self._first.setdefault(request.session, request)
+            self._first.setdefault(request.session, _FirstRequest(request.agent, request.project, request.at))
+        if sums is not self._latest:
+            self._latest.sum_added()
+            self._latest = sums
         sums.add(request)
-        self._requests.append(request)
         self._causes.add(request)
+        for name, groups in self._groups.items():
+            groups[_KEYS[name](request)].add(request)
         if request.row.loss is not None and request.row.loss.tokens:
             codes, code = self._codes[request.session], request.row.loss.code
             codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
@@ -240,17 +256,17 @@ class Period:
         return self._by(lambda _, __: "").get("", Sums()).result(name)
 
     def by(self, name: GroupBy | None) -> list[Spending]:
-        """Return the sums of each group: of times in their order, of others those that cost most first."""
+        """Return the sums of each group: of times in their order, of others those that cost most first.
+
+        Raises KeyError for a group that was not prepared; agents and sessions always are.
+        """
         if name is None:
             return []
         if name == "agent":
             return _ordered(self._by(lambda agent, _: agent))
         if name == "session":
             return _ordered(self._by(lambda _, session: session), titled=True)
-        groups = defaultdict[str, Sums](Sums)
-        for request in self._requests:
-            groups[_KEYS[name](request)].add(request)
-        return _ordered(groups, in_time=name in ("day", "week", "month"))
+        return _ordered(self._groups[name], in_time=name in ("day", "week", "month"))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return words_of_causes(self._causes.results("user", unsure=unsure))
@@ -259,8 +275,8 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return words_of_causes(self._causes.missed("user"))
 
-    def first_request(self, session: str) -> LedgerRequest:
-        """Return the first request of a session."""
+    def first_request(self, session: str) -> _FirstRequest:
+        """Return facts about the first request of a session."""
         return self._first[session]
 
     def codes_of(self, session: str) -> tuple[str, ...]:
