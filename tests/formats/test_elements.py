@@ -8,14 +8,18 @@ from itertools import chain, repeat
 
 import pytest
 
+from conftest import ROOT
 from helpers.each import each
 from lore.formats.agents.cline import Cline
 from lore.formats.beginning import array_at, is_document
 from lore.formats.documents import ElementCutter
 from lore.formats.plain_chat.reader import ChatDocument
-from lore.formats.registry import recognise
+from lore.formats.registry import reader_as, reader_of, recognise
 from lore.model.codes import Problem
+from lore.model.events import TurnStarted
 from lore.model.limits import ENTRY_BYTES
+from lore.model.turn import Exchange
+from lore.recording.requests import UNREADABLE
 from lore.testing import everything
 
 DOCUMENT = json.dumps(
@@ -184,3 +188,47 @@ def test_endless_number_is_never_held_whole():
         assert tracemalloc.get_traced_memory()[1] < 100 * 2**20
     finally:
         tracemalloc.stop()
+
+
+HAR = (ROOT / "fixtures/captures/har").glob("*.har")
+SAMPLES = {"har": next(HAR).read_bytes(), "opencode": (ROOT / "fixtures/opencode/session.json").read_bytes()}
+SEVERAL = {  # how often a document is in a file
+    "list": (b"[%b, %b]", 2), "one after another": (b"%b\n%b\n", 2), "member": (b'{"at": 1, "it": %b}', 1),
+    "members": (b'{"a": %b, "note": {"x": 1}, "b": %b}', 2), "listed in a member": (b'{"all": [%b, %b], "n": 2}', 2),
+}  # fmt: skip
+
+
+def requests(reader, pieces):
+    reads = [read.value for read in reader.read(pieces)]
+    assert not [read for read in reads if isinstance(read, Problem) and read.code in UNREADABLE]
+    return sum(isinstance(read, Exchange | TurnStarted) for read in reads)
+
+
+@pytest.mark.parametrize("size", [1, 9, 10**6])
+@pytest.mark.parametrize("name", SAMPLES)
+@each([*SEVERAL])
+def test_every_document_of_a_file_is_read(shape, name, size):
+    text, times = SEVERAL[shape]
+    data = text % ((SAMPLES[name],) * times)
+    expected = times * requests(reader_of(SAMPLES[name]), [SAMPLES[name]])
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    for found in (reader_of(data), reader_as(name, data)):
+        assert (found.name, requests(found, pieces)) == (name, expected)
+
+
+def test_sessions_of_a_list_are_chains_of_their_own():
+    reads = everything(reader_of(data := SEVERAL["list"][0] % ((SAMPLES["opencode"],) * 2)), data)
+    assert {read.value.chain for read in reads if isinstance(read.value, TurnStarted)} >= {"main", "main-2"}
+
+
+def test_records_of_listed_documents_are_found():
+    log = (ROOT / "fixtures/claude-code/compaction.jsonl").read_bytes().splitlines()
+    one = b'{"id": 1, "records": [%b]}' % b",".join(log)
+    data = SEVERAL["listed in a member"][0] % (one, one)
+    assert requests(reader_of(data), [data]) == 2 * requests(reader_of(b"\n".join(log)), [b"\n".join(log)])
+
+
+def test_many_values_after_a_document_cost_linear_time():
+    data = b'[{"log": {"entries": [1]}}' + b', {"x": 1}' * 200_000 + b"]"
+    elements = ElementCutter([data], PATHS, start=1)
+    assert ([line.data for line in elements], elements.find_next()) == ([b"1"], False)

@@ -55,6 +55,12 @@ def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
     assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
 
 
+def test_json_text_sequence_is_read_as_its_records(tmp_path):
+    """RFC 7464: a record separator stands before each record."""
+    sequence = b"".join(b"\x1e" + line for line in LOG.splitlines(keepends=True))
+    assert [turn.number for turn in recording(tmp_path, sequence).turns()] == [1, 1, 2]
+
+
 def test_unknown_dialect_is_a_problem(tmp_path):
     made = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
     assert len(list(made.turns())) == 1

@@ -21,6 +21,7 @@ _STRUCTURE = pattern(
     re.DOTALL,
 )
 _ARRAY = pattern(rb"[ \t\r\n]*\[")
+_OBJECT = pattern(rb"[ \t\r\n]*(?:\[[ \t\r\n]*)?(?=\{)")
 _DAMAGED = pattern(  # comments, and the rest of a torn record, before a record
     rb"(?:[ \t\r]*(?:(?:#|//)[^\n]*)?\n)*+(?:(?:[^\n]*[\]}],?[ \t\r]*\n)?|(?:[ \t\]}][^\n]*\n)*?\}[ \t\r]*\n)"
     rb'\{[ \t\r\n]*"'
@@ -101,6 +102,14 @@ def arrays_in(data: bytes) -> Iterator[str]:
     for path, end in _keys_in(data):
         if _ARRAY.match(data, end) is not None:
             yield "." + b".".join(path).decode("utf-8", "replace")
+
+
+def objects_in(data: bytes) -> Iterator[int]:
+    """Yield where the objects begin that a file's first value lists, or holds at its two upper levels."""
+    begin = len(data) - len(data.removeprefix(BOM))
+    ends = (end for _, end in _keys_in(data))
+    starts = (_OBJECT.match(data, end) for end in chained((begin,), ends))
+    return (start.end() for start in starts if start is not None and start.end() > begin)
 
 
 def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:

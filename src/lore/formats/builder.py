@@ -18,6 +18,7 @@ with `append`, since `history` is the main chain's. Files of subagents are found
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, ClassVar
 
 import msgspec
@@ -268,6 +269,20 @@ class LogReader(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         return self.session.read_record(line, self.handle) if line.data else None
 
+    def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
+        """Yield what the arrays of a document hold, and those of each that follows it as a chain of the session."""
+        yield from self._read_array(records)
+        for number in count(2):
+            if not records.find_next():
+                return
+            for read in type(self)()._read_array(records):  # noqa: SLF001 - a reader of one session
+                event: Any = read.value
+                if isinstance(event, Problem):
+                    yield read
+                elif not isinstance(event, e.SessionStarted):
+                    named = msgspec.structs.replace(event, chain=f"{event.chain}-{number}")
+                    yield msgspec.structs.replace(read, value=named)
+
     def _rest(self) -> list[Read]:
         self.session.start_record(self.session.line)
         self.finish()
@@ -293,21 +308,24 @@ class DocumentReader(LogReader):
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield what a document holds."""
-        records = ElementCutter(data, self.paths)
+        records = ElementCutter(data, self.paths, start=self.start)
         if records.find_array():
-            begin = (records.begin or b"").removeprefix(BOM).lstrip(SPACE)
-            closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
-            self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
-            try:
-                self.handle_head(self.session.line.data)
-            except (ValueError, RecursionError) as error:
-                self.session.keep_malformed(error)
-            yield from self.session.take()
-            yield from self._read_array(records)
+            yield from self._read_documents(records)
             return
         if not records.is_empty:
             yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
         yield from self.end()
+
+    def _read_array(self, records: ElementCutter) -> Iterator[Read]:
+        begin = (records.begin or b"").removeprefix(BOM).lstrip(SPACE)
+        closed = (begin + b"]" + b"}" * depth for depth in (1, 2, 3)) if begin[:1] == b"{" else ()
+        self.session.start_record(Line(1, 0, next(filter(is_json, closed), b"{}")))
+        try:
+            self.handle_head(self.session.line.data)
+        except (ValueError, RecursionError) as error:
+            self.session.keep_malformed(error)
+        yield from self.session.take()
+        yield from super()._read_array(records)
 
     def handle_head(self, data: bytes) -> None:
         """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""

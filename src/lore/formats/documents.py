@@ -1,8 +1,9 @@
 """JSON documents that hold their records in one array: the array cut into elements, and readers of such documents.
 
 The array is never held as a whole, because recordings of browsers and exports reach hundreds of megabytes. What
-precedes it is held, up to 4 MiB; what follows it is not read. An element longer than 24 MiB is given without its
-bytes. A damaged element is given as it is, and hides none that follow.
+precedes it is held, up to 4 MiB. An element longer than 24 MiB is given without its
+bytes. A damaged element is given as it is, and hides none that follow. Other documents may follow, in the same list or
+file: their arrays are read too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _BETWEEN_ARRAYS = pattern(rb"(?:[ \t\r\n,]|\][ \t\r\n]{0,32}\[)*")
 _NO_VALUE = pattern(rb"[ \t\r\n,\]]*")  # between values that are not in an array
 _BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_BETWEEN_DOCUMENTS = pattern(rb'[ \t\r\n,]*+(?:"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+\[?[ \t\r\n]*+)?+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 
@@ -29,6 +31,7 @@ _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _ENDS = SPACE + b","
 _MARGIN = 64  # bytes of a line's beginning
+_OTHERS = 64  # values without such an array that may precede the next document
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -43,10 +46,13 @@ class Line(Struct, frozen=True, gc=False):
 class ElementCutter:
     """Iterate over the elements of the first array at one of `paths` (`""`: the document itself) in a document.
 
-    Without paths the document is a sequence of values, one after another.
+    Without paths the document is a sequence of values, one after another. `start` is where the document begins, if it
+    is part of another one. After an array was read to its end, `find_next` goes to that of the next document.
     """
 
-    def __init__(self, data: Iterable[bytes], paths: tuple[str, ...], limit: int = ENTRY_BYTES) -> None:
+    def __init__(
+        self, data: Iterable[bytes], paths: tuple[str, ...], limit: int = ENTRY_BYTES, *, start: int = 0
+    ) -> None:  # fmt: skip
         self.begin: bytes | None = None  # the bytes before the first element; None until the array was found
         self.is_whole = False  # the end of the array was reached
         self.is_empty = True  # the document has no bytes but white space
@@ -54,6 +60,7 @@ class ElementCutter:
         self.line = 1  # of the next byte that is not read
         self.byte = 0
         self._paths = paths
+        self._start = start
         self._limit = limit
         self._pieces = iter(data)
         self._data = b""
@@ -89,6 +96,10 @@ class ElementCutter:
 
     def find_array(self) -> bool:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
+        while len(self._data) < self._start and self._read_on():
+            pass
+        self._pass(self._start)
+        self._data, self._at, self._start = self._data[self._start :], 0, 0
         while True:
             text, at = self._data.removeprefix(BOM).lstrip(SPACE), 0
             if text[:1] == b"[" and "" in self._paths:
@@ -105,6 +116,29 @@ class ElementCutter:
             if self.is_cut or not self._read_on():
                 self.is_empty = not self._data.strip()
                 return False
+
+    def find_next(self) -> bool:
+        """Go to the first element of the next document's array, after this array's end; False if no document follows."""
+        begin = (self.begin or b"").removeprefix(BOM).lstrip(SPACE)
+        if not self.is_whole or begin[:1] != b"{":
+            return False
+        depth, _, _ = _scan(begin, 0, 0)
+        for _ in range(_OTHERS):
+            if not self._skip_element(depth) or not self._skip_to_object():
+                return False
+            self._data, self._at, self.is_whole, depth = self._data[self._at :], 0, False, 0
+            if self.find_array():
+                return True
+        return False
+
+    def _skip_to_object(self) -> bool:
+        """Go to the next object in the list, file or object that holds this document; False if none follows."""
+        while True:
+            end = _BETWEEN_DOCUMENTS.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
+            if len(self._data) - end < _MARGIN and self._read_on():
+                continue
+            self._pass(end)
+            return self._data[self._at : self._at + 1] == b"{"
 
     def _read_on(self) -> bool:
         """Double the bytes that are held, so that a long element is parsed a few times only."""
@@ -165,9 +199,9 @@ class ElementCutter:
         _, end, is_over = _scan(held, self._at, 0)
         return end if is_over and end > self._at else following
 
-    def _skip_element(self) -> bool:
-        """Pass over an element that is too long to be held; False if the document ends inside it."""
-        depth, is_over, is_in_string = 0, False, False
+    def _skip_element(self, depth: int = 0) -> bool:
+        """Pass over a value, or over what follows in `depth` open brackets; False if the document ends inside it."""
+        is_over, is_in_string = False, False
         while True:
             if is_in_string:
                 end = _STRING.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]

@@ -342,6 +342,7 @@ class LineReader(TextReader):
 
     def __init__(self) -> None:
         self.array = ""  # path of the array that holds the records, if it is not the document itself
+        self.start = 0  # where the document begins, if it is part of another one
         self.is_whole = False  # the end of an array was read
         self._latest = b""  # the latest whole record, until its keys are asked for
         self._keys: Iterable[str] = ()  # of the latest record that was asked for its keys
@@ -350,8 +351,14 @@ class LineReader(TextReader):
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
         if start == b"[" or self.array:
-            return self._read_array(ElementCutter(data, (self.array,), RECORD_BYTES))
+            return self._read_documents(ElementCutter(data, (self.array,), RECORD_BYTES, start=self.start))
         return self._read_lines(data)
+
+    def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
+        """Yield what the arrays of a document, and of those that follow it, hold."""
+        yield from self._read_array(records)
+        while records.find_next():
+            yield from self._read_array(records)
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
         for record in records:

@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
-from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording
+from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording, objects_in
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
@@ -216,25 +216,40 @@ def reader_of(head: bytes) -> Reader | None:
     found = _first_that_recognises(head, b"", specific, signs, documents=True) if is_object else None
     records = head if has_lines or found else records_on_lines(head)
     found = found or _first_that_recognises(head, records, specific, signs)
-    if found is None and (not opening or len(line) == len(head.strip(SPACE))):  # a document, not lines
-        reader = _reader_of_member(head, [name for name in named if name not in LAST])
-        if reader is not None:
-            return reader
+    if found is None and (reader := _reader_of_part(head, [name for name in named if name not in LAST])) is not None:
+        return reader
     found = found or _first_that_recognises(head, head, generic, signs)
     found = found or _first_that_recognises(head, records, generic, signs)
     return None if found is None else READERS[rank_alike(head, found)[0]]()
 
 
-_ARRAYS = 8  # of a document, in which records are looked for
+def reader_as(name: str, head: bytes) -> Reader:
+    """Return the reader of this name for a file that begins like this, or for a part of it that the reader knows."""
+    found = _reader_of_part(head, [name]) if name in FORMATS and not READERS[name].recognises(head) else None
+    return found or READERS[name]()
 
 
-def _reader_of_member(head: bytes, names: list[str]) -> Reader | None:
-    """Return a reader of the records in one of a document's arrays, which no format names."""
-    for array in islice(arrays_in(head), _ARRAYS):
-        records = records_on_lines(head, array)
+_PARTS = 8  # objects and arrays of a document, in which records are looked for
+
+
+def _reader_of_part(head: bytes, names: list[str]) -> Reader | None:
+    """Return a reader of a document in a document, or of the records in one of its arrays, which no format names."""
+    line = next(nonblank_lines(head), b"").strip(SPACE)
+    if len(line) < len(head.strip(SPACE)) and raw_members(line) is not None:  # lines
+        return None
+    starts = (0, *islice(objects_in(head), _PARTS))
+    for begin in starts[1:]:
+        part = head[begin:]
+        found = _first_that_recognises(part, b"", names, _Signs(part), documents=True)
+        if found is not None and isinstance(reader := READERS[found](), LineReader):
+            reader.start = begin
+            return reader
+    arrays = ((start, array) for start in starts for array in arrays_in(head[start:]))
+    for start, array in islice(arrays, _PARTS):
+        records = records_on_lines(head[start:], array)
         found = _first_that_recognises(b"", records, names, _Signs(records)) if records else None
         if found is not None and isinstance(reader := READERS[found](), LineReader):
-            reader.array = array
+            reader.start, reader.array = start, array
             return reader
     return None
 

@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
-from lore.formats.beginning import SQLITE, is_document, may_be_recording
+from lore.formats.beginning import SQLITE, is_document, may_be_recording, peek
 from lore.formats.folders import EVENTS, OPENING, STATE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -29,6 +29,7 @@ from lore.store.registry import SessionAddress, address_of, is_store, mask_url, 
 
 PIECE = 1024 * 1024
 HEAD = 256 * 1024
+_SEPARATOR = b"\x1e"  # before each record of a JSON text sequence (RFC 7464); no JSON text holds it
 _BLOCK = 64 * 1024  # bytes of files that are compared: larger blocks are mapped again each time, a third as fast
 HEAD_LIMIT = RECORD_BYTES  # no reader keeps a line that is longer than this
 STDIN = "-"
@@ -115,7 +116,8 @@ class Source:
         whole = chain((first,), rest)
         is_gzip = first.startswith(zstd.GZIP)
         is_packed = is_gzip or first.startswith(zstd.MAGIC)
-        return zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole
+        start, whole = peek(zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole)
+        return (piece.replace(_SEPARATOR, b" ") for piece in whole) if start == _SEPARATOR else whole
 
 
 class Stdin(Source):

@@ -10,7 +10,7 @@ import msgspec
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import SQLITE
-from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_of
+from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.events import MAIN
 from lore.model.state import Change
@@ -113,7 +113,8 @@ def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
 
 def _reader(head: bytes, format: str | None) -> Reader | None:
     if format:
-        return reader_named(format)()
+        reader_named(format)
+        return reader_as(format, head)
     load_plugins()
     found = reader_of(head)
     if found is not None and found.name not in LAST:

@@ -14,7 +14,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from lore.formats.base import Read
-from lore.formats.beginning import BOM, SPACE, array_at
+from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of
 from lore.formats.documents import ElementCutter
@@ -64,9 +64,9 @@ class Documents(CallReader):
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield the calls of a document, and what of it could not be read."""
-        elements = ElementCutter(data, self.paths, self.longest)
+        elements = ElementCutter(data, self.paths, self.longest, start=self.start)
         short = 0
-        for element in elements:
+        for element in _elements(elements):
             yield from self._element(element)
             short += 0 < len(element.data) < _SHORT
             if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
@@ -94,6 +94,13 @@ class Documents(CallReader):
         if reads is None:
             return [problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}", element)]
         return reads
+
+
+def _elements(elements: ElementCutter) -> Iterator[Line]:
+    """Yield the elements of a document's array, and of the arrays of documents that follow it."""
+    yield from elements
+    while elements.find_next():
+        yield from elements
 
 
 class Cassette(Documents):
@@ -136,8 +143,9 @@ class ProxyList(Documents):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        is_nock = b'"scope"' in head and b'"method"' in head
-        return (is_nock or (b'"request"' in head and b'"headers"' in head)) and super().recognises(head)
+        names = members_of(head.removeprefix(BOM).lstrip(SPACE)[1:])
+        is_call = names.keys() >= {"scope", "method"} or (b'"headers"' in head and "request" in names)
+        return is_call and super().recognises(head)
 
     def call(self, members: dict[str, bytes]) -> Http:
         return _nock_call(members) if "scope" in members else super().call(members)
