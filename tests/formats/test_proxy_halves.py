@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from formats.captures import codes, exchanges
 from helpers.each import each
 from lore.formats.captures.recorders import ProxyHalves
@@ -113,3 +115,37 @@ def test_request_is_read_when_its_id_comes_again():
     answered = lines(first, {**second, "id": 0}, {"type": "response", "id": 0, "body": answer(1)})
     found = [(len(json.loads(call.body)["messages"]), call.usage is None) for call in exchanges(ProxyHalves, answered)]
     assert found == [(1, True), (3, False)]
+
+
+EVENTS = [
+    {"type": "message_start", "message": answer(2)},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "x\ny"}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}},
+    {"type": "message_stop"},
+]
+SSE = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in EVENTS)
+SPREAD = {  # the answer of one call, in records
+    "events": [{"type": "chunk", "id": 7, "chunk": event} for event in EVENTS],
+    "records that are events": [{**event, "id": 7} for event in EVENTS],
+    "bodies": [{"type": "response", "id": 7, "body": f"data: {json.dumps(event)}\n\n"} for event in EVENTS],
+    "pieces of any size": [
+        {"type": "response_chunk", "id": 7, "data": SSE[at : at + 40]} for at in range(0, len(SSE), 40)
+    ],
+    "after the headers": [
+        {"type": "response", "id": 7, "status": 200, "headers": {"content-type": "text/event-stream"}},
+        {"type": "response_chunk", "id": 7, "data": SSE},
+    ],
+}
+
+
+@each([*SPREAD])
+@pytest.mark.parametrize("end", [[], [{"type": "response_end", "id": 7}]], ids=["no end", "end"])
+def test_answer_spread_over_records_is_joined(spread, end):
+    first, one = HALVES["http"](1)
+    data = lines(call(7, type="request", body=body(0)), first, *SPREAD[spread], one, *end)
+    found = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
+    assert {size: (usage.read_tokens, usage.output_tokens) for size, usage in found.items()} == {
+        1: (200, 9),
+        3: (100, 7),
+    }
+    assert codes(ProxyHalves, data) == []

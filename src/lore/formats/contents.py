@@ -36,6 +36,7 @@ from lore.model.turn import ContentForm, Fidelity
 
 _PIECE = 2 * 1024 * 1024
 _CUT = pattern(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
+_END_OF_EVENT = pattern(rb"\n\r?\n")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -237,7 +238,8 @@ def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
                 inner = sliced_members(event)
                 event = inner.get("data", inner.get("value", event))  # noqa: PLW2901 - what is wrapped is the event
             events.append(unescape(event) if event[:1] == b'"' else event)
-    return events, b"\n\n".join(text)
+    is_cut = any(_END_OF_EVENT.search(piece) for piece in text)  # anywhere, as a socket delivered it
+    return events, (b"" if is_cut else b"\n\n").join(text)
 
 
 _PRELUDE, _CHECKSUM = 12, 4

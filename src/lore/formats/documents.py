@@ -118,7 +118,7 @@ class ElementCutter:
                 return False
 
     def find_next(self) -> bool:
-        """Go to the first element of the next document's array, after this array's end; False if no document follows."""
+        """Go to the first element of the next document's array, after the end of this one; False without any."""
         begin = (self.begin or b"").removeprefix(BOM).lstrip(SPACE)
         if not self.is_whole or begin[:1] != b"{":
             return False

@@ -69,8 +69,8 @@ COMMON = Layout(
             "status_code", "statusCode", "http_status", "code"),
     response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
     response=("response.body", "response.parsed_body", "response.body_raw", "response.rawBody", "response.events",
-              "response.content", "response.payload", "response.json", "res.body", "res.payload", "res.json",
-              "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody"),
+              "response.chunks", "response.content", "response.payload", "response.json", "res.body", "res.payload",
+              "res.json", "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "ts"),
     answered=("response.timestamp",), is_logged_late=True,
@@ -92,7 +92,8 @@ JOURNAL = Layout(
 )  # fmt: skip
 BODIES = Layout(
     url=("url",), headers=("headers",), request=("request", "request_body", "payload", "input"),
-    status=("status", "status_code"), response=("response", "response_body", "output", "response_sse"),
+    status=("status", "status_code"),
+    response=("response.chunks", "response.body", "response", "response_body", "output", "response_sse", "chunks"),
     at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
     usage=("usage", "usageMetadata", "usage_metadata"),
 )  # fmt: skip

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from lore.formats.answers import is_stream
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
-from lore.formats.contents import Content, array_of
+from lore.formats.contents import Content, array_of, unescape
 from lore.formats.documents import ElementCutter
 from lore.formats.http import Http, Judged, exchanges_of, is_body
 from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, placed, problem, too_much
@@ -196,6 +198,23 @@ _IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exch
 _INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
 _WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
 _ANSWERS = {"usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason"}
+_BODIES = _WHOLE | _ANSWERS | {*_INNER, "error"}
+
+
+_PIECE = pattern(r"(?:^|[^a-z])(?:chunk|delta|sse|stream(?:_?event)?)(?:$|[^a-z])")
+_EVENT = pattern(r"response\.[a-z_.]+$|message_|content_block_|ping$")  # a record that is an event itself
+_HOLDERS = ("chunk", "delta", "data", "event", "body", "payload", "response", "line", "raw")
+_LAST = pattern(rb"message_stop|\[DONE\]|response\.(?:completed|incomplete|failed|done)")
+
+
+class _HalfCall(Struct):
+    """A call whose answer has not come, or not to its end."""
+
+    line: Line  # of the request
+    request: dict[str, bytes]
+    begin: dict[str, bytes] = {}  # of the answer: its status and headers, if its body follows
+    pieces: list[bytes] = []  # of a streamed answer, JSON
+    size: int = 0  # bytes that are held
 
 
 class ProxyHalves(RecordReader):
@@ -203,14 +222,15 @@ class ProxyHalves(RecordReader):
 
     A record says by `type`, `direction`, `event` or a member like these that it is a request or a response (or an
     error); answers may come in any order. It is a call of HTTP (an address and a body), or an SDK's: the fields of the
-    body, alone or in a member. A call without an answer is read when its id comes again, or at the end of the file.
+    body, alone or in a member. The pieces of a streamed answer may be records of their own. A call without the end of
+    its answer is read when its id comes again, or at the end of the file.
     """
 
     name: ClassVar[str] = "proxy-halves"
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: dict[str, tuple[Line, dict[str, bytes]]] = {}  # requests without an answer, by id
+        self._calls: dict[str, _HalfCall] = {}  # by id
         self._held = 0  # bytes of them
 
     @classmethod
@@ -220,33 +240,44 @@ class ProxyHalves(RecordReader):
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Read]:
         names = (*filter(None, (Record(members).text((name,)) for name in _IDS)), "")
-        match _side_of(members):
-            case "request":
-                reads = self._close(names[0], {})
-                self._calls[names[0]] = line, members
-                self._held += len(line.data)
-                while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
-                    reads += self._close(next(iter(self._calls)), {})
-                return reads
-            case "response":
-                name = next((name for name in names if name in self._calls), None)
-                lost = problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the log", line)
-                return [lost] if name is None else self._close(name, members)
-            case _:
-                return []
+        side, reads = _side_of(members), list[Read]()
+        name = names[0] if side == "request" else next((name for name in names if name in self._calls), None)
+        if side == "request":
+            reads = self._close(names[0], {})
+            call = self._calls[names[0]] = _HalfCall(line, members)
+        elif name is None:
+            lost = problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the log", line)
+            return [lost] if side == "response" else []
+        elif piece := _piece_in(members, is_answer=side == "response" and not self._calls[name].pieces):
+            call = self._calls[name]
+            call.pieces.append(piece)
+        elif side == "response" and "headers" in members and members.keys().isdisjoint(_BODIES):
+            call = self._calls[name]
+            call.begin = members
+        else:
+            return self._close(name, members) if side == "response" else []
+        call.size += len(line.data)
+        self._held += len(line.data)
+        while len(self._calls) > CAPTURED_CALLS or (len(self._calls) > 1 and self._held > CAPTURED_BYTES):
+            reads += self._close(next(iter(self._calls)), {})
+        return reads
 
     def _close(self, name: str, response: dict[str, bytes]) -> list[Read]:
         """Return the call of a request and its answer; nothing without the request."""
         if name not in self._calls:
             return []
-        line, request = self._calls.pop(name)
-        self._held -= len(line.data)
-        sides = {"request": _merged(request, "request"), "response": _merged(response, "response")}
+        call = self._calls.pop(name)
+        self._held -= call.size
+        sides = {
+            "request": _merged(call.request, "request"),
+            "response": _merged({**call.begin, **response}, "response"),
+        }
         http = call_in(Record(sides["request"], **sides), HALVES)
         answers = _objects(sides["response"], "response")
         answer = next((found for found, own in answers if own.keys() & _ANSWERS), http.response)
+        answer = Content(array_of(call.pieces), "events") if call.pieces else answer
         http = replace(http, request=_body_in(sides["request"]) or http.request, response=answer)
-        return [placed(value, line) for value in exchanges_of(http)]
+        return [placed(value, call.line) for value in exchanges_of(http)]
 
     def _rest(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name, {})]
@@ -258,6 +289,21 @@ def _side_of(members: dict[str, bytes]) -> str:
     if any(map(_RESPONSE.search, texts)):
         return "response" if "request" not in members else ""
     return "request" if any(map(_REQUEST.search, texts)) and members.keys().isdisjoint(_WHOLE) else ""
+
+
+def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
+    """Return the piece of a streamed answer in a record; empty without one. The `is_answer` may hold a whole stream."""
+    words = (text_in(members.get(name, b"")).lower() for name in _WORDS)
+    if _EVENT.match(text_in(members.get("type", b""))) and "data" not in members:
+        return object_of(members)
+    is_piece = any(map(_PIECE.search, words))
+    for name in _HOLDERS:
+        raw = members.get(name, b"")
+        if raw[:1] == b'"' and (is_piece or is_stream(unescape(raw))) and name != "event":
+            return b"" if is_answer and not is_piece and _LAST.search(raw) else raw
+        if is_piece and raw[:1] == b"{":
+            return raw
+    return b""
 
 
 def _merged(members: dict[str, bytes], side: str) -> dict[str, bytes]:
