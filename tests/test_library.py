@@ -241,6 +241,12 @@ def _asked(**given):
         (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
         (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
         (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
+        (lambda: _asked()[0].begin_turn({"working_context": {"project": "a"}}), "did you mean 'project_dir'"),
+        (lambda: _asked()[0].begin_turn(at="yesterday"), "at is 'yesterday'"),
+        (lambda: _asked()[0].user([{"role": "user", "content": "a"}]), "it is a whole message"),
+        (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, where a text is due"),
+        (lambda: _asked()[0].compact("So far.", keep="6"), "keep is a str"),
+        (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, where a policy is due"),
     ],
 )
 def test_misspelled_argument_is_named_in_the_error(misuse, said):

@@ -51,7 +51,7 @@ from lore.conversation import (
     result_output,
     sorted_tools,
 )
-from lore.errors import LoreError, MisuseError, did_you_mean
+from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
     append,
@@ -87,7 +87,7 @@ from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
 
-CONTEXT = "a context is text by name: memory_recall, current_time, …"
+CONTEXT = "the parts of a context and their types: `lore guide library`"
 KEPT = 1_000  # problems
 _NO_CALL = "no call waits: a compaction or a removal may have dropped it; its result can be a message"
 
@@ -130,6 +130,9 @@ class Session:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
+        if compaction is not None and not hasattr(compaction, "begin"):
+            hint = "lore.CompactionPolicy(window=200_000)"
+            raise MisuseError(f"compaction is {kind_of(compaction)}, where a policy is due: {hint}", hint=hint)
         self._due_events = None if compaction is None else compaction.begin(self.followers)
         self._begin()
         if model is not None:
@@ -414,6 +417,7 @@ class Session:
             names = [use.call_id for use in self.pending(chain)]
             hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
+        due(error, (str, BaseException, bool), "error", "a text, an exception or True")
         said = result_output(output, self.dialect.name)
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
@@ -511,6 +515,8 @@ class Session:
         >>> session.compact("The user asked three questions.", keep=2)
         6
         """
+        due(summary, str, "summary", "its text")
+        due(keep, int, "keep", "a number of messages")
         if not summary.strip():
             raise MisuseError("a compaction needs a summary: this one is empty", hint='compact("…", keep=6)')
         if keep < 1:
@@ -546,6 +552,7 @@ class Session:
         >>> [type(event).__name__ for event in events]
         ['TurnStarted']
         """
+        at = at and time_of(at, "at is")
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
         volatile = context_json(context)
@@ -577,7 +584,7 @@ class Session:
         return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
 
     def _time(self) -> str | None:
-        return None if self._clock is None else time_of(self._clock)
+        return None if self._clock is None else time_of(self._clock(), "the clock returned")
 
     def assembled(self, chain: str = MAIN) -> Assembled:
         """Return a chain's prompt as it is now, its problems, and the parts that the dialect could not express.

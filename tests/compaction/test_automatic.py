@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -165,8 +168,37 @@ def test_full_window_of_one_message_is_a_problem():
     assert "fills 560% of the window: nothing more can be removed" in problem.message
 
 
+def test_guide_summarizer_is_asked_with_the_messages():
+    page = (Path(lore.__file__).parent / "guide" / "library.md").read_text()
+    code = textwrap.dedent(re.search(r"(?ms)^    from lore.compaction.*?(?=^\S)", page)[0])
+    asked = []
+    exec(code, scope := {"ask": lambda **given: asked.append(given) or "The parser is done."})
+    policy = lore.CompactionPolicy(window=8_000, summarizer=scope["Summaries"]())
+    session = lore.Session("claude-opus-5", compaction=policy)
+    talk(session, 15)
+    assert dividers(session)[0] == "The parser is done."
+    assert "Question 0?" in asked[0]["text"]
+    assert "at most 1024 tokens" in asked[0]["system"]
+
+
+def test_summarizer_error_does_not_stop_the_session():
+    class Broken:
+        name = "broken"
+
+        def summarize(self, request):
+            raise ConnectionResetError("away")
+
+    session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=8_000, summarizer=Broken()))
+    assert len(talk(session, 12)) == 12
+    assert "ConnectionResetError: away" in session.problems[0].message
+
+
 def test_wrong_policies_are_refused():
     with pytest.raises(lore.MisuseError, match="window is below 0"):
         lore.CompactionPolicy(window=-1)
     with pytest.raises(lore.MisuseError, match="windw"):
         lore.CompactionPolicy(windw=8_000)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(lore.MisuseError, match="window is not a whole number"):
+        lore.CompactionPolicy(window="200k")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(lore.MisuseError, match="which has no method `summarize`"):
+        lore.CompactionPolicy(window=8_000, summarizer=len)  # pyright: ignore[reportArgumentType]

@@ -224,6 +224,27 @@ def test_other_dialect_gets_no_foreign_block(dialect, other):
         assert [word for word in foreign if word in body] == []
 
 
+USED = {"type": "tool_use", "id": "c", "name": "file", "input": {}, "caller": {"type": "direct"}}
+CALLED = {"id": "c", "type": "function", "function": {"name": "file", "arguments": "{}"}}
+TWICE = {
+    "anthropic": {"id": "m", "role": "assistant", "content": [USED, USED], "stop_reason": "tool_use"},
+    "openai-chat": {"choices": [{"message": {"role": "assistant", "tool_calls": [CALLED, CALLED]}}]},
+}
+
+
+@pytest.mark.parametrize("dialect", list(TWICE))
+def test_call_id_given_twice_gets_two_results(dialect):
+    """The second call never got its result: no request could follow."""
+    session = lore.Session(MODELS[dialect], dialect=dialect, tools=TOOLS)
+    session.user("hi")
+    session.request()
+    calls = session.assistant(TWICE[dialect]).calls
+    for number, call in enumerate(calls):
+        session.result(call.call_id, f"result {number}")
+    body = json.dumps(session.request())
+    assert [body.count(f'"{call.call_id}"') for call in calls] == [2, 2], "the call and its result"
+
+
 def test_text_between_calls_keeps_its_place():
     session = lore.Session("claude-opus-5")
     session.user("hi")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from lore.asking import Summarizer, SummaryError
+from lore.asking import Summarizer, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Waiting
 from lore.compaction.executor import Dependencies, execute, judge_moment
@@ -12,14 +12,33 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
-from lore.errors import MisuseError
+from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import named
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
+from lore.model.mask import mask
 from lore.model.state import FoldedSession, settled
 from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
+from lore.untrusted import one_line
+
+
+class _SafeSummarizer:
+    """A summariser of the agent's author: an error of it is a missing summary, and a text is an answer."""
+
+    def __init__(self, summarizer: Summarizer) -> None:
+        self._summarizer, self.name = summarizer, "own"
+
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer:
+        """Return its answer; raises SummaryError."""
+        try:
+            answer: SummaryAnswer | str = self._summarizer.summarize(request)
+        except LoreError:
+            raise
+        except Exception as error:  # an SDK has errors of its own, and no request has to fail for a summary
+            raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
+        return SummaryAnswer(answer) if isinstance(answer, str) else answer
 
 
 class CompactionPolicy:
@@ -28,10 +47,11 @@ class CompactionPolicy:
     `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
     exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
     `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
-    of a summary. `summarizer` has the method of `lore.asking.Summarizer`; by default a summary is made by rules.
-    After a summariser failed it is asked again once 4 requests were made, then 8, at most 256; only a full window does
-    not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was due was not made is also
-    among the session's `problems`, each reason once until it is compacted. Raises MisuseError for an impossible number.
+    of a summary. `summarizer` has the method of `lore.asking.Summarizer`, which may return a text, too; by default a
+    summary is made by rules. After a summariser failed it is asked again once 4 requests were made, then 8, at most
+    256; only a full window does not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was
+    due was not made is also among the session's `problems`, each reason once until it is compacted. Raises MisuseError
+    for an impossible number.
 
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
@@ -47,7 +67,10 @@ class CompactionPolicy:
         )  # fmt: skip
         if fault := self.settings.fault():
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
-        self.dependencies = Dependencies(summarizer or Extractive(), tell=tell)
+        if summarizer is not None and not hasattr(summarizer, "summarize"):
+            message = f"summarizer is {kind_of(summarizer)}, which has no method `summarize`"
+            raise MisuseError(message, hint="lore.asking.Summarizer describes it")
+        self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
         """Return a function that returns the events of the compaction that is due in one session, or why it failed."""

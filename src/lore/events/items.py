@@ -150,6 +150,8 @@ def block_of(value: object, dialect: str) -> i.Block:
         return value
     own = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
     due(own, Mapping, "a block", "lore.events.text, image or raw")
+    if "role" in own and "type" not in own:
+        raise MisuseError("a block has a role: it is a whole message", hint="give its content, a text or blocks")
     kind = str(own.get("type", ""))
     if kind not in _OWN or any(name in own for name in _THEIRS.get(kind, ())):
         return i.RawBlock(json_of(plain(own), "a block"), dialect)

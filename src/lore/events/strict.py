@@ -31,6 +31,7 @@ JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[st
 Members: TypeAlias = Mapping[str, object]  # a JSON object; type checkers accept a TypedDict, too
 Tools: TypeAlias = Sequence[Members] | Mapping[str, Members]  # each in any provider's shape; a mapping has their names
 RECALLED = ("id", "title", "content", "score", "sensitivity")
+WORKING = ("project_dir", "recent_files")
 STATUSES = ("running", "completed", "failed")
 
 
@@ -134,7 +135,8 @@ def json_of(value: object, field: str) -> Raw:
 def text_json(value: object, field: str) -> Raw:
     """Encode a text."""
     if not isinstance(value, str):
-        raise MisuseError(f"{field} is {kind_of(value)}: it is a text")
+        hint = "give a text" + ("; an image is base64" if isinstance(value, bytes) else "")
+        raise MisuseError(f"{field} is {kind_of(value)}, where a text is due", hint=hint)
     return Raw(encode(value))
 
 
@@ -189,10 +191,16 @@ def context_json(context: Members | None) -> Raw:
             raise MisuseError(f"{name!r} is not a part of a turn's context: {hint}", hint=hint)
     recalled = context.get("memory_recall")
     for entry in cast("Iterable[object]", recalled) if isinstance(recalled, list | tuple) else ():
-        for name in cast("Iterable[str]", entry) if isinstance(entry, Mapping) else ():
-            if name not in RECALLED:
-                raise unknown("an entry of memory_recall", name, RECALLED)
+        _check_members(entry, "an entry of memory_recall", RECALLED)
+    _check_members(context.get("working_context"), "working_context", WORKING)
     return json_of(dict(context), "context")
+
+
+def _check_members(value: object, what: str, names: Sequence[str]) -> None:
+    """Raise MisuseError for a mapping with another member than these."""
+    for name in cast("Iterable[str]", value) if isinstance(value, Mapping) else ():
+        if name not in names:
+            raise unknown(what, name, names)
 
 
 def check(event: object) -> None:
@@ -202,12 +210,11 @@ def check(event: object) -> None:
         raise MisuseError(f"this is {kind_of(event)}, where an event is due: {hint}", hint=hint)
 
 
-def time_of(clock: Callable[[], str]) -> str:
-    """Return a clock's time; raises MisuseError if it is not RFC 3339."""
-    at = clock()
+def time_of(at: str, who: str) -> str:
+    """Return a time; raises MisuseError if it is not RFC 3339, with `who` gave it."""
     if not isinstance(at, str) or parse_timestamp(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
-            f"the clock returned {cut_masked(str(at), 80)!r} ({kind_of(at)}): not an RFC 3339 text",
-            hint="clock=lambda: datetime.now(UTC).isoformat()",
+            f"{who} {cut_masked(str(at), 80)!r} ({kind_of(at)}): not an RFC 3339 text",
+            hint="datetime.now(UTC).isoformat() is one",
         )
     return at

@@ -76,8 +76,8 @@ class Reply(Struct, frozen=True):
 def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
     """Read a response in the shape of a dialect; text alone is an answer, too. Reads a stream to its end.
 
-    `prefix` begins the ids of calls that the server gave none. Raises LoreError for a response of another dialect, an
-    error, or an object that is not a response. Costs O(the response).
+    `prefix` begins the ids of calls that the server gave none, or the id of an earlier call of the response. Raises
+    LoreError for a response of another dialect, an error, or an object that is not a response. Costs O(the response).
     """
     if isinstance(response, str):
         return Reply((TextBlock(Raw(encode(response))),) if response.strip() else ())
@@ -110,10 +110,14 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
 
 def _made(dialect: str, items: bytes, answer: ParsedAnswer, stopped: str | None, prefix: str) -> Reply:
     reader = READERS[dialect](dialect, prefix)
-    parts = tuple(
-        part for item in array(items or b"[]") if (own := raw_members(item)) for part in reader.parts(item, own)
-    )
-    return Reply(parts, answer.usage, answer.verdict, answer.response_id, stopped)
+    read = (part for item in array(items or b"[]") if (own := raw_members(item)) for part in reader.parts(item, own))
+    parts, ids = list[Part](), set[str]()
+    for number, part in enumerate(read, 1):
+        if isinstance(part, ToolCall):  # of two calls with one id, one would never get its result
+            part = replace(part, call_id=f"{prefix}_{number}", raw=None) if part.call_id in ids else part
+            ids.add(part.call_id)
+        parts.append(part)
+    return Reply(tuple(parts), answer.usage, answer.verdict, answer.response_id, stopped)
 
 
 def items_of(parts: Iterable[Part], response_id: str | None) -> Iterator[AssistantMessage | ToolCall]:
