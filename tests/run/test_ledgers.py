@@ -44,8 +44,8 @@ def log(desk):
 
 
 def read(*paths, kept_in="kept", dated=None, now=NOW, jobs=1):
-    made = Ledgers(Options(), kept_in, now=now, **({} if dated is None else {"dated": dated}))
-    return made, [ledger for _, ledger in made.each(inputs([str(path) for path in paths]), jobs=jobs)]
+    made = Ledgers(Options(), kept_in, now=now, jobs=jobs, **({} if dated is None else {"dated": dated}))
+    return made, [ledger for _, ledger in made.each(inputs([str(path) for path in paths]))]
 
 
 def again(*paths, **options):

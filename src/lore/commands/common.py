@@ -193,7 +193,8 @@ def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> 
     from lore.run.spending.ledgers import Ledgers, cache_file
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
-    return Ledgers(options, "" if no_cache else cache_file(surroundings()), dated=dated_rules(loaded), now=now)
+    kept_in = "" if no_cache else cache_file(surroundings())
+    return Ledgers(options, kept_in, dated=dated_rules(loaded), now=now, jobs=cores())
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:

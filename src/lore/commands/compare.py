@@ -180,7 +180,7 @@ def compare(
     sums = [_SideSums(side) for side in (left, right)]
     found = [gathered(here, (side.side.path,) if side.side.path else paths, None) for side in sums]
     files = {log.file.path: log.file for there in found for log in there.logs}
-    made = {file.path: ledger for file, ledger in ledgers.each(list(files.values()), progress, common.cores())}
+    made = {file.path: ledger for file, ledger in ledgers.each(list(files.values()), progress)}
     copied = 0
     for side, there in zip(sums, found, strict=True):
         copies = Copies()

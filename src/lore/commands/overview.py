@@ -114,7 +114,7 @@ def _request(now: float, options: OverviewOptions) -> OverviewRequest:
         raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
     return OverviewRequest(
         since=begin, until=end, agent=None if options.agent is None else agent_named(options.agent), by=by,
-        compared=options.compare, limits=options.until is None, jobs=common.cores(),
+        compared=options.compare, limits=options.until is None,
         project="" if project is None else os.path.abspath(project) if project in (".", "..") else project,
     )  # fmt: skip
 

@@ -133,7 +133,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
 
     copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
     ordered = sorted(selection.files, key=lambda file: (written_at(file) or 0.0, file.path))
-    for file, ledger in selection.ledgers.each(ordered, progress, common.cores()):
+    for file, ledger in selection.ledgers.each(ordered, progress):
         recordings += 1
         if ledger.message is not None:
             failed.append(_failure(file, ledger, redact=options.redact))
@@ -174,7 +174,7 @@ def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) ->
     for file in selection.files:
         if file.named and not file.stream:
             corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
-    request = OverviewRequest(selection.since, selection.now, tuple(which.paths), by_day=True, jobs=common.cores())
+    request = OverviewRequest(selection.since, selection.now, tuple(which.paths), by_day=True)
     found = summed(common.surroundings(), request, selection.ledgers, progress)
     if not found.result.files:
         raise nothing(which.looked or which.paths)

@@ -100,7 +100,7 @@ def list_sessions(
         else:
             read += size
     files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
-    made = {file.path: ledger for file, ledger in ledgers.each(files, progress, common.cores())}
+    made = {file.path: ledger for file, ledger in ledgers.each(files, progress)}
     rows = [_row(logs, made, NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING) for logs in chosen]
     return FoundSessions(
         sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,

@@ -45,8 +45,7 @@ from lore.report.html.sessions import name_of, view_session
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import words_of_causes
-from lore.run.checking.pool import ProcessPool
-from lore.run.checking.verdicts import CheckContext, processes_for, reader_of
+from lore.run.checking.verdicts import CheckContext, each_result, reader_of
 from lore.run.outputs import open_output, refuse_recording
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.store.registry import ignore
@@ -124,9 +123,7 @@ def _read_sessions(
     size, done = sum(file.size for file in files), 0
     context = replace(context, options=replace(context.options, log=ignore))
     work = partial(read_session, context=context, cache=cache)
-    jobs = processes_for(files, jobs)
-    results = ProcessPool(jobs, work, work).results(files) if jobs > 1 else (work(file) for file in files)
-    with closing(results):
+    with closing(each_result(files, jobs, work, work)) as results:
         for file, session in zip(files, results, strict=True):
             done += file.size
             if progress is not None:

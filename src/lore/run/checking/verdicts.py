@@ -6,8 +6,8 @@ Cost: O(bytes of the recording).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -27,13 +27,15 @@ from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
 from lore.recording.base import Problems, Recording, UnrecognisedError, collected_seldom, load_plugins
-from lore.recording.inputs import Input, fetched_ahead, open_input, written_at
+from lore.recording.inputs import Input, ahead, fetched_ahead, open_input, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
 
+
+R = TypeVar("R")
 
 SMALL = 8 * 1024 * 1024  # bytes in all that are judged before a second process would have started
 
@@ -143,6 +145,18 @@ def processes_for(files: list[Input], jobs: int) -> int:
     if sum(file.size for file in files) < SMALL or fetched_ahead(files):
         return 1
     return max(1, min(jobs, sum(not file.stream for file in files)))
+
+
+def each_result(
+    files: list[Input], jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R]
+) -> Generator[R]:  # fmt: skip
+    """Yield what `here` makes of each file, in order; if there is much to read, `apart` in up to `jobs` processes."""
+    if (processes := processes_for(files, jobs)) == 1:
+        yield from map(here, ahead(files))
+        return
+    from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to read
+
+    yield from ProcessPool(processes, here, apart).results(files)
 
 
 def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:

@@ -30,7 +30,7 @@ from lore.recording.agents.companions import companions
 from lore.recording.agents.logs import Surroundings, project_beside, project_in
 from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, collected_seldom, load_plugins
-from lore.recording.inputs import Input, ahead, written_at
+from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
 from lore.run.rules import PACKAGED, Dated
 from lore.store.registry import ignore
@@ -55,24 +55,25 @@ def cache_file(here: Surroundings) -> str:
 class Ledgers:
     """Reads ledgers; `kept_in` is the file that keeps them (empty: none), `now` the time in seconds since the epoch."""
 
-    def __init__(self, options: Options, kept_in: str = "", *, dated: Dated = PACKAGED, now: float = 0.0) -> None:
+    def __init__(
+        self, options: Options, kept_in: str = "", *, dated: Dated = PACKAGED, now: float = 0.0, jobs: int = 1
+    ) -> None:  # fmt: skip
         load_plugins()
         self.options = options
         self.dated = dated
         dated.known()
         maker = _maker(dated, options.format or "") if kept_in else ""
         self._cache = LedgerCache(kept_in, maker, int(now // _DAY)) if kept_in else None
+        self._jobs = jobs  # recordings that are read at a time
         self.taken = 0  # ledgers that were as they were kept
         self.read_bytes = 0
 
-    def each(
-        self, files: list[Input], progress: Progress | None = None, jobs: int = 1
-    ) -> Iterator[tuple[Input, Ledger]]:  # fmt: skip
-        """Yield each file that is a recording, or that cannot be read, with its ledger; `jobs` are read at a time."""
+    def each(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
+        """Yield each file that is a recording, or that cannot be read, with its ledger."""
         kept = self._find(files)
         todo = [file for file in files if file.path not in kept]
         total, done = sum(file.size for file in todo), 0
-        with collected_seldom(), closing(self._made_and_kept(todo, jobs)) as fresh:
+        with collected_seldom(), closing(self._read(todo)) as fresh:
             for file in files:
                 if file.path in kept:
                     ledger = self._taken(file, kept.pop(file.path))
@@ -98,19 +99,24 @@ class Ledgers:
         try:
             ledger = _DECODER.decode(kept)
         except (TypeError, ValueError, RecursionError):
-            with closing(self._made_and_kept([file], 1)) as again:
+            with closing(self._read([file])) as again:
                 return next(again)
         self.taken += 1
         return replace(ledger, path=corpus.show(file.path))
 
-    def _made_and_kept(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
+    def _read(self, files: list[Input]) -> Generator[Ledger | None]:
         """Read ledgers, and keep those that were read when it ends, or is interrupted."""
+        if not files:
+            return
+        from lore.run.checking.verdicts import each_result  # noqa: PLC0415 - not needed if no recording is new
+
         identities = {file.path: identity_of(file) for file in files} if self._cache is not None else {}
         waiting, size = list[tuple[str, bytes, Ledger]](), 0
+        silent = Ledgers(replace(self.options, log=ignore, counter=None), dated=self.dated)  # can be pickled
         try:
-            with closing(self._made(files, jobs)) as made:
+            with closing(each_result(files, self._jobs, self.made, silent.made)) as made:
                 for file, ledger in zip(files, made, strict=True):
-                    if self._cache is not None and ledger is not None and ledger.format and identities[file.path]:
+                    if ledger is not None and ledger.format and identities.get(file.path):
                         waiting.append((file.path, identities[file.path], ledger))
                         size += file.size
                     if self._cache is not None and size > _WRITTEN_AT_ONCE:
@@ -120,19 +126,6 @@ class Ledgers:
         finally:
             if self._cache is not None and waiting:
                 self._cache.keep(waiting)
-
-    def _made(self, files: list[Input], jobs: int) -> Generator[Ledger | None]:
-        if not files:
-            return
-        from lore.run.checking.verdicts import processes_for  # noqa: PLC0415 - not needed if no recording is new
-
-        if (processes := processes_for(files, jobs)) == 1:
-            yield from map(self.made, ahead(files))
-            return
-        from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - as above
-
-        silent = replace(self.options, log=ignore, counter=None)  # can be pickled
-        yield from ProcessPool(processes, self.made, Ledgers(silent, dated=self.dated).made).results(files)
 
     def made(self, file: Input) -> Ledger | None:
         """Read a ledger; None if the file is not a recording. It has the problem that ended it."""

@@ -60,7 +60,6 @@ class OverviewRequest(NamedTuple):
     by_day: bool = False  # also sum by day, which `Summed.period` then has
     compared: bool = False  # also sum the same length of time before `since`
     limits: bool = False  # also look for limits of subscription plans
-    jobs: int = 1  # recordings that are read at a time
 
     @property
     def begin(self) -> float | None:
@@ -128,7 +127,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     now, before, limits = Period(*groups), Period(), _PlanLimits(wanted if request.limits else (), request)
     files = problems = 0
     newest: float | None = None
-    for file, ledger in ledgers.each([log.file for log in wanted], progress, request.jobs):
+    for file, ledger in ledgers.each([log.file for log in wanted], progress):
         files += 1
         problems += ledger.problems
         if ledger.message is not None:
