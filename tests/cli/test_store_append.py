@@ -12,7 +12,8 @@ import pytest
 from cli.storing import appended, each_store, exported, fed, store
 from helpers.schemas import valid
 from lore.commands.store import appending
-from lore.commands.store.appending import append_lines
+from lore.commands.store.appending import SessionAppender
+from lore.formats.lines import read_lines
 from lore.store.base import ConflictError
 from lore.store.sqlite import Memory
 
@@ -170,7 +171,8 @@ class Busy(Memory):
 
 
 def taken(busy, *lines):
-    return [one.id for one in append_lines(busy, "s", [b"".join(one + b"\n" for one in lines)], print)]
+    appender = SessionAppender(busy, "s", print)
+    return [appender.append(line).id for line in read_lines([b"".join(one + b"\n" for one in lines)])]
 
 
 def test_line_without_a_number_follows_other_writers(monkeypatch):

@@ -38,9 +38,9 @@ def test_session_appended_by_lines_has_times_and_leaf(url, monkeypatch):
     for module in (appending, importing):
         monkeypatch.setattr(module, "now", lambda: AT)
     with closing(open_store(url)) as store:
-        appender = SessionAppender(store, "lines")
+        appender = SessionAppender(store, "lines", pytest.fail)
         for number, data in enumerate(LINES, 1):
-            appender.append(Line(number, 0, data), pytest.fail)
+            appender.append(Line(number, 0, data))
             shown = store.load("lines")
             assert (shown.created_at, shown.updated_at) == (AT, AT)
             assert shown.leaf_id == ("lines", "lines", "u1", "u2", "u3", "u3")[number - 1]

@@ -143,11 +143,13 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     number, or a number after the next one, is a conflict (exit 2). The number is not stored. A line without a number is
     appended.
     """
-    from lore.commands.store.appending import append_lines
+    from lore.commands.store.appending import SessionAppender
+    from lore.formats.lines import read_lines
 
     with opened(store, new=True) as kept:
-        for appended in append_lines(kept, session_id, corpus.pieces(corpus.STDIN), common.tell):
-            common.write_json(appended)
+        appender = SessionAppender(kept, session_id, common.tell)
+        for line in read_lines(corpus.pieces(corpus.STDIN)):
+            common.write_json(appender.append(line))
             sys.stdout.flush()
     return 0
 

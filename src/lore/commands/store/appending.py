@@ -7,12 +7,12 @@ else writes. Nothing of a refused line is stored; the lines before it are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from lore.commands.store.importing import create_session, find_leaf
 from lore.errors import LoreError, Where
-from lore.formats.lines import Line, read_lines
+from lore.formats.lines import Line
 from lore.formats.lore_log import LoreLog, kind_of
 from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
@@ -37,30 +37,22 @@ class AppendedEvent(NamedTuple):
     number: int | None  # that it expects
 
 
-def append_lines(
-    store: Store, session_id: str, data: Iterable[bytes], tell: Callable[[str], None]
-) -> Iterator[StoreAppended]:
-    """Append the events in these bytes, one delta each; yield each one's number as soon as it is durable.
-
-    `tell` receives notes about events that readers keep as opaque. Raises LoreError for the first line that is refused;
-    ConflictError if it expects another number than it can have.
-    """
-    refuse_reserved(session_id)
-    appender = SessionAppender(store, session_id)
-    for line in read_lines(data):
-        yield appender.append(line, tell)
-
-
 class SessionAppender:
-    """Appends lines to one session."""
+    """Appends lines to one session, one delta each."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
+    def __init__(self, store: Store, session_id: str, tell: Callable[[str], None]) -> None:
+        refuse_reserved(session_id)
         self._store, self._session_id = store, session_id
+        self._tell = tell  # receives notes about events that readers keep as opaque
         self._head: Head | None = None
         self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
 
-    def append(self, line: Line, tell: Callable[[str], None]) -> StoreAppended:
-        """Store one event; raises LoreError with its place."""
+    def append(self, line: Line) -> StoreAppended:
+        """Store one event and return its number as soon as it is durable.
+
+        Raises LoreError with the line's place if it is refused; ConflictError if it expects another number than it can
+        have.
+        """
         try:
             event = parse_line(line.data)
             number = self._store_event(event)
@@ -72,7 +64,7 @@ class SessionAppender:
         for read in LoreLog().read_line(Line(1, 0, event.data)):
             # BAD_HEADER: an event that is read alone does not begin a log
             if isinstance(read.value, Problem) and read.value.code != Code.BAD_HEADER:
-                tell(f"note: line {line.number}: {read.value.message}")
+                self._tell(f"note: line {line.number}: {read.value.message}")
         return StoreAppended(self._session_id, number)
 
     def _store_event(self, event: AppendedEvent) -> int:

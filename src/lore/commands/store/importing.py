@@ -107,12 +107,9 @@ class _Importer:
         path, problems, source = corpus.show(file.path), Problems(), None
         try:
             source = self._open(file, problems)
-            synced = sync(self._store, source, self._report)
+            imported = sync(self._store, source, path, self._report)
             self._move(source)
-            return ImportedSession(
-                path=path, session_id=source.header.session_id, state=synced.state, new_events=synced.new,
-                events=synced.head.number,
-            )  # fmt: skip
+            return imported
         except LoreError as error:
             if source is None and not file.named and isinstance(error, UnrecognisedError | _RequestsError):
                 self.requests += isinstance(error, _RequestsError)
@@ -262,16 +259,8 @@ class SyncSource(NamedTuple):
     notes: SessionData | None  # leaf and metadata in the store that it comes from
 
 
-class Synced(NamedTuple):
-    """What `sync` did."""
-
-    state: str  # `created`, `extended` or `unchanged`
-    new: int  # events appended
-    head: Head
-
-
-def sync(store: Store, source: SyncSource, progress: Callable[[], None]) -> Synced:
-    """Store a session, or its new events; `progress` is called after each batch.
+def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], None]) -> ImportedSession:
+    """Store the session of a path, or its new events; `progress` is called after each batch.
 
     Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
     """
@@ -294,7 +283,10 @@ def sync(store: Store, source: SyncSource, progress: Callable[[], None]) -> Sync
     if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
         delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
         head = store.save_delta(header.session_id, delta)
-    return Synced("created" if known is None else "extended" if new else "unchanged", new, head)
+    state = "created" if known is None else "extended" if new else "unchanged"
+    return ImportedSession(
+        path=path, session_id=header.session_id, state=state, new_events=new, events=head.number
+    )  # fmt: skip
 
 
 def create_session(store: Store, header: SessionHeader, events: tuple[bytes, ...]) -> Head:
