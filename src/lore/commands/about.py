@@ -84,15 +84,12 @@ def explain(
         hint = near if near.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
     page = resources.files("lore.judge").joinpath("pages", f"{known}.md").read_text("utf-8")
-    _show(page if reader is None else _page_for(reader, page), color)
+    if reader is not None:  # without the fixes for the other audience
+        head, _, parts = page.partition(_PARTS["author"])
+        author, _, user = parts.partition(_PARTS["user"])
+        page = head + _PARTS[reader] + (user if reader == "user" else author.rstrip("\n") + "\n")
+    _show(page, color)
     return 0
-
-
-def _page_for(reader: str, page: str) -> str:
-    """Return the page without the fixes for the other audience."""
-    head, _, parts = page.partition(_PARTS["author"])
-    author, _, user = parts.partition(_PARTS["user"])
-    return head + _PARTS[reader] + (user if reader == "user" else author.rstrip("\n") + "\n")
 
 
 def _show(page: str, color: bool | None, *, plain: bool = False, pager: bool = False) -> None:

@@ -391,8 +391,8 @@ def chosen_inputs(
         tell(f"the newest session of this project is {recent.shown_places([session])}")
         return Chosen([session], wanted, (session,))
     if not paths:
-        found = recent.whereabouts(surroundings())
-        paths, looked = [*found.paths] or [os.curdir], found.looked
+        looked, found = recent.whereabouts(surroundings())
+        paths = found or [os.curdir]
         tell(f"no path is given: judging {recent.shown_places(paths)}")
     if last:
         paths = [newest(paths, format)]

@@ -194,7 +194,7 @@ def compare(
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, *billed) for ratio in RATIOS],
-        causes=_compared_causes(sums, _reader_of(made.values())), files=len(made), kept=ledgers.taken, copied=copied,
+        causes=_compared_causes(sums, made.values()), files=len(made), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in made.values()),
         failed=[*(text for there in found for text in there.failed), *failed],
         looked=list(dict.fromkeys(place for there in found for place in there.looked)), notes=_mixed_versions(sums),
@@ -267,14 +267,14 @@ class _SideSums:
         )  # fmt: skip
 
 
-def _reader_of(ledgers: Iterable[Ledger]) -> Reader:
-    """Return the person that fixes address: the user if an agent's session log is compared, else the author."""
+def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> list[ComparedCause]:
+    """Compare how often each cause occurred, those first that differ most in money for a request.
+
+    Fixes address the user if an agent's session log is compared, else the author.
+    """
     readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
-    return "user" if any(reader is not None and reader.yields == "events" for reader in readers) else "author"
-
-
-def _compared_causes(sides: Sequence[_SideSums], reader: Reader) -> list[ComparedCause]:
-    """Compare how often each cause occurred, those first that differ most in money for a request."""
+    is_log = any(reader is not None and reader.yields == "events" for reader in readers)
+    reader: Reader = "user" if is_log else "author"
     causes: dict[tuple[str, bool], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
         found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]

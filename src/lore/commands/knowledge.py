@@ -67,7 +67,8 @@ def add(
     fields = _fields(category, title, content, content_file)
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
-    entry_id = _derived_id(fields) if name is None else _checked_id(name)
+    digest = hashlib.sha256("\0".join(value or "" for value in fields).encode()).hexdigest()
+    entry_id = digest[:DERIVED_ID] if name is None else _checked_id(name)
     options = Options(format=format, log=log(verbose))
     return _write(session, options, "add", lambda state: _changed(state, "add", entry_id, fields), as_json=as_json)
 
@@ -262,12 +263,6 @@ def _nearest(name: str, known: list[str]) -> str:
     near = _begun(name, known) or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=SIMILAR)
     listing = "`lore knowledge list` shows all"
     return f"the nearest id is {near[0]}; {listing}" if near else listing
-
-
-def _derived_id(fields: Fields) -> str:
-    """Return the id of an unnamed entry: the same text always has the same id."""
-    text = "\0".join(value or "" for value in fields)
-    return hashlib.sha256(text.encode()).hexdigest()[:DERIVED_ID]
 
 
 def _checked_id(name: str) -> str:

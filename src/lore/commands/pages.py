@@ -112,7 +112,8 @@ def write_spending(
 
     listed: dict[str, PageSession] = {}
     for sums in found.period.by("session"):
-        first, codes = found.period.first_request(sums.name), found.period.codes_of(sums.name)
+        first, costs = found.period.first[sums.name], found.period.codes[sums.name]
+        codes = tuple(sorted(costs, key=lambda code: -costs[code]))
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
         listed[sums.name] = PageSession(
             sums.name, "", project, {}, sums, [], [], title=title, began=first.at, codes=codes

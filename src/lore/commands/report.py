@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 from msgspec import Struct
@@ -23,7 +23,7 @@ from lore.report.forms.json_report import render
 from lore.run import recent
 from lore.run.recent import nothing
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import OverviewRequest, Summed, requests_of, summed
+from lore.run.spending.overview import OverviewRequest, requests_of, summed
 
 FORMS = ("trace", "json", HTML)
 ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # forms that other commands write
@@ -53,16 +53,6 @@ class ReportOptions(Struct, frozen=True):
     verbose: flags.Verbose = False
 
 
-class _Selection(NamedTuple):
-    """The recordings to write, and how they are read."""
-
-    files: list[Input]
-    which: common.Chosen
-    ledgers: Ledgers
-    since: float | None  # seconds since the epoch; earlier requests are not summed
-    now: float
-
-
 @common.takes(ReportOptions)
 def run(options: ReportOptions) -> int:
     """Write recordings in a form that another program shows.
@@ -86,20 +76,34 @@ def run(options: ReportOptions) -> int:
          "--open, or name a file: -o page.html"),
     )  # fmt: skip
     page = _page_of(options) if form == HTML else None
-    selection = _select(options)
+    loaded, now = common.found_settings(options.config), time.time()
+    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
+    files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
     if page is not None:
-        read_twice(selection.files)
+        read_twice(files)
+    ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
+    since = None if options.since is None else recent.since(options.since, now)
     reading = common.progress(wanted=not options.verbose, colour=options.color, what="reading")
     with common.unquoted(redact=options.redact), reading as progress:
         if form == "trace":
-            return _write_trace(selection, options, progress)
-        spent = _spent(selection, progress, redact=options.redact)
+            return _write_trace(files, which, ledgers, options, progress)
+        for file in files:
+            if file.named and not file.stream:
+                corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
+        request = OverviewRequest(since, now, tuple(which.paths), by_day=True)
+        spent = summed(common.surroundings(), request, ledgers, progress)
+        if not spent.result.files:
+            raise nothing(which.looked or which.paths)
+    if options.redact:
+        from lore.report.redacted import redacted
+
+        spent = spent._replace(result=redacted(spent.result))
+    for text in spent.result.failed:
+        common.tell(f"not read: {text}")
     if page is None:
-        _write(render(spent.result).encode() + b"\n", "for its fields: lore schema overview", options, selection.files)
+        _write(render(spent.result).encode() + b"\n", "for its fields: lore schema overview", options, files)
     else:
-        write_spending(
-            page, spent, selection.ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
-        )
+        write_spending(page, spent, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
     return 3 if spent.result.failed else 0
 
 
@@ -114,16 +118,9 @@ def _page_of(options: ReportOptions) -> PageTarget:
     return page
 
 
-def _select(options: ReportOptions) -> _Selection:
-    loaded, now = common.found_settings(options.config), time.time()
-    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
-    files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
-    ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
-    since = None if options.since is None else recent.since(options.since, now)
-    return _Selection(files, which, ledgers, since, now)
-
-
-def _write_trace(selection: _Selection, options: ReportOptions, progress: Progress | None) -> int:
+def _write_trace(
+    files: list[Input], which: common.Chosen, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
+) -> int:  # fmt: skip
     """Write a trace; a request that two recordings hold is in it once, from the one that was written first.
 
     Raises LoreError without recordings, and for a named file that cannot be read.
@@ -132,8 +129,8 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
     from lore.report.trace import trace_of
 
     copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
-    ordered = sorted(selection.files, key=lambda file: (written_at(file) or 0.0, file.path))
-    for file, ledger in selection.ledgers.each(ordered, progress):
+    ordered = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
+    for file, ledger in ledgers.each(ordered, progress):
         recordings += 1
         if ledger.message is not None:
             failed.append(_failure(file, ledger, redact=options.redact))
@@ -141,7 +138,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
             shown = sent._replace(row=redacted(sent.row)) if options.redact else sent
             requests.append((corpus.show(file.path), shown))
     if not recordings:
-        raise nothing(selection.which.looked or selection.which.paths)
+        raise nothing(which.looked or which.paths)
     trace = trace_of(requests)
     for text in failed:
         common.tell(f"not in the trace: {text}")
@@ -151,7 +148,7 @@ def _write_trace(selection: _Selection, options: ReportOptions, progress: Progre
         common.tell(f"note: {copies.count:,} requests in several files are in the trace once")
     if "note" in trace.otherData:
         common.tell(f"note: {trace.otherData['note']}")
-    _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, selection.files)
+    _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, files)
     return 3 if failed else 0
 
 
@@ -164,24 +161,6 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     if file.named and not ledger.rows:
         raise error
     return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
-
-
-def _spent(selection: _Selection, progress: Progress | None, *, redact: bool) -> Summed:
-    """Return the cost of the recordings, as bare `lore` does for sessions; raises LoreError without recordings."""
-    from lore.report.redacted import redacted
-
-    which = selection.which
-    for file in selection.files:
-        if file.named and not file.stream:
-            corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
-    request = OverviewRequest(selection.since, selection.now, tuple(which.paths), by_day=True)
-    found = summed(common.surroundings(), request, selection.ledgers, progress)
-    if not found.result.files:
-        raise nothing(which.looked or which.paths)
-    result = redacted(found.result) if redact else found.result
-    for text in result.failed:
-        common.tell(f"not read: {text}")
-    return found._replace(result=result)
 
 
 def _write(data: bytes, then: str, options: ReportOptions, files: list[Input]) -> None:

@@ -74,7 +74,8 @@ def run(
         )  # fmt: skip
     result = redacted(found) if redact else found
     common.answer(result, partial(write_sessions, now=now, home=here.home), as_json=as_json, color=color)
-    return 3 if is_incomplete(found) else 0
+    passed_over = (None, NOT_COUNTED, NO_RECORDING)
+    return 3 if found.failed or any(session.message not in passed_over for session in found.sessions) else 0
 
 
 def list_sessions(
@@ -106,12 +107,6 @@ def list_sessions(
         sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,
         unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
     )  # fmt: skip
-
-
-def is_incomplete(found: FoundSessions) -> bool:
-    """Return whether a place could not be listed, or a session could not be read to its end."""
-    passed_over = (None, NOT_COUNTED, NO_RECORDING)
-    return bool(found.failed) or any(session.message not in passed_over for session in found.sessions)
 
 
 def _size(path: str) -> int:

@@ -105,7 +105,11 @@ def run(options: SimulateOptions) -> int:
         found = list_rules(dated.rules(), options.provider, options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
     context = CheckContext(
-        options=_read_options(options, settings), dated=dated, redact=options.redact,
+        options=Options(
+            format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
+            log=common.log(options.verbose),
+        ),
+        dated=dated, redact=options.redact,
         reader=common.reader_named(options.reader) or settings.settings.check.reader,
     )  # fmt: skip
     caches, form = tuple(options.cache or settings.settings.simulate.caches), options.form
@@ -167,13 +171,6 @@ def _check_options(options: SimulateOptions) -> Loaded:
          "or try --what-if model=NAME"),
     )  # fmt: skip
     return common.found_settings(options.config)
-
-
-def _read_options(options: SimulateOptions, settings: Loaded) -> Options:
-    return Options(
-        format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
-        log=common.log(options.verbose),
-    )  # fmt: skip
 
 
 def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> None:

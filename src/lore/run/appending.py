@@ -22,7 +22,7 @@ from lore.model.events import Event, encode
 from lore.model.limits import RECORD_BYTES
 from lore.recording import corpus, filesystem
 from lore.store.base import ConflictError, Head, SessionDelta, Store, UnknownSessionError, now
-from lore.store.registry import SessionAddress, address_of, load_notes, mask_url, open_existing, print_note_once
+from lore.store.registry import address_of, load_notes, mask_url, open_existing, print_note_once
 from lore.store.reserved import refuse_reserved
 
 PATIENCE = 10.0  # seconds to wait for another writer
@@ -42,8 +42,12 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Append]:
     """
     address = address_of(path)
     if address is not None:
-        with _opened_session(address) as (store, head):
-            yield partial(_append_to_session, store, address.session_id, head)
+        refuse_reserved(address.session_id)
+        with closing(open_existing(address.url, print_note_once)) as store:
+            notes = load_notes(store, address.session_id)
+            if notes is None:
+                raise UnknownSessionError(address.session_id, mask_url(address.url))
+            yield partial(_append_to_session, store, address.session_id, notes.head)
         return
     if path == corpus.STDIN:
         raise LoreError("standard input cannot be written to", hint="name a lore log")
@@ -55,16 +59,6 @@ def appending(path: str, *, patience: float = PATIENCE) -> Generator[Append]:
         yield partial(_append_to_log, descriptor, path, os.fstat(descriptor).st_size)
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def _opened_session(address: SessionAddress) -> Generator[tuple[Store, Head]]:
-    refuse_reserved(address.session_id)
-    with closing(open_existing(address.url, print_note_once)) as store:
-        notes = load_notes(store, address.session_id)
-        if notes is None:
-            raise UnknownSessionError(address.session_id, mask_url(address.url))
-        yield store, notes.head
 
 
 def _append_to_session(store: Store, session_id: str, head: Head, events: Iterable[Event]) -> None:

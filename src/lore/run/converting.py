@@ -76,7 +76,9 @@ def _lines(recording: EventRecording) -> Iterator[bytes]:
             continue
         if line is None:
             line = _encode(event, origin)
-            if line.count(b"[") + line.count(b"{") > _DEEP and not _reads_back(line, event):
+            if line.count(b"[") + line.count(b"{") > _DEEP and not any(
+                read.value == event for read in LoreLog().read_line(Line(1, 0, line))
+            ):
                 message = "a record nested so deeply that lore cannot read it inside its own log"
                 problem = Problem(Code.MALFORMED_RECORD, message)
                 recording.problems.add(problem, recording.reading, read.line, read.byte)
@@ -120,7 +122,3 @@ def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
         yield header
     yield from held
     yield from reads
-
-
-def _reads_back(line: bytes, event: object) -> bool:
-    return any(read.value == event for read in LoreLog().read_line(Line(1, 0, line)))

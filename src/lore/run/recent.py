@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from lore.errors import LoreError
 from lore.recording import corpus
@@ -25,15 +24,8 @@ HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09
 PLACES_SHOWN = 4  # that an error names
 
 
-class Whereabouts(NamedTuple):
-    """Where recordings are."""
-
-    looked: tuple[str, ...]  # places that were searched, in this order
-    paths: tuple[str, ...]  # places with recordings
-
-
-def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
-    """Return where agents keep logs of the current folder, else (`wide`) of all folders.
+def whereabouts(here: Surroundings, *, wide: bool = True) -> tuple[tuple[str, ...], list[str]]:
+    """Return the places that were searched, in order, and those with logs of the current folder, else (`wide`) of all.
 
     The last place is the current folder, which is not searched. Costs a listing of each place up to its first log.
     """
@@ -41,8 +33,8 @@ def whereabouts(here: Surroundings, *, wide: bool = True) -> Whereabouts:
     for project in (True, False) if wide else (True,):
         looked |= dict.fromkeys(place.path for place in places(here, project=project) if place.agent.is_read)
         if found := kept_by_agents(here, project=project):
-            return Whereabouts(tuple(looked), tuple(found))
-    return Whereabouts((*looked, os.curdir), ())
+            return tuple(looked), found
+    return (*looked, os.curdir), []
 
 
 def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:

@@ -42,7 +42,8 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
     load_plugins()
     with collected_seldom():
         opened = corpus.open_head(path)
-        if _is_beginning(opened.head):
+        head = opened.head
+        if not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head)):  # part of a line
             return RunningLog(RunningTotals(""))
         recording = options.open(path, Problems(), opened=opened)
         sums = RunningSums(dated.rules, worded_break)
@@ -50,11 +51,6 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
         running = sums.result(recording.reader.name, recording.state.id or "")
         return RunningLog(running, rows, sums.breaks)
-
-
-def _is_beginning(head: bytes) -> bool:
-    """Return whether a log holds only a part of its first line."""
-    return not head.strip() or (b"\n" not in head and head.startswith(b"{") and not is_json(head))
 
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:

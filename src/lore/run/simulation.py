@@ -40,7 +40,7 @@ from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, t
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem, Reader
 from lore.model.events import Usage
-from lore.model.results import CauseResult, Finding, Interruption, UsageResult, VerdictResult, copy_fields
+from lore.model.results import CauseResult, Interruption, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
@@ -99,7 +99,6 @@ class Simulation:
         self._redact = redact
         self._responses: set[str] = set()  # ids of the responses seen so far
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
-        self._formats: set[str] = set()
         self.copied = 0  # turns that an earlier recording holds as well
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
         self.bodies = 0  # turns whose requests can have breakpoints
@@ -116,15 +115,18 @@ class Simulation:
         place = Place(recording.shown, reader=reader_of(recording, self._reader))
         chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
         for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
-            for finding in late:
-                self._add_cause(finding)
+            for finding in late:  # about a whole chain: its cause is added to the turn that it names
+                if (named := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
+                    named.causes.extend(causes_of([finding], redact=self._redact))
             if verdict is None:
                 return
             turn, predicted, cache = verdict.turn, verdict.foreseen, chains[verdict.turn.chain]
             assert predicted is not None, "every turn is predicted"
             if turn.basis is not None and not is_noted:
                 is_noted = True
-                self._note_format(recording.state.format, turn)
+                name = recording.state.format
+                if not any(name in formats for formats in self.lacks.values()):
+                    self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
             transition = _transition(turn, predicted, cache)
             paid, last_breakpoint = paid_turn(verdict, predicted.prediction, cache.left), cache.position
             cache.advance(turn, predicted, paid)
@@ -154,11 +156,6 @@ class Simulation:
         paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
 
-    def _note_format(self, name: str, turn: Turn) -> None:
-        if name not in self._formats:
-            self._formats.add(name)
-            self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
-
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
         if is_transcript(turn):
             self.transcripts += 1
@@ -169,12 +166,6 @@ class Simulation:
         if partial and turn.usage is not None:
             self.partial[turn.usage.client] += 1
         self.unpriced.take(turn, price, self._predictor.model)
-
-    def _add_cause(self, finding: Finding) -> None:
-        """Add a finding about a whole chain to the turn that it names."""
-        turn = self._turns.get((finding.chain or "", finding.turn or 0))
-        if turn is not None:
-            turn.causes.extend(causes_of([finding], redact=self._redact))
 
     def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
         """Return the causes of a turn, the leading one first."""

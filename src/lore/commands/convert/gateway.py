@@ -241,15 +241,16 @@ class DeltaReplay:
             self._chains.add((session, turn.chain))
         elif (session, turn.chain) not in self._chains:
             return exchange.body
-        due = [row for row in self.rows if row.session == session and self._is_due(row, len(messages))]
+        due = [
+            row
+            for row in self.rows
+            if row.session == session and (row.place < len(messages) or (session, row.seq) in self.inserted)
+        ]
         body, rows = insert_rows(exchange.body, due)
         moved = {(row.session, row.seq): row for row in rows}
         self.rows = [moved.get((row.session, row.seq), row) for row in self.rows]
         self.inserted |= moved.keys()
         return body
-
-    def _is_due(self, row: GatewayRow, messages: int) -> bool:
-        return row.place < messages or (row.session, row.seq) in self.inserted
 
     def _session_of(self, exchange: Exchange) -> str | None:
         """Return the session whose rows a request gets: its own, or the only one that has rows.

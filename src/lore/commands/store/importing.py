@@ -108,7 +108,10 @@ class _Importer:
         try:
             source = self._open(file, problems)
             imported = sync(self._store, source, path, self._report)
-            self._move(source)
+            project = self._project_id or (source.notes.project_id if source.notes else None)
+            stored = None if project is None else load_notes(self._store, source.header.session_id)
+            if project is not None and stored is not None and stored.project_id != project:
+                self._store.move(source.header.session_id, project)
             return imported
         except LoreError as error:
             if source is None and not file.named and isinstance(error, UnrecognisedError | _RequestsError):
@@ -186,14 +189,6 @@ class _Importer:
         folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
         names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
         return next(name for name in names if name not in self._taken)
-
-    def _move(self, source: SyncSource) -> None:
-        """Move the session to the requested project, or to that of the store that it comes from."""
-        session_id = source.header.session_id
-        project = self._project_id or (source.notes.project_id if source.notes else None)
-        stored = None if project is None else load_notes(self._store, session_id)
-        if project is not None and stored is not None and stored.project_id != project:
-            self._store.move(session_id, project)
 
 
 def _load_notes(path: str) -> SessionData | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -47,17 +47,13 @@ class InterruptedRunError(Exception):
 # the loop
 
 
-class VerdictStep(NamedTuple):
-    """The next verdict (None: there are no more turns), and the findings of chains that ended before it."""
-
-    verdict: TurnVerdict | None
-    ended: list[Finding]
-
-
 def verdicts(
     recording: Recording, judge: Judge, place: Place, predict: Callable[[Turn], Predicted] | None = None
-) -> Iterator[VerdictStep]:
-    """Judge a recording. The last step has no verdict, and the findings of the chains that were still open."""
+) -> Iterator[tuple[TurnVerdict | None, list[Finding]]]:
+    """Yield the verdict of each turn, with the findings of the chains that ended before it.
+
+    The last pair has no verdict, and the findings of the chains that were still open.
+    """
     for turn in recording.turns():
         odd = self_contradiction(turn.usage)
         if odd:
@@ -66,20 +62,13 @@ def verdicts(
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
         over = recording.forgotten()
         ended = judge.forget(over, place) if over else []
-        yield VerdictStep(judge.turn(turn, None if predict is None else predict(turn)), ended)
-    yield VerdictStep(None, judge.finish(place))
+        yield judge.turn(turn, None if predict is None else predict(turn)), ended
+    yield None, judge.finish(place)
 
 
 def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
     """Return the person that findings address: the user of an agent that wrote a transcript, else the author."""
     return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
-
-
-def unseen_of(recording: Recording, turn: Turn) -> UnrecordedParts | None:
-    """Return what a log of this format does not record of its prompts; None if the format does not name it."""
-    name = recording.state.format
-    what, sealed = lacks_of(name, turn.basis), getattr(READERS.get(name), "sealed", "")
-    return UnrecordedParts(name, what, 1, unseen_tokens(turn), sealed) if what else None
 
 
 # where findings are reported
@@ -216,7 +205,10 @@ def _judge(
                 break
             totals.turn(verdict, events=recording.events)
             if verdict.turn.basis is not None and result.unseen is None:
-                result.unseen = unseen_of(recording, verdict.turn)
+                name = recording.state.format
+                if what := lacks_of(name, verdict.turn.basis):
+                    sealed = getattr(READERS.get(name), "sealed", "")
+                    result.unseen = UnrecordedParts(name, what, 1, unseen_tokens(verdict.turn), sealed)
             result.summary.chains = judge.chains
             if ledger is not None:
                 ledger.add(verdict)

@@ -218,9 +218,9 @@ class Period:
         self._groups: dict[GroupBy, defaultdict[str, Sums]] = {
             name: defaultdict(Sums) for name in groups if name in _KEYS
         }
-        self._first: dict[str, _FirstRequest] = {}
+        self.first: dict[str, _FirstRequest] = {}  # of each session
         self._causes = CauseSums()
-        self._codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
+        self.codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
 
     @property
     def is_empty(self) -> bool:
@@ -231,7 +231,7 @@ class Period:
         sums = self._sums.get(key)
         if sums is None:
             sums = self._sums[key] = Sums()
-            self._first.setdefault(request.session, _FirstRequest(request.agent, request.project, request.at))
+            self.first.setdefault(request.session, _FirstRequest(request.agent, request.project, request.at))
         if sums is not self._latest:
             self._latest.sum_added()
             self._latest = sums
@@ -240,7 +240,7 @@ class Period:
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
         if request.row.loss is not None and request.row.loss.tokens:
-            codes, code = self._codes[request.session], request.row.loss.code
+            codes, code = self.codes[request.session], request.row.loss.code
             codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
 
     def _by(self, key: Callable[[str, str], str]) -> dict[str, Sums]:
@@ -274,22 +274,13 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return words_of_causes(self._causes.missed("user"))
 
-    def first_request(self, session: str) -> _FirstRequest:
-        """Return facts about the first request of a session."""
-        return self._first[session]
-
-    def codes_of(self, session: str) -> tuple[str, ...]:
-        """Return the codes of the causes in a session, the costliest first."""
-        codes = self._codes[session]
-        return tuple(sorted(codes, key=lambda code: -codes[code]))
-
     def biggest(self) -> SpendingSession | None:
         """Return the session that cost most; None if no request has a price."""
         sessions = self._by(lambda _, session: session)
         best = max(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), default=None)
         if best is None:
             return None
-        sums, first = sessions[best].result(best), self._first[best]
+        sums, first = sessions[best].result(best), self.first[best]
         return SpendingSession(
             path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,

@@ -91,8 +91,11 @@ def check_into_tables(
 
         def take(file: Input, ledger: Ledger | None) -> None:
             if ledger is not None:
-                log = AgentLog(None, file, written_at(file))
-                tables.add(_tabled(log, placed(ledger, file), copies, redact=context.redact))
+                log, made, path = AgentLog(None, file, written_at(file)), placed(ledger, file), file.path
+                made = redacted(made) if context.redact else replace(made, session=visible(made.session))
+                requests = [TabledRequest(sent, copies.has(sent.row, path)) for sent in every_request(made, log)]
+                session = corpus.show(session_of(path) or path)
+                tables.add(TabledRecording(made, session, agent_of(made, log), requests))
 
         outcome = check(paths, context, replace(run, on_ledger=take))
         if outcome.result.interrupted:
@@ -105,10 +108,3 @@ def check_into_tables(
     if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
         tell(f"{shown}: findings holds the first {FINDINGS_KEPT:,} of each severity")
     return outcome
-
-
-def _tabled(log: AgentLog, ledger: Ledger, copies: Copies, *, redact: bool) -> TabledRecording:
-    path = log.file.path
-    shown = redacted(ledger) if redact else replace(ledger, session=visible(ledger.session))
-    requests = [TabledRequest(sent, copies.has(sent.row, path)) for sent in every_request(shown, log)]
-    return TabledRecording(shown, corpus.show(session_of(path) or path), agent_of(shown, log), requests)
