@@ -8,7 +8,7 @@ A mark records how far a session was learned from, as digests of a few of its en
 not fit another session of the same name, and after a rewind the entries that remain still match it.
 
 By rule (`extract_by_rule`), line by line: a sentence is remembered verbatim in the first section whose pattern it
-matches. Code, quotations, questions and headings are skipped, as is all after a line that introduces what somebody
+matches. Code, quotations, questions and headings are skipped, as is all from a line on that introduces what somebody
 else wrote ("The mail says:"); finished items are closed; what a user asks to forget is removed. Contradicting sentences
 are both kept. The patterns are English; a message of `key: value` lines is learned in any language.
 
@@ -222,8 +222,11 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _LEAD = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
 _INTRODUCTION = re.compile(
     r"\b(?:says?|said|writes?|wrote|written|reads?|states?|stated|sent|contains?|quotes?|e?-?mail|message|letter|page|"
-    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*:[\s*_]*$", re.IGNORECASE,
+    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*:[\s*_]*$"
+    r"|\b(?:says|said|writes|wrote|reads|states|stated)\b[^.!?:]*:", re.IGNORECASE,
 )  # fmt: skip
+_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
+_NAME_WORDS = 3  # a longer quotation may hold a sentence of somebody else
 _SMALL = frozenset(
     ("a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "our", "my", "that", "the",
      "this", "to", "was", "we", "with", "you")
@@ -293,6 +296,7 @@ def _unwrapped(text: str) -> Iterator[str]:
 
 def _sentences(text: str) -> Iterator[str]:
     inside = False
+    text = _QUOTED.sub(lambda found: found[0] if len(found[0].split()) <= _NAME_WORDS else "", text)
     for line in _unwrapped(text):
         if not inside and _INTRODUCTION.search(line):
             break
@@ -301,7 +305,8 @@ def _sentences(text: str) -> Iterator[str]:
         elif not inside and not line.lstrip().startswith(">"):
             for part in _SENTENCE.split(_LEAD.sub("", line)):
                 sentence = " ".join(part.replace("**", "").split())
-                if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")):
+                is_cut_quotation = sentence.count('"') % 2 == 1
+                if SHORTEST <= len(sentence) <= LONGEST and not sentence.endswith((":", "?")) and not is_cut_quotation:
                     yield sentence
 
 
