@@ -86,14 +86,6 @@ def test_a_bill_fits_the_next_prediction():
     assert model.predict(Request("main", text[:2], same=1)).read == 1500
 
 
-def test_impossible_usage_is_reported_and_not_learned():
-    model = make("openai", rules())
-    text = [Piece(b"a" * 3600, "messages"), Piece(b"b" * 3600, "messages")]
-    model.predict(Request("main", text[:1]))
-    assert "61,838 tokens were billed" in model.learn(Usage(uncached_tokens=61838, read_tokens=0))
-    assert model.predict(Request("main", text, same=1)).read == 1000
-
-
 def test_a_bill_without_its_read_teaches_nothing():
     model = make("openai", rules())
     model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))

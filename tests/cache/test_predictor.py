@@ -104,14 +104,6 @@ def test_fitted_parts_stay_within_the_total(read, write, uncached, hour):
         assert fitted == made
 
 
-def test_copied_capture_gets_equal_predictions(tmp_path):
-    calls = capture([usage(0, 7000), usage(7000, 300), usage(7300, 300)])
-    paths = [put(tmp_path, *calls, name=name) for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
-    first, *copies = predicted(*paths)
-    assert [prediction.read for prediction in first][1:] == [7000, 7300]
-    assert copies == [first, first]
-
-
 def test_copied_capture_changes_no_sums(tmp_path):
     calls = capture([usage(0, 7000), usage(0, 7300), usage(7300, 300)], {1})
     alone = put(tmp_path / "one" if (tmp_path / "one").mkdir() is None else tmp_path, *calls)

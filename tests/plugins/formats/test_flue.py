@@ -113,18 +113,6 @@ def test_other_files_are_not_recognised(other):
     assert not Flue.recognises(other)
 
 
-def test_document_and_deltas_give_one_timeline():
-    wanted = ["[Context Summary]\n\na.py prints 1.", "And b.py?", "b.py prints 2."]
-    assert texts(flue.DOCUMENT) == texts(flue.LINES) == wanted
-
-
-def test_timeline_is_the_path_to_the_leaf():
-    assert texts(dumps(flue.document(TREE, "d"))) == ["one", "1", "two", "2"]
-    assert texts(dumps(flue.document(TREE, "f"))) == ["one", "1", "three", "3"]
-    assert texts(dumps(flue.document(TREE, "a"))) == ["one"]
-    assert texts(dumps(flue.document(TREE, None))) == ["one", "1", "three", "3"]
-
-
 def test_answers_on_other_branches_are_turns():
     state = folded(dumps(flue.document(TREE, "d")))
     assert (state.main().turns, state.main().totals.output_tokens) == (3, 12)
@@ -133,12 +121,6 @@ def test_answers_on_other_branches_are_turns():
 def test_leaf_may_come_before_its_entry():
     assert texts(flue.lines(flue.header("d"), *TREE)) == ["one", "1", "two", "2"]
     assert texts(flue.lines(flue.header("d"), *TREE, flue.delta([], None))) == ["one", "1", "three", "3"]
-
-
-def test_first_answer_gives_the_model():
-    first = events(flue.DOCUMENT)[0]
-    assert isinstance(first, SessionStarted)
-    assert (first.model, first.dialect, first.at) == ("claude-opus-5", "anthropic", flue.at(0))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +135,6 @@ def test_first_answer_gives_the_model():
 def test_api_gives_the_dialect(wire, dialect):
     data = dumps(flue.document([flue.answer("a", None, "hi", api=wire)], "a"))
     assert folded(data).dialect == dialect
-
-
-def test_usage_separates_cached_input():
-    bills = [one.usage for one in events(flue.DOCUMENT) if isinstance(one, TurnCompleted)]
-    assert bills[1] == Usage(uncached_tokens=5, read_tokens=1103, write_tokens=20, output_tokens=4)
 
 
 def test_one_hour_writes_are_counted_separately():
@@ -199,19 +176,9 @@ def test_repeated_delta_changes_nothing():
     assert codes(once + flue.lines(more)) == []
 
 
-def test_a_delta_without_new_entries_deletes_nothing():
-    data = flue.lines(flue.header(None), *TREE[:4])
-    assert texts(data + flue.lines(flue.delta([], "d"))) == texts(data)
-
-
 def test_first_version_of_an_entry_is_kept():
     data = flue.lines(flue.header(None), *TREE[:2], flue.delta([flue.answer("b", "a", "other")], "b"))
     assert (texts(data), codes(data)) == (["one", "1"], ["LORE205"])
-
-
-def test_last_document_replaces_earlier_ones():
-    data = flue.lines(flue.document(TREE[:4], "d"), flue.document(TREE[:2], "b"))
-    assert texts(data) == ["one", "1"]
 
 
 def test_a_removed_result_leaves_its_call_without_one():
@@ -412,3 +379,14 @@ def test_repeated_compactions_have_a_limit(monkeypatch):
     ]
     assert len(kept) == 200
     assert sum(kept) <= 300
+
+
+@pytest.mark.parametrize(("name", "data"), [("session.json", flue.DOCUMENT), ("session.jsonl", flue.LINES)])
+def test_converted_session_folds_alike(desk, name, data):
+    put(name, data)
+    put("own.jsonl", lore("convert", name).out.encode())
+    mine, own = ((lore("fold", path, "--json").lines)[0] for path in (name, "own.jsonl"))
+    assert mine["timeline"] == own["timeline"]
+    assert mine["usage"] == own["usage"]
+    for turn in range(1, mine["usage"]["turns"] + 1):
+        assert lore("assemble", f"{name}#{turn}").out == lore("assemble", f"own.jsonl#{turn}").out

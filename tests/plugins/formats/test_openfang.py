@@ -121,11 +121,6 @@ def test_thinking_and_images_are_blocks():
     assert isinstance((thought.blocks or ())[0], ThinkingBlock)
 
 
-def test_each_answer_is_a_turn():
-    assert folded(openfang.LINES).main().turns == 4
-    assert folded(openfang.LINES).main().totals.uncached_tokens is None
-
-
 def test_a_leading_system_message_is_the_system_prompt():
     data = lines(openfang.line("system", "You help.", 0), *openfang.TALK)
     assert bytes(folded(data).system) == b'"You help."'

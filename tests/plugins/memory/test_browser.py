@@ -17,9 +17,6 @@ from typing import Any
 import pytest
 
 from chromium import opened
-from cli.running import lore, put
-from cli.storing import store
-from model.making import header, log, record, user
 from plugins.memory.test_page import WORDS, known, remembered  # noqa: F401 - a fixture  # pyright: ignore[reportUnusedImport]
 
 pytest.importorskip("starlette")
@@ -97,14 +94,6 @@ def test_keyboard_reaches_every_control(tab: Any, served: str) -> None:
     assert tab.get_by_text("- I prefer tabs over spaces.").is_visible()
 
 
-def test_the_export_is_saved(tab: Any, served: str) -> None:
-    tab.goto(served + "user?user=ann")
-    with tab.expect_download() as saved:
-        tab.get_by_role("link", name="Export as JSON").click()
-    assert saved.value.suggested_filename == "memory.json"
-    assert b'"user":"ann"' in Path(saved.value.path()).read_bytes()
-
-
 class Attacker(http.server.BaseHTTPRequestHandler):
     """A page of another origin that knows the address: frames it, reads it, and posts to it when clicked."""
 
@@ -140,20 +129,3 @@ def test_other_origins_cannot_read_frame_or_wipe(browser: Any, served: str) -> N
             assert (posted.value.request.method, posted.value.status) == ("POST", 403)
         server.shutdown()
     assert known()
-
-
-def test_wipe_in_the_browser_asks_first(tab: Any, served: str) -> None:
-    """Wipe a user that other tests do not read."""
-    put("e.jsonl", log(header(session_id="e1", user_id="eve"), record("append", item=user("u1", WORDS)),
-                       record("append", item=user("u2", "ok"))))  # fmt: skip
-    assert store("import", "e.jsonl", url="sqlite:s.db").code == 0
-    assert lore("memory", "extract", "e1", "--store", "sqlite:s.db").code == 0
-    tab.goto(served + "user?user=eve")
-    tab.get_by_role("link", name="Wipe…").click()
-    assert "4 entries of 1 session" in tab.inner_text("main")
-    tab.get_by_role("button", name="Wipe").click()
-    assert tab.get_by_role("heading", level=1).inner_text() == "Wiped"
-    tab.goto(served)
-    assert tab.get_by_role("link", name="eve", exact=True).count() == 0
-    tab.goto(served + "audit?user=eve")
-    assert "wipe" in tab.inner_text("main")

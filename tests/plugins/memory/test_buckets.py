@@ -15,7 +15,6 @@ from lore_plugins.memory.audit import AuditRecord, append_audit, last_failure, r
 from lore_plugins.memory.buckets import (
     KnownMemory,
     Topic,
-    agents_by_user,
     change_bucket,
     read_bucket,
     wipe,
@@ -58,14 +57,6 @@ def test_every_store_keeps_memory(kind, tmp_path, store):
     assert sessions(again)[2:] == [volume(again)]
 
 
-@pytest.mark.parametrize("kind", URLS)
-def test_users_and_agents_have_separate_memory(store):
-    for whose in (ANN, bucket("ann", "helper"), bucket("Ann"), bucket("../ann")):
-        learn(store, f"of {whose}", whose=whose)
-    assert [len(facts(store, bucket(*one))) for one in (("ann",), ("ann", "helper"), ("Ann",), ("../ann",))] == [1] * 4
-    assert agents_by_user(store) == {"../ann": ("main",), "Ann": ("main",), "ann": ("helper", "main")}
-
-
 @two
 def test_empty_change_writes_nothing(store):
     learn(store, "one")
@@ -79,16 +70,6 @@ def test_empty_store_has_no_memory(store):
     assert read_bucket(store, ANN) == KnownMemory()
     assert wipe(store, "ann").agents == {}
     assert sessions(store) == []
-
-
-@pytest.mark.parametrize("kind", URLS)
-def test_forgotten_text_leaves_the_store(store):
-    learn(store, "a secret", "one")
-    before = volume(store)
-    forget(store, "a secret")
-    assert facts(store) == ("one",)
-    assert not any(b"a secret" in one for one in contents(store))
-    assert sessions(store)[2:] == [volume(store)] != [before]
 
 
 @two
@@ -239,19 +220,6 @@ def test_interrupted_wipe_is_finished_by_next_wipe(kind, agent, tmp_path):
         assert facts(store) == ("two",)
         store.close()
     assert deaths == 2
-
-
-@pytest.mark.parametrize("kind", URLS)
-def test_wipe_deletes_user_or_agent_and_counts(store):
-    learn(store, "one", "two")
-    learn(store, "three", section="tasks", whose=bucket("ann", "helper"))
-    learn(store, "four", whose=bucket("bob"))
-    assert wipe(store, "ann", "helper").agents == {"helper": {**KnownMemory().counts(), "tasks": 1}}
-    assert facts(store) == ("one", "two")
-    assert wipe(store, "ann").counts == {**KnownMemory().counts(), "facts": 2}
-    assert sum(wipe(store, "ann").counts.values()) == 0
-    assert (read_bucket(store, ANN), facts(store, bucket("bob"))) == (KnownMemory(), ("four",))
-    assert not any("/ann" in one for one in sessions(store))
 
 
 @two

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from compaction.test_executor import firing_of, talk
-from helpers.storing import opened
 from helpers.strategies.compacting import Compacted
-from lore.compaction.activity import SessionActivity
 from lore.compaction.executor import Dependencies, prepare
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.model.events import MAIN
-from lore_plugins.memory.buckets import read_bucket
-from lore_plugins.memory.extraction import is_extraction_due, select_new_entries
-from model.making import ANSWER, Fold, append, said, started, user
-from plugins.memory.remembering import ANN, memory
+from lore_plugins.memory.extraction import is_extraction_due
+from plugins.memory.remembering import memory
 from plugins.memory.test_agent import Broken
 
 
@@ -25,25 +21,6 @@ def test_failing_memory_delays_no_compaction(tmp_path):
     means = Dependencies(Extractive(), memory=broken)
     assert prepare(state, MAIN, firing_of(state, tracker, settings, "manual"), settings, means).summary
     assert "the disk is full" in heard[0]
-
-
-def test_pruned_texts_are_remembered(tmp_path):
-    store = opened("memory", tmp_path)
-    made, tracker = Fold(started(session_id="s1")), SessionActivity()
-    for item in (user("u1", "I prefer tabs over spaces."), said("a1", ANSWER), user("u2", "and now?"), said("a2")):
-        made.take(append(item))
-        tracker.add(append(item))
-    settings = Compaction(keep_recent=2)
-    means = Dependencies(Extractive(), memory=memory(store, tmp_path))
-    prepare(made.state, MAIN, firing_of(made.state, tracker, settings, "manual"), settings, means)
-    assert read_bucket(store, ANN).texts["preferences"] == ("I prefer tabs over spaces.",)
-    store.close()
-
-
-def test_injected_entries_are_not_selected():
-    state, _ = talk(4)
-    given = select_new_entries(state.chain(MAIN).entries, None, 4)
-    assert [entry.item.uuid for entry in given.entries] == ["u1", "a1", "a2"]
 
 
 def test_extraction_is_due_after_tokens_or_calls():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from lore.config import MemorySettings
 from lore.session import event
 from lore.store.locks import trylock
 from lore.store.session import StoredSession
-from lore_plugins.memory.agent import memory_of_session
 from lore_plugins.memory.buckets import read_bucket
 from model.making import ANSWER, call, said, user
 from plugins.memory.remembering import ANN, SAID, Model, memory, topics
@@ -215,26 +213,6 @@ def test_ticks_alone_store_nothing(kept, store, tmp_path):
     continuous.before_turn(NOW + 3_000)
     continuous.settle(NOW + 3_000, wait=True)
     assert model.asked == []
-    assert [one.session_id for one in store.list()] == ["s1"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "fields"), [(MemorySettings(), {}), (MemorySettings(system="structured"), {"parent_session_id": "s0"})]
-)
-def test_subagents_and_unselected_agents_are_not_remembered(kept, store, settings, fields):
-    class Untouched:
-        url = "memory:"
-
-        def __getattr__(self, name):
-            raise AssertionError(name)
-
-    header = event("session_started", session_id="s1", user_id="ann", **fields)
-    mine = memory_of_session(Untouched(), header, settings, clock=lambda: stamp(0))
-    before = threading.active_count()
-    continuous = Continuous(kept, None, Dependencies(Failing()), memory=mine)
-    spoken(kept, 1, 1, SAID, calls=12)
-    assert (mine, continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None, None)
-    assert threading.active_count() == before
     assert [one.session_id for one in store.list()] == ["s1"]
 
 

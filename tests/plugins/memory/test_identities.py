@@ -17,7 +17,6 @@ from lore_plugins.memory.identities import (
     anchor_id,
     audit_id,
     bucket,
-    memory_refusal,
     parse_owner,
 )
 
@@ -64,16 +63,3 @@ def test_buckets_never_share_a_session(user, agent, other, another):
     assert two.anchor.startswith(f"{anchor_id(one.user)}/") == (one.user == two.user)
     assert audit_id(one.user) not in mine
     assert parse_owner(audit_id(one.user)) is None
-
-
-def test_only_selected_agents_are_remembered():
-    assert memory_refusal(MemorySettings(), "main") == "memory is off"
-    assert memory_refusal(ON, "main") == ""
-    assert "not opted in" in memory_refusal(ON, "helper")
-    named = MemorySettings(system="structured", agents=("helper",))
-    assert memory_refusal(named, "helper") == ""
-    assert "not opted in" in memory_refusal(named, "main")
-
-
-def test_subagents_are_never_remembered():
-    assert "subagents" in memory_refusal(ON, "main", is_forked=True)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -270,30 +266,4 @@ def test_interrupted_pass_keeps_texts_and_mark_together(after, tmp_path, monkeyp
     assert len(asked_of(model)) == (0 if known.learnt else 1)
     assert read_bucket(store, ANN).texts != NO_TEXTS
     assert done != []
-    store.close()
-
-
-def test_killed_process_keeps_earlier_marks(tmp_path):
-    opened("sqlite", tmp_path).close()
-    script = """
-import os, signal, sys
-from pathlib import Path
-from plugins.memory.remembering import SAID, entries, memory
-from helpers.storing import opened
-
-def kill(prompt, data, tokens):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-place = Path(sys.argv[1])
-store = opened("sqlite", place)
-memory(store, place).learn(entries(SAID))
-memory(store, place, session_id="s2", ask=kill).learn(entries("We run on Linux."))
-"""
-    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH", ""))))
-    ended = subprocess.run([sys.executable, "-c", script, str(tmp_path)], env={**os.environ, "PYTHONPATH": path})
-    assert ended.returncode == -signal.SIGKILL
-    store = opened("sqlite", tmp_path)
-    assert list(read_bucket(store, ANN).learnt) == ["s1"]
-    assert memory(store, tmp_path).learn(entries(SAID)).skipped == NOTHING_NEW
-    assert memory(store, tmp_path, session_id="s2").learn(entries("We run on Linux.")).added == {"facts": 1}
     store.close()

@@ -136,22 +136,6 @@ def test_memory_sessions_are_not_watched():
     assert {name for name, _ in store.loads} == {"s1"}
 
 
-@pytest.mark.parametrize(
-    ("remembered", "fields"),
-    [
-        (OFF, {}), (Settings(memory=MemorySettings(system="structured"), sessions=Sessions(0)), {}),
-        (ON, {"agent_id": "other"}), (ON, {"parent_session_id": "s0"}),
-    ],
-)  # fmt: skip
-def test_watch_remembers_only_selected_agents(remembered, fields):
-    store, clock = Counting(), Clock()
-    if "parent_session_id" in fields:
-        begun(store, "s0")
-    exchange(begun(store, **fields), 1, SAID)
-    assert watched(store, clock.at(5_000), remembered=remembered, clock=clock) == ([], [])
-    assert all(not one.session_id.startswith("lore.memory") for one in store.list())
-
-
 def test_watch_retries_a_locked_user():
     store, clock = Counting(), Clock()
     exchange(begun(store), 1, SAID)

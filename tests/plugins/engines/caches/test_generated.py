@@ -63,16 +63,7 @@ def answer_of(dialect, number, text, counts):
             "usage": usage}  # fmt: skip
 
 
-def streamed(answer):
-    """Return a chat completion as a stream with one word per chunk."""
-    words = answer["choices"][0]["message"]["content"].split(" ")
-    texts = [words[0], *(f" {word}" for word in words[1:])]
-    chunks = [{"id": answer["id"], "choices": [{"index": 0, "delta": {"content": text}}]} for text in texts]
-    chunks += [{"id": answer["id"], "choices": [], "usage": answer["usage"]}]
-    return "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-
-
-def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
+def recorded(path, dialect, engine, page, *, answered_in=0.5):
     """Write a capture of a conversation with ten turns; return the tokens that the engine read of each."""
     draw, server, found, lines = random.Random(5), Engine(page), [], []
 
@@ -84,7 +75,7 @@ def recorded(path, dialect, engine, page, *, stream=False, answered_in=0.5):
         at, said = 1.7e9 + 10 * number, text(120)
         counts = server.ask(messages, said)
         answer = answer_of(dialect, number, said, counts)
-        response = {"status": 200, "headers": {}, "body": streamed(answer) if stream else answer, "timestamp": at + 0.1}
+        response = {"status": 200, "headers": {}, "body": answer, "timestamp": at + 0.1}
         asked = {"method": "POST", "url": f"http://x/v1/{URLS[dialect]}", "headers": {}, "timestamp": at}
         call = {"request": {**asked, "body": body_of(dialect, messages)}, "response": response}
         lines.append(json.dumps({**call, "served_by": engine, "replay": {"seconds": answered_in}}))

@@ -13,15 +13,6 @@ def sglang(*requests, **options):
     return reads("sglang", [request(each) if isinstance(each, str) else each for each in requests], **options)
 
 
-def test_states_are_kept_at_chunks_and_branches():
-    """At the last chunk of a prompt; a repeated prompt diverges one token before its end, so a chunk earlier."""
-    options = {"states": True, "state_chunk": 16}
-    assert sglang("abcd", "abcde", **options) == [0, 64]
-    assert sglang("abcd", "abcd", "abcd", **options) == [0, 0, 48]
-    assert sglang("abcd", "abx", "aby", **options) == [0, 0, 32]
-    assert sglang("abcd", "abcde", states=True, state_chunk=48) == [0, 48]
-
-
 @pytest.mark.parametrize("name", ["sglang", "llama.cpp", "vllm", "lmcache"])
 def test_hybrid_models_have_ceiling_confidence(name):
     known = [{"window": 16}, {"states": True}] if name in ("sglang", "vllm") else [{}]

@@ -27,12 +27,6 @@ def test_equal_pieces_of_two_spaces_are_separate():
     assert reads("llama.cpp", [request("ab"), request("ab", space=b"other")]) == [0, 0]
 
 
-def test_chunks_are_shifted_in_order():
-    """After aaaaabbbbbccccc, aaaaaccccc shifts a chunk; in the other order no chunk is shifted."""
-    assert reads("llama.cpp", [request("abc"), request("ac")], cache_reuse=1) == [0, 31]
-    assert reads("llama.cpp", [request("ac"), request("abc")], cache_reuse=1) == [0, 16]
-
-
 def test_empty_pieces_are_not_shifted():
     empty = [Piece(b"", "messages", tokens=0)] * 3000
     asked = [Request("main", [piece("a"), *empty, piece("b")]), Request("main", [*empty, *pieces("bc")])]

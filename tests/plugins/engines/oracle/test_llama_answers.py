@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import pytest
 
-from helpers.matrix import some
 from plugins.engines.oracle import llama_parallel
 from plugins.engines.oracle.llama_agreement import ANSWERS, cached
 from plugins.engines.oracle.llama_parallel import Taken
@@ -31,12 +30,6 @@ def test_reads_equal_llama_server(recorded, kind, session):
     assert read(setting_of(kind, session), session) == recorded[kind, session]
 
 
-@pytest.mark.parametrize("case", some([case for case in CASES if setting_of(*case).model], 6))
-def test_llama_answers_depend_on_each_setting(recorded, case):
-    kind, session = case
-    assert read(setting_of(kind, session)._replace(model={}), session) != recorded[kind, session]
-
-
 @pytest.fixture(scope="module")
 def together() -> list[list[Taken]]:
     lines = llama_parallel.ANSWERS.read_text(encoding="utf-8").splitlines()
@@ -48,12 +41,6 @@ def test_concurrent_reads_equal_llama_server(together, session):
     order = together[session]
     assert PARALLEL[session].slots == 1 or any(each.at < other.ended for other, each in pairwise(order))
     assert llama_parallel.read(PARALLEL[session], session, order) == [each.cached for each in order]
-
-
-def test_concurrent_answers_depend_on_request_ends(together):
-    sooner = [[each._replace(ended=each.at) for each in order] for order in together]
-    found = [llama_parallel.read(PARALLEL[session], session, order) for session, order in enumerate(sooner)]
-    assert found != [[each.cached for each in order] for order in together]
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

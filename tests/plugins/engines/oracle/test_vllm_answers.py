@@ -55,21 +55,3 @@ def test_reads_equal_a_served_vllm():
     prompts = [(piece,), (piece,), (piece, Text(1, 50)), (piece._replace(edited=60, edit=1),)]
     asked = tuple(Operation(str(at), pieces, None, 10 * at) for at, pieces in enumerate(prompts))
     assert reads(Sequence(0, asked), "vllm", block=32) == FIRST_SERVED
-
-
-@pytest.mark.parametrize(
-    ("block", "first", "second", "found"),
-    [(16, 100, Text(0, 100), 96), (16, 100, Text(0, 100, 40, 1), 32), (32, 32, Text(0, 32), 0),
-     (32, 33, Text(0, 33), 32), (16, 32, Text(0, 32), 16)],
-)  # fmt: skip
-def test_two_prompts_read_as_in_vllm(block: int, first: int, second: Text, found: int):
-    asked = (Operation("0", (Text(0, first),), None, 0), Operation("1", (second,), None, 10))
-    assert reads(Sequence(0, asked), "vllm", block=block) == [0, found]
-
-
-@pytest.mark.soak
-def test_vllm_answers_cover_block_sizes(recorded: Recorded):
-    assert len({(block_of(drawn), drawn.room is None) for drawn, _ in recorded}) == 5 * 2
-    tight = [(drawn, cached) for drawn, cached in recorded if drawn.room is not None]
-    decided = [drawn for drawn, cached in tight if predicted(drawn._replace(room=None)) != cached]
-    assert len(decided) > 40, "memory decides these reads"
