@@ -12,7 +12,7 @@ from itertools import takewhile
 from hypothesis import given
 
 from helpers.strategies import shapes
-from helpers.strategies.sessions import Agent, in_every_shape, is_delta, scripts, setups
+from helpers.strategies.sessions import Agent, in_every_shape, scripts, setups
 from lore.model.inserts import signature
 from lore.model.items import ToolCall
 from lore.prompt.base import AFTER_RESULTS

@@ -15,7 +15,7 @@ from lore.formats.agents.pi import Pi
 from lore.formats.registry import rank_alike, recognise
 from lore.model.canonical import text_of
 from lore.model.codes import Problem
-from lore.model.events import CompactApplied, Remove, SessionStarted, TurnCanceled, TurnCompleted, TurnFailed, Usage
+from lore.model.events import CompactApplied, Remove, TurnCanceled, TurnCompleted, TurnFailed
 from lore.model.items import (
     AssistantMessage,
     CompactDivider,
