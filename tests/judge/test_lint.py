@@ -183,6 +183,7 @@ def test_fifth_breakpoint_is_a_defect():
         ("gitStatus: clean\nCurrent branch: main", ["LORE182"]),
         ("Token usage: 1200/200000", ["LORE151", "LORE153"]),
         ("Time: 2026-07-14 09:00:12\nToday's date: 2026-07-14", ["LORE151", "LORE153", "LORE182 expected"]),
+        ("<total_tokens>1500 tokens left</total_tokens>\n" * 2, ["LORE151", "LORE153"]),
         ("Version 2 of 2026-07-14 fixed bug 4711.", []),
     ],
 )

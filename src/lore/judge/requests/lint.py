@@ -218,7 +218,7 @@ def _text_of(segment: Segment) -> str:
 
 
 def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
-    """Find text in tools and system prompt that often varies, each kind once, without text that is certainly new."""
+    """Find text in tools and system prompt that often varies, each kind once, without kinds that are certainly new."""
     seen: set[str] = set()
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
@@ -226,18 +226,21 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
         words = find_varying_text(text := _text_of(segment), in_tool=segment.section == "tools")
         hidden = mask(text) if words else ""
         for word in words:
-            shown = hidden[word.start : word.start + len(word.text)]
-            evidence = VaryingText(word.kind, printable(shown[:80]))
-            kind = "expected" if word.kind in _BY_SESSION else None
-            code = Code.VARYING_TEXT_IN_PREFIX
-            broken = laws.Broken(code, segment.section, segment.path, evidence, kind, at, word.start)
-            if word.kind not in seen and not any(
+            if word.kind in seen:
+                continue
+            seen.add(word.kind)
+            if any(
                 isinstance(sure.evidence, VolatileText) and sure.at == at
                 and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
                 for sure in surely
             ):  # fmt: skip
-                seen.add(word.kind)
-                yield broken
+                continue
+            shown = hidden[word.start : word.start + len(word.text)]
+            evidence = VaryingText(word.kind, printable(shown[:80]))
+            kind = "expected" if word.kind in _BY_SESSION else None
+            yield laws.Broken(
+                Code.VARYING_TEXT_IN_PREFIX, segment.section, segment.path, evidence, kind, at, word.start
+            )
 
 
 def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
