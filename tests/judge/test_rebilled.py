@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from cache.talk import bill
 from cli.running import lore
+from formats.codex import Rollout
 from judge.captures import asks, break_codes, call, judged, text, usage
 from judge.judged import Judged, opened
 from judge.pi_sessions import session
@@ -97,3 +98,30 @@ def test_nothing_limits_losses_of_grown_prompts():
     talk.ask()
     talk.turn(bill(10_000, 2_310), verdict="system_changed")
     assert (talk.lead.code, talk.verdict.lost_tokens) == ("LORE159", 2_300)
+
+
+def test_kept_image_counts_by_tokens(tmp_path):
+    """An image of 1,500 tokens and a prompt of 600 are kept, and follow a new summary."""
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR" * 9000}}
+    shown = {"role": "user", "content": [image, {"type": "text", "text": LONG[:2400]}]}
+    summary = text("user", "This is a summary of the conversation so far: the parser was repaired.")
+    before, after = asks(*results(LONG, LONG), shown), asks(summary, text("assistant", "Good."), shown)
+    verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 6300)), call(60, after, usage(6000, 2200)))
+    assert break_codes(verdicts[-1]) == ["LORE125"]
+    assert 1_700 < verdicts[-1].lost_tokens < 2_150
+
+
+def test_unlogged_summary_is_not_billed_again(tmp_path):
+    """The first request has 12,000 tokens, and a later prompt of 1,000 is kept; the log lacks the summary."""
+    made = Rollout().meta().context()
+    made.user("what is here?").message("assistant", "a file").count(12_000, 9_600)
+    made.user("Fix it. " * 500).message("assistant", "done").count(90_000, 80_000)
+    users = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+             for text in ("what is here?", "Fix it. " * 500)]  # fmt: skip
+    made.line("compacted", {"message": "", "replacement_history": users}).event("context_compacted")
+    made.message("assistant", "on").count(17_000, 9_600)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(made.data())
+    (found,) = lore("check", str(path), "--json", "-v").json["findings"]
+    assert found["code"] == "LORE125"
+    assert 3_400 <= found["lost_tokens"] <= 3_450

@@ -78,6 +78,7 @@ class ComparedChain:
     def __init__(self, *, billed: bool = True, rules: Callable[[], DatedRules] | None = None) -> None:
         self._billed = billed
         self._rules = rules
+        self._first: Turn | None = None  # the first billed turn of a log
         self._last: Turn | None = None
         self._last_read: Turn | None = None  # the last turn of a log that read anything
         self._by_cache: dict[_Cache, Turn] = {}  # the last billed turn of a log in each cache
@@ -212,8 +213,8 @@ class ComparedChain:
             previous, current, overlap, fell, billed=self._billed, last_use=last_use, shown=self._shown,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
             least_lifetime=self._least_lifetime, positions=self._positions if last_use is None else (),
-            state=state_of() if fell and not is_compacted else None, hash_causes=self._hash_causes(current),
-            has_tool_call=self._has_tool_call(current),
+            state=state_of() if fell and not is_compacted else None, first=self._first,
+            hash_causes=self._hash_causes(current), has_tool_call=self._has_tool_call(current),
         )  # fmt: skip
 
     def _explain_unread(self, previous: Turn, turn: Turn, state_of: StateOf, pair: Pair | None) -> Pair | None:
@@ -282,6 +283,8 @@ class ComparedChain:
     def _remember(self, turn: Turn, own: Turn | None = None) -> None:
         """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
         previous = self._last if own is None else own
+        if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
+            self._first = turn
         if turn.is_rebuilt and self._billed and counts.cached(turn.usage) is not None:
             if turn.basis is None:  # its prompt is in memory
                 self._by_cache.clear()

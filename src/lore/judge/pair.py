@@ -71,6 +71,7 @@ class PairFacts(Struct, frozen=True):
     shown: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
     has_tool_call: bool = False  # in the current history of a log
+    first: Turn | None = None  # the first request of a log's chain that has usage
     least_lifetime: float | None = None  # seconds for which a recorded request's prompt is surely kept, by a rule
 
     @property

@@ -9,6 +9,7 @@ the cache lives explains changed bytes and a fallen read alike.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec.structs import asdict, replace
@@ -42,16 +43,17 @@ from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.differences import ToolsChanged, VolatileText
 from lore.model.events import Usage
+from lore.model.items import CompactDivider, is_absent, is_blank
 from lore.model.providers import has_exact_breakpoints
-from lore.model.turn import Turn
+from lore.model.turn import Segment, Turn
 from lore.prefix.causes import find_causes, recorded_causes
 from lore.prefix.overlap import (
     ChainSums,
     PairSums,
     byte_size,
     count_cached_segments,
-    count_fresh_bytes,
     list_new_segments,
+    split_fresh_segments,
 )
 from lore.prefix.purpose import asks_for_summary
 
@@ -289,19 +291,47 @@ def limit_rebilled(
     # the usage of a log includes unrecorded tools
     per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
     if is_rewritten:
-        new = count_fresh_bytes(previous.prompt, current.prompt, facts.overlap.common)
-        if read and counts.bills_writes(previous):  # that includes all that both share of tools and system prompt
-            unread = None
-    elif facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
+        return _limit_rewritten(facts, unread, per_token)
+    if facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
         return None
-    else:
-        added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
-        if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
-            return None  # nothing was removed
-        image = round(IMAGE_TOKENS * per_token)  # bytes do not say how many tokens an image is
-        new = sum(min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in added)
-    kept = (sums.current - sums.common - new) / per_token
-    return max(0, round(kept) if unread is None else unread - round(new / per_token))
+    added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
+    if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
+        return None  # nothing was removed
+    new = _estimate_tokens(added, per_token)
+    return max(0, round((sums.current - sums.common) / per_token - new if unread is None else unread - new))
+
+
+def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> int:
+    """Return the most tokens that were billed again after a compaction or rewind; `unread` were not read.
+
+    If the log lacks the summary, as Codex's does, no more is billed again than the first request of the chain sent, and
+    what is left of the later content.
+    """
+    previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
+    fresh, kept = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
+    if unread is None or (read and counts.bills_writes(previous)):
+        return round(_estimate_tokens(kept, per_token))  # that includes all of tools and system prompt that both share
+    most = unread - _estimate_tokens(fresh, per_token)
+    if first is not None and first.model == current.model and _lacks_summary(current):
+        new = {segment.data for segment in fresh}
+        later, _ = split_fresh_segments(first.prompt, current.prompt, 0)
+        later = [segment for segment in later if segment.data not in new]
+        most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
+    return max(0, round(most))
+
+
+def _lacks_summary(turn: Turn) -> bool:
+    """Return whether a log has a compaction without the summary that replaced the history."""
+    entries = () if turn.basis is None else turn.basis.entries
+    summaries = [entry.item.summary for entry in entries if isinstance(entry.item, CompactDivider)]
+    return any(is_absent(summary) or is_blank(summary) for summary in summaries)
+
+
+def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
+    """Return the tokens of segments by their bytes, and of images, whose bytes do not say it, 1,500 at most."""
+    image = IMAGE_TOKENS * per_token
+    sizes = (min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in segments)
+    return sum(sizes) / per_token
 
 
 class Remarks:

@@ -114,18 +114,19 @@ def canonical_of(segment: Segment) -> bytes:
     return encoded
 
 
-def count_fresh_bytes(previous: Prompt, current: Prompt, common: int) -> int:
-    """Return the bytes of the current prompt's content that the previous one had nowhere; `common` segments are shared.
+def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
+    """Return the current prompt's content that the previous one had nowhere, and the other; `common` are not in it.
 
-    What a compaction moves to another place is not fresh.
+    What a compaction moves to another place is not fresh. The first `common` segments of both are equal.
     """
     had = Counter(canonical_of(segment) for segment in iterate_from(previous, common, tail=True))
-    fresh = 0
+    fresh: list[Segment] = []
+    kept: list[Segment] = []
     for segment in iterate_from(current, common, tail=True):
         form = canonical_of(segment)
-        fresh += 0 if had[form] else byte_size(segment)
-        had[form] -= had[form] > 0
-    return fresh
+        (kept if had[form] > 0 else fresh).append(segment)
+        had[form] -= 1
+    return fresh, kept
 
 
 def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Segment]:
