@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec import Raw
 from msgspec.structs import replace
 
+from helpers.each import each
 from lore.judge.chains import SIBLINGS, ComparedChains
+from lore.judge.pair import lost_tokens
 from lore.model.events import Usage
+from lore.model.items import UserMessage
+from lore.model.state import Entry
+from lore.model.turn import Prompt, PromptBasis
+from lore.model.vector import Vector
 from model.making import assistant, body, parsed, turn
 
 TOOLS = [{"name": "ls", "description": "List. " * 2_000, "input_schema": {}}]
@@ -55,6 +62,33 @@ def test_first_turns_that_read_or_share_nothing_unpaired():
     assert chained.compare(first("a3", 0.5, 2.5, 3900, 100)).pair is None
     alone = on("a4", 1, "x", tools=None, sent=0.5, answered=2.5, usage=Usage(3, 0, 4000))
     assert chained.compare(alone).pair is None
+
+
+def logged(chain, at, answered, read, write, model="claude-x"):
+    """Return the first turn of a chain of a log, whose prompt of the user has 100 tokens."""
+    message = Entry(UserMessage("u1", text=Raw(b'"' + b"x" * 400 + b'"')), 1, 0)
+    basis = PromptBasis(Vector([message]), "anthropic", model)
+    made = turn(Prompt("anthropic", "reconstructed"), 1, sent=at, answered=answered, usage=Usage(3, read, write))
+    return replace(made, chain=chain, basis=basis)
+
+
+def test_logged_subagents_sent_together_are_parallel_start():
+    chained = ComparedChains()
+    assert chained.compare(logged("agent-1", 0.0, 2.0, 1_000, 6_100)).pair is None
+    found = chained.compare(logged("agent-2", 0.5, 2.5, 1_000, 6_140)).pair
+    assert found is not None
+    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE129", "expected")]
+    assert lost_tokens(found, 0) == (6_003, "estimated")
+
+
+@each(
+    "late, read, write, model",
+    [(2.5, 0, 6_140, "claude-x"), (0.5, 0, 8_000, "claude-x"), (0.5, 5_900, 200, "claude-x"), (0.5, 0, 6_140, "other")],
+)
+def test_logged_subagent_with_another_head_unpaired(late, read, write, model):
+    chained = ComparedChains()
+    chained.compare(logged("agent-1", 0.0, 2.0, 0, 6_100))
+    assert chained.compare(logged("agent-2", late, late + 2, read, write, model)).pair is None
 
 
 def test_forgotten_chain_begins_again():

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
 from lore.cache.served import served_by
-from lore.judge.attribution import explain_by_clock, explain_unread
+from lore.cache.transcript_history import TokenRate, growth
+from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import Pair, PairFacts, Tally
 from lore.judge.rewrites import cut_messages, find_replaced_tail
@@ -342,6 +343,7 @@ class ComparedChains:
         self._chains: dict[str, ComparedChain] = {}
         self._latest: dict[str, Turn] = {}  # the last recorded request of each chain
         self._starts: deque[Turn] = deque(maxlen=SIBLINGS)
+        self._log_starts: deque[Turn] = deque(maxlen=SIBLINGS)
         self._ends = RequestEnds()  # recorded requests that a later one may continue
         self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
         self.seen = 0
@@ -351,10 +353,12 @@ class ComparedChains:
         chain = self._chains.get(turn.chain)
         if quick and chain is not None and (extension := chain.extend(turn, state_of)) is not None:
             return extension
+        is_new = chain is None
         if chain is None:
             chain = self._begin(turn)
         if turn.basis is not None or turn.failed:
-            return Compared(chain.advance(turn, state_of))
+            pair = chain.advance(turn, state_of)
+            return Compared(self._compare_with_parallel(turn) if is_new else pair)
         before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
         answer = turn.response_id, len(turn.prompt)  # a mocked client gives every response the same id
         if before is not None and turn.response_id and (before.response_id, len(before.prompt)) == answer:
@@ -419,6 +423,26 @@ class ComparedChains:
         is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
         return pair if is_cold else None
 
+    def _compare_with_parallel(self, turn: Turn) -> Pair | None:
+        """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""
+        usage = turn.usage
+        if turn.failed or usage is None or usage.read_tokens is None or not usage.write_tokens:
+            return None
+        starts = [start for start in self._log_starts if seconds_before_answer(start, turn) is not None]
+        self._log_starts.append(turn)
+        size = _head_tokens(turn)
+        for start in starts:
+            shared = min(size, _head_tokens(start))
+            is_same = abs(size - _head_tokens(start)) <= counts.TOLERANCE_SHARE * size and start.model == turn.model
+            lost = shared - usage.read_tokens
+            if not is_same or lost <= counts.DROP or usage.read_tokens > (counts.first_pass_read(start.usage) or 0):
+                continue
+            short = counts.shortfall(start, turn)
+            facts = PairFacts(start, turn, _COVERED, short, billed=True, lifetime=None, positions=())
+            cause = PARALLEL.explain(facts)
+            return None if cause is None else replace(judge_unmeasured(facts, (cause,), short), rebilled=lost)
+        return None
+
     def _sibling(self, turn: Turn) -> Turn | None:
         """Return the first turn of another chain that wrote the same head too late for this one to read it."""
         usage, prompt = turn.usage, turn.prompt
@@ -431,6 +455,12 @@ class ComparedChains:
             if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
                 return start if usage.read_tokens <= (other.read_tokens or 0) else None
         return None
+
+
+def _head_tokens(turn: Turn) -> int:
+    """Estimate the tokens before the history in the first request of a log's chain."""
+    entries = Vector[Entry]() if turn.basis is None else turn.basis.entries
+    return counts.prompt_tokens(turn.usage) - TokenRate().tokens(growth(entries, 0, turn.at), None)
 
 
 def _may_read(previous: Turn, current: Turn) -> bool:
