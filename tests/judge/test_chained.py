@@ -91,6 +91,27 @@ def test_logged_subagent_with_another_head_unpaired(late, read, write, model):
     assert chained.compare(logged("agent-2", late, late + 2, read, write, model)).pair is None
 
 
+def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_000):
+    """Return the causes of a request for a summary of a log's conversation of 60,000 tokens."""
+    chained = ComparedChains()
+    chained.compare(logged("main", 0.0, 2.0, 0, 60_000))
+    asked = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
+    pair = chained.compare(asked).pair
+    return [] if pair is None else [(one.code, one.kind, lost_tokens(pair, 0)) for one in pair.causes]
+
+
+def test_logged_summary_that_reads_nothing_is_cold():
+    assert summarised() == [("LORE171", "waste", (58_000, "recorded"))]
+
+
+@each(
+    "options",
+    [{"after": 320.0}, {"read": 40_000}, {"model": "other"}, {"chain": "agent-1"}, {"size": 20_000}, {"after": -5.0}],
+)
+def test_logged_summary_is_not_called_cold(options):
+    assert summarised(**options) == []
+
+
 def test_forgotten_chain_begins_again():
     chained = ComparedChains()
     chained.compare(on("main", 1, "a"))

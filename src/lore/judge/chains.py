@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -29,9 +30,10 @@ from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import PromptHashes
+from lore.model.events import MAIN, PromptHashes
+from lore.model.evidence import ColdCompaction
 from lore.model.items import ToolCall
-from lore.model.state import Change, Entry
+from lore.model.state import UTILITY, Change, Entry
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
@@ -91,10 +93,16 @@ class ComparedChain:
         self._remarks = Remarks()
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
         self._first_call: int | None = None  # its place in that history
+        self._before_compaction = deque[Turn](maxlen=SIBLINGS)
         self._delayed: tuple[Change, ...] = ()  # compactions in the log that have not shortened a prompt yet
         self._unanswered = deque[Turn](maxlen=SIBLINGS)  # since the last turn: what they show is the next one's
         self._measured: Turn | None = None  # the turn whose bytes are in `_sizes`
         self._sizes = ChainSums(byte_size)
+
+    @property
+    def ends(self) -> list[Turn]:
+        """The latest turn, and those of a log that preceded a compaction."""
+        return [*self._before_compaction, *([] if self._last is None else [self._last])]
 
     def advance(self, turn: Turn, state_of: StateOf = lambda: None, end: RequestEnd | None = None) -> Pair | None:
         """Judge the next turn; None for the first, and for one that failed.
@@ -284,6 +292,8 @@ class ComparedChain:
     def _remember(self, turn: Turn, own: Turn | None = None) -> None:
         """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
         previous = self._last if own is None else own
+        if previous is not None and any(change.cause == Code.COMPACTION for change in turn.changes):
+            self._before_compaction.append(previous)
         if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
             self._first = turn
         if turn.is_rebuilt and self._billed and counts.cached(turn.usage) is not None:
@@ -358,7 +368,7 @@ class ComparedChains:
             chain = self._begin(turn)
         if turn.basis is not None or turn.failed:
             pair = chain.advance(turn, state_of)
-            return Compared(self._compare_with_parallel(turn) if is_new else pair)
+            return Compared((self._find_cold_summary(turn) or self._compare_with_parallel(turn)) if is_new else pair)
         before, self._latest[turn.chain] = self._latest.get(turn.chain), turn
         answer = turn.response_id, len(turn.prompt)  # a mocked client gives every response the same id
         if before is not None and turn.response_id and (before.response_id, len(before.prompt)) == answer:
@@ -422,6 +432,29 @@ class ComparedChains:
         pair = chain.advance(turn)
         is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
         return pair if is_cold else None
+
+    def _find_cold_summary(self, turn: Turn) -> Pair | None:
+        """Return the verdict on a log's request for a summary that read less than half of what its conversation left.
+
+        It is a call of the client's own that sends most of the conversation to the same model within five minutes.
+        """
+        main, read = self._chains.get(MAIN), counts.first_pass_read(turn.usage)
+        if main is None or read is None or not turn.chain.startswith(UTILITY):
+            return None
+        pauses = [(counts.pause_between(end, turn), end) for end in main.ends]  # the log may have the next turns before
+        earlier = [(pause, end) for pause, end in pauses if pause is not None and pause >= 0]
+        if not earlier:
+            return None
+        pause, last = min(earlier, key=itemgetter(0))
+        there, size = counts.cached(last.usage) or 0, counts.prompt_tokens(turn.usage)
+        warm, is_long = min(there, size), 2 * size > counts.prompt_tokens(last.usage)
+        is_cold = warm - read > counts.TOLERANCE_TOKENS and 2 * read < warm
+        if not (is_cold and is_long and pause <= counts.FIVE_MINUTES and last.model == turn.model):
+            return None
+        cause = Cause(Code.COLD_COMPACTION, "messages", ColdCompaction((), there, read, warm), strength="strong")
+        short = counts.shortfall(last, turn)
+        facts = PairFacts(last, turn, _COVERED, short, billed=True, lifetime=None, positions=())
+        return judge_unmeasured(facts, (cause,), short)
 
     def _compare_with_parallel(self, turn: Turn) -> Pair | None:
         """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""

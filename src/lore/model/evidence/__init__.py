@@ -262,7 +262,8 @@ class EditedByProvider(EvidenceFact, frozen=True):
 class ColdCompaction(EvidenceFact, frozen=True):
     """A conversation was sent to be summarised, and read less of its cache than it could."""
 
-    # the sections that differ from the conversation's; "breakpoints": none, but the last breakpoint is earlier
+    # the sections that differ from the conversation's; "breakpoints": none, but the last breakpoint is earlier; empty:
+    # the log does not hold them
     differs: tuple[Own, ...]
     cached_tokens: int  # of the conversation's last request
     read_tokens: int  # of them, by the request for the summary
@@ -272,11 +273,13 @@ class ColdCompaction(EvidenceFact, frozen=True):
 
     def sentence(self) -> str:
         if self.differs == ("breakpoints",):
-            how = "with its last breakpoint at an earlier place"
+            how = " with its last breakpoint at an earlier place"
+        elif not self.differs:
+            how = ""
         else:
-            how = "after " + " and ".join(_OTHER_SECTIONS.get(part, part) for part in self.differs)
+            how = " after " + " and ".join(_OTHER_SECTIONS.get(part, part) for part in self.differs)
         text = (
-            f"the conversation was sent to be summarised {how}: of {self.cached_tokens:,} cached tokens "
+            f"the conversation was sent to be summarised{how}: of {self.cached_tokens:,} cached tokens "
             f"{self.read_tokens:,} were read; a warm request of this length would have read {self.warm_tokens:,}"
         )
         if self.dollars is None or self.warm_dollars is None:
