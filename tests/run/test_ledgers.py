@@ -96,6 +96,13 @@ def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
     assert listed == ["many"] * 4  # what changed just now may change again within the same time
 
 
+def test_progress_is_shown_before_first_ledger(log):
+    told = []
+    next(Ledgers(Options()).each(inputs([str(log)]), lambda *sizes: told.append(sizes)))
+    size = log.stat().st_size
+    assert told == [(0, size), (size, size)]
+
+
 def test_other_rules_or_program_read_again(log, monkeypatch):
     read(log)
     assert again(log, dated=Dated(tolerance=0.5)) == 0

@@ -238,7 +238,10 @@ def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Clust
 
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
-    here, report = partial(judge_file, context=context), partial(run.report, sum(file.size for file in files))
+    total = sum(file.size for file in files)
+    here, report = partial(judge_file, context=context), partial(run.report, total)
+    if run.progress is not None:
+        run.progress(0, total)
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
     if run.cluster is not None:
         from lore.run.results import maker_of  # noqa: PLC0415 - few runs have a cluster

@@ -73,6 +73,8 @@ class Ledgers:
         kept = self._find(files)
         todo = [file for file in files if file.path not in kept]
         total, done = sum(file.size for file in todo), 0
+        if progress is not None:
+            progress(0, total)
         with collected_seldom(), closing(self._read(todo)) as fresh:
             for file in files:
                 if file.path in kept:
