@@ -87,6 +87,10 @@ CONTINUED = {
         (body("a", prompt_cache_key="key-1"), exchange("key-1")),
         (body("a", assistant("b"), "c", prompt_cache_key="key-2"), exchange("key-2")),
     ],
+    "every text is rendered again": [
+        body(f"{LONG} ({turns} turns ago)", assistant(f"{LONG} It fails {turns} turns later."), "b", *more)
+        for turns, more in enumerate(((), (assistant("c"), "d")))
+    ],
     "history in one text": [body(f"{LONG * 3} Log: {steps}. Continue.") for steps in ("read", "read, write")],
 }  # fmt: skip
 SEPARATE = {
@@ -98,6 +102,9 @@ SEPARATE = {
     "one text, two tasks": [
         body("a", system=f"Extract {what}.", tools=[{"name": "submit", "description": what, "input_schema": {}}])
         for what in ("topics", "moods")
+    ],
+    "short texts of another conversation": [
+        body(user(text("a")), model("b"), "c"), body(user(text("d")), model("e"), "f", assistant("g"), "h"),
     ],
     "one template, two inputs": [body(f"{LONG * 3} Word: {word}.") for word in ("cat", "giraffe")],
 }  # fmt: skip

@@ -41,6 +41,7 @@ _ID_MEMBERS = ("id", "call_id", "toolUseId")
 ReplyKeys: TypeAlias = frozenset[int]  # hashes of the texts and ids by which a reply is recognised
 
 _SIMILAR = 0.8  # share of a text that is unchanged in a nearly equal one
+_LEAST_ALIKE = 64  # bytes of a block that may be nearly equal by intention, its type included
 _LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
 _COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
 _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
@@ -159,20 +160,20 @@ def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
 def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     """Return whether a prompt with more messages continues the previous one although texts of that were rewritten.
 
-    The previous prompt's blocks are compared with those at the same places: at least half of several blocks have to be
-    equal, or all to have equal content in another spelling, or the only one to be nearly equal. False if the prompt is
-    not longer.
+    The previous prompt's blocks are compared with those at the same places: at least half have to be equal or nearly
+    equal, or all to have equal content in another spelling. Short blocks of several are never nearly equal. False if
+    the prompt is not longer.
     """
     if len(current.messages) <= len(previous.messages):
         return False
     pairs = _block_pairs(previous, current)
     if not pairs:
         return False
-    if len(pairs) > 1 and 2 * sum(old == new for old, new in pairs) >= len(pairs):
-        return True
     if all(_share_words(*pair) and has_same_content(*pair) for pair in pairs[:_COMPARED_BLOCKS]):
         return True  # another serialiser wrote it
-    return len(pairs) == 1 and is_nearly_equal(*pairs[0])
+    least = _LEAST_ALIKE if len(pairs) > 1 else 0
+    alike = [old == new or (len(old.data) >= least and is_nearly_equal(old, new)) for old, new in pairs]
+    return 2 * sum(alike) >= len(pairs)
 
 
 def has_grown_text(previous: Prompt, current: Prompt) -> bool:
