@@ -137,4 +137,10 @@ def test_figures_are_formatted_for_people():
         "12 min 5 s",
         "2.0 h",
     ]
-    assert list(map(format_money, (None, 0.0, 0.0042, -1234.5))) == ["unknown", "$0.00", "$0.0042", "-$1,234.50"]
+    assert list(map(format_money, (None, 0.0, 0.00003, 0.0042, -1234.5))) == [
+        "unknown",
+        "$0.00",
+        "<$0.0001",
+        "$0.0042",
+        "-$1,234.50",
+    ]

@@ -33,16 +33,16 @@ def written(findings, *, verbose=False):
 
 def test_turns_with_one_cause_are_one_block():
     lines = written([moved(2), moved(3, 4_000), moved(4)]).splitlines()
-    assert lines[0] == "✗ a.jsonl:2  turns 2, 3, 4  system[1].text  LORE101 date-in-prefix"
-    assert lines[2:4] == ["      - …it is 09:03…", "      + …it is 09:04…"], "the costliest turn is shown"
-    assert "    shown: turn 3; each turn: -v" in lines
+    assert lines[:2] == ["✗ LORE101 date-in-prefix in turns 2, 3, 4 at system[1].text", "    a.jsonl:2"]
+    assert lines[3:5] == ["      - …it is 09:03…", "      + …it is 09:04…"], "the costliest turn is shown"
+    assert "    this is turn 3 (-v: each turn)" in lines
     assert "    6,000 tokens re-billed ($0.0600)" in lines
     assert lines[-1].startswith("    fix (agent author): ")
 
 
 def test_verbose_report_has_a_block_for_each_turn():
     text = written([moved(2), moved(3)], verbose=True)
-    assert [text.count(place) for place in ("turn 2  ", "turn 3  ", "turns")] == [1, 1, 0]
+    assert [text.count(place) for place in ("turn 2 at", "turn 3 at", "turns")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -56,17 +56,17 @@ def test_findings_of_different_places_are_different_blocks(other):
 
 def test_turns_beyond_six_are_counted():
     (heading, *_) = written([moved(turn) for turn in range(2, 12)]).splitlines()
-    assert "turns 2, 3, 4, 5, 6, 7 and 4 more  system[1].text" in heading
+    assert "turns 2, 3, 4, 5, 6, 7 and 4 more at system[1].text" in heading
 
 
 def test_unexplained_falls_of_a_file_are_one_block():
     falls = [replace(moved(turn, 1_000 * turn), code="LORE301", json_path=None) for turn in (2, 7, 9)]
     lines = written(falls).splitlines()
-    assert lines[0].endswith("a.jsonl:2  turns 2, 7, 9  LORE301 date-in-prefix")
+    assert lines[0].endswith("LORE301 date-in-prefix in turns 2, 7, 9")
     assert "    18,000 tokens re-billed ($0.18)" in lines
     text = written([falls[0], replace(falls[1], chain="agent-1"), replace(falls[2], path="b.jsonl")])
-    assert "a.jsonl:2  2 turns of 2 chains  " in text
-    assert "b.jsonl:9  turn 9  " in text
+    assert "in 2 turns of 2 chains\n    a.jsonl:2\n" in text
+    assert "in turn 9\n    b.jsonl:9\n" in text
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def test_next_command_names_the_costliest_file():
 def test_hidden_problems_and_notes_are_counted():
     codes = ("LORE204", "LORE203", "LORE125")
     result = checked(Summary(problems=2), [found(code, "nobody") for code in codes])
-    assert "2 problems in the recordings, 1 of them hidden (use -v)\n" in report(result)
-    assert "2 notes hidden (use -v)\n" in report(result)
+    assert "2 problems in the recordings, 1 of them hidden (-v shows them)\n" in report(result)
+    assert "2 notes hidden (-v shows them)\n" in report(result)
     assert "2 problems in the recordings\n" in report(result, verbose=True)
 
 
@@ -152,7 +152,7 @@ def test_json_keeps_half_a_surrogate_pair(half):
 def test_explained_cause_is_repeated_without_reasons():
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
-    assert "LORE101 date-in-prefix (waste): as above; the reasons of each turn: -v" in again
+    assert "LORE101 date-in-prefix (waste): for the same reasons as above (-v: those of each turn)" in again
     assert "about 125 tokens re-billed (estimated), 500 bytes" in again
     assert CAUSE.message not in again
     assert "fix:" not in again
@@ -199,9 +199,9 @@ def test_unexplained_reasons_are_written_once(together):
     text = shown(write)
     for each in fell:
         assert text.count(each.message) == 1
-        assert text.index(each.message) < text.index("as above")
-    assert text.count("as above; the reasons of each turn: -v") == 4
+        assert text.index(each.message) < text.index("the same reasons as above")
+    assert text.count("for the same reasons as above (-v: those of each turn)") == 4
     assert text.count(FOUND[0].message) == 3, "explanations differ from file to file"
-    assert all(f"{name}.jsonl  turn 4" in text for name in "abc")
+    assert all(f"in turn 4\n    {name}.jsonl" in text for name in "abc")
     every = report(checked(Summary(), findings), verbose=True)
     assert all(every.count(each.message) == 3 for each in fell)

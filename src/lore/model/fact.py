@@ -142,10 +142,15 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
+_LEAST = 0.0001  # dollars: the smallest amount that is written
+
+
 def format_money(dollars: float | None) -> str:
     """Return US dollars with two decimals, with four if nonzero and below $0.10 either way; "unknown" for None."""
     if dollars is None:
         return "unknown"
+    if 0 < abs(dollars) < _LEAST / 2:
+        return "<$0.0001" if dollars > 0 else ">-$0.0001"
     sign = "-" if dollars < 0 else ""
     return f"{sign}${abs(dollars):,.2f}" if abs(dollars) >= 0.1 or not dollars else f"{sign}${abs(dollars):,.4f}"
 

@@ -117,7 +117,7 @@ def _end(answer: str, notes: Iterable[str], problems: Sequence[Problem], out: Co
     for note in notes:
         out.print(line((f"note: {note}", "dim")))
     if problems and not verbose:
-        out.print(line(f"{counted(len(problems), 'problem')} in the recording, shown with -v"))
+        out.hint(f"{counted(len(problems), 'problem')} in the recording", "-v shows them")
     if verbose:
         write_problems(problems, out)
 

@@ -6,10 +6,10 @@ from lore.model.fact import format_money, join_names
 from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, tokens_of
-from lore.report.plain import day_of
+from lore.report.plain import counted, day_of
 from lore.report.table import TableColumn, write_table
 
-_CAUSES = 8  # shown
+_CAUSES = 8  # shown without -v
 _NAMED = 3  # of them in sentences
 _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
@@ -52,9 +52,10 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print()
         out.print(line(("causes, of the requests with recorded tokens", "bold")))
         heads = (TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A"))
-        write_table(heads, [_cause(cause, verbose=verbose) for cause in result.causes[:_CAUSES]], out)
-    if len(result.causes) > _CAUSES:
-        out.print(line((f"{len(result.causes) - _CAUSES} more causes with --json", "dim")))
+        shown = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
+        write_table(heads, [_cause(cause, verbose=verbose) for cause in shown], out)
+        if len(shown) < len(result.causes):
+            out.hint(counted(len(result.causes) - len(shown), "more cause"), "-v shows all")
     out.print()
     for note in result.notes:
         out.print(line((note, "yellow")))

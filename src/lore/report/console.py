@@ -63,6 +63,15 @@ class Console:
         """The columns of the terminal; None for a pipe or a file."""
         return self.rich.width if self._terminal else None
 
+    @property
+    def is_page(self) -> bool:
+        """Whether the lines become part of a page, whose readers cannot give options."""
+        return self.on_table is not None
+
+    def hint(self, text: str, option: str) -> None:
+        """Print a remark, and on a terminal which option shows more."""
+        self.print(line((text if self.is_page else f"{text} ({option})", "dim")))
+
     def print(self, text: Line | str = "", *, indent: int | None = None) -> None:
         """Print a line; if it is too long for a terminal, wrap it.
 

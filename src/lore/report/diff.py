@@ -57,9 +57,9 @@ class DiffWriter:
             self._out.print()
         if hidden:
             pairs = f"{hidden:,} of {counted(self._pairs, 'pair')}"
-            self._out.print(line((f"{pairs} without a difference or loss (--all shows every pair)", "dim")))
+            self._out.hint(f"{pairs} without a difference or loss", "--all shows every pair")
         if problems:
-            self._out.print(line((f"{counted(problems, 'problem')} in the recording (-v shows them)", "dim")))
+            self._out.hint(f"{counted(problems, 'problem')} in the recording", "-v shows them")
 
 
 def write(
@@ -78,9 +78,7 @@ def write(
         _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None)
     _evidence(diff, out)
     for cache in diff.caches:
-        counts = {"read": cache.read_tokens, "written": cache.write_tokens, "uncached": cache.uncached_tokens}
-        shown = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts.items())
-        _row(out, "predicted", f"{shown} by {cache.cache} ({_SURE[cache.confidence]})")
+        _row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
     if diff.file is not None:
         left, right, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
         _row(
@@ -146,7 +144,7 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
     """Write a cause with its cost and fix; without `quote` omit the change, which is shown already."""
     message, evidence = cause.message, cause.evidence
     if again:
-        message = "as above; the reasons of each turn: -v"
+        message = "for the same reasons as above (-v: those of each turn)"
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])

@@ -20,7 +20,8 @@ _SESSION = (
     TableColumn("re-billed", right=True), TableColumn("session"),
 )  # fmt: skip
 _NEAR = 0.01  # costs that differ by less agree
-_COLUMNS = ("requests", "bills", "system_prompt", "tools", "compaction")
+_RECORDED = {"requests": "requests", "bills": "usage", "system_prompt": "system", "tools": "tools",
+             "compaction": "compaction"}  # fmt: skip
 
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
@@ -75,15 +76,15 @@ def _size(size: int) -> str:
 
 
 def write_formats(result: FormatsResult, out: Console) -> None:
-    """Write a line a format: its fidelity, the kinds of content that it records, and its description."""
-    heads = ("format", "fidelity", *(name.replace("_", " ") for name in _COLUMNS), "what it is")
-    rows = [
-        (found.name, found.fidelity, *(getattr(found, name) for name in _COLUMNS),
-         found.title + (f"; not in it: {found.lacks}" if found.lacks else ""))
-        for found in result.formats
-    ]  # fmt: skip
-    write_table([TableColumn(head) for head in heads], rows, out)
-    out.print(line(""))
+    """Write the fidelity of each format, the kinds of content that it records, and below them its description."""
+    columns = [TableColumn(head) for head in ("format", "fidelity", *_RECORDED.values())]
+    rows = [(found.name, found.fidelity, *(getattr(found, name) for name in _RECORDED)) for found in result.formats]
+    below = [
+        [f"    {found.title}", *([f"    without {found.lacks}"] if found.lacks else [])] for found in result.formats
+    ]
+    write_table(columns, rows, out, below=below)
+    out.print(line(("fidelity: how close a prompt is to the bytes that were sent (lore guide formats)", "dim")))
+    out.print()
     out.print(line(("recognised, and not read:", "bold")))
     for named in result.unread:
         out.print(line(f"  {named.what}: {named.message}"))

@@ -134,7 +134,7 @@ def rebilled_of(spending: Spending) -> str:
 
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
-    shown = groups if by in _IN_TIME else groups[:_GROUPS]
+    shown = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
@@ -143,7 +143,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
     if len(groups) > len(shown):
-        out.print(line((f"{len(groups) - len(shown):,} more with --json", "dim")))
+        out.hint(f"{len(groups) - len(shown):,} more", "--json has all")
 
 
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lore.judge.base import summed
 from lore.model.codes import CODES, UNEXPLAINED, Code
 from lore.model.fact import format_money
-from lore.model.results import CauseResult, UsageResult
+from lore.model.results import CauseResult, Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
@@ -21,15 +21,25 @@ from lore.report.plain import cell, counted, path_below, when
 from lore.report.sentences.findings import (
     describe_grounds,
     describe_interruption,
+    describe_rebilled,
     format_loss,
     format_prices,
-    list_ruled_out,
+    format_usage,
+    in_dollars,
 )
 from lore.report.table import Cell, TableColumn, aligned, write_table
+from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN = 9  # without -v
 _FEW_APPENDS = 20  # too few for a reliable share
-_RULE_COLUMNS = ("provider", "model", "rule", "value", "unit", "from", "", "source")
+_RULE_COLUMNS = (
+    TableColumn("model"), TableColumn("rule"), TableColumn("value", wraps=True), TableColumn("from", drop=1),
+    TableColumn("source", drop=2),
+)  # fmt: skip
+_UNITS = {
+    "sections": "{}", "multiple": "{} times", "usd_per_mtok": "${} per million tokens",
+    "usd_per_mtok_hour": "${} per million tokens and hour", "usd_per_thousand_requests": "${} per 1,000 requests",
+}  # fmt: skip
 CHART_COLUMNS = 72
 _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
@@ -38,15 +48,21 @@ _INDENT = 6  # columns, of evidence
 _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
-def write(result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False) -> None:
-    """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups."""
-    measured = result.measured if isinstance(result.measured, MeasuredResult) else None
+def write(
+    result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True
+) -> None:  # fmt: skip
+    """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups.
+
+    Without `turns`, neither turns nor measured reads are written: only sums, savings and notes.
+    """
+    measured = result.measured if turns and isinstance(result.measured, MeasuredResult) else None
     if result.turns or measured is None:
         cache = f"cache: {result.cache or 'as served'}"
         out.print(line((cache, "bold"), f", rules as of {result.rules.as_of or 'unknown'}"))
-        write_turns(result.turns, out, every=every)
-        predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
-        draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
+        if turns:
+            write_turns(result.turns, out, every=every)
+            predicted = [turn.predicted.read_tokens or 0 for turn in result.turns]
+            draw([("predicted", predicted, "cyan"), ("billed", billed_reads(result.turns), "green")], out)
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         _sums(result, out)
@@ -55,7 +71,7 @@ def write(result: results.SimulateResult, out: Console, *, every: bool = False, 
         if verbose:
             _reliability(result.reliability[:1], out)
         _groups([group for group in result.groups if verbose or group.by == "cause"], out)
-        _changes(result.what_if, out, verbose=verbose)
+        _changes(result.what_if, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
     for text in measured_view().lines(measured, every=every) if measured is not None else ():
@@ -89,8 +105,7 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
             explained |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
     if len(shown) < len(turns):
         lost = sum(turn.cause is not None for turn in turns)
-        text = f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break (--all shows every turn)"
-        out.print(line((text, "dim")))
+        out.hint(f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
 
 
 def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: bool) -> None:
@@ -99,7 +114,7 @@ def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: b
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
         weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-        grounds = "as above (--all shows the reasons of each turn)" if again else describe_grounds(cause)
+        grounds = "for the same reasons as above" if again else describe_grounds(cause)
         out.print(line(" " * _INDENT, weak, grounds), indent=_INDENT)
 
 
@@ -112,8 +127,11 @@ def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
     why = ""
     if cause is not None:
         about = "about " if cause.tokens == "estimated" else ""
-        cost = f" ({format_money(cause.lost_dollars)})" if cause.lost_dollars else ""
-        lost = f": {about}{turn.lost_tokens:,} tokens re-billed{cost}" if turn.lost_tokens else ""
+        lost = (
+            f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
+            if turn.lost_tokens
+            else ""
+        )
         why = f"{cause.code} {cause.name}{lost}"
     return name[-_NAME_LENGTH:], when(turn.at), unsure + count_of(predicted), count_of(billed), off, why
 
@@ -158,11 +176,12 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
     shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    if result.problems:
-        hidden = "" if len(shown) == len(result.problems) else " (-v shows them)"
-        out.print(line(f"{counted(len(result.problems), 'problem')} in the recordings{hidden}"))
-    for problem in shown:
-        out.print(line(f"  {problem.code} {problem.file}:{problem.line or 0}: {problem.message}"))
+    count = f"{counted(len(result.problems), 'problem')} in the recordings"
+    if len(shown) < len(result.problems):
+        out.hint(count, "-v shows them")
+    elif shown:
+        out.print(line(count))
+    write_problems(shown, out)
 
 
 def _sums(result: results.SimulateResult, out: Console) -> None:
@@ -171,19 +190,8 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         out.print(line(_describe_cost(result)))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
-    paid = f" ({format_money(cost.waste)})" if cost.waste else ""
-    style = "bold red" if totals.waste_tokens else "bold green"
-    out.print(line((f"re-billed as waste: {totals.waste_tokens:,} tokens{paid}", style)))
-    unexplained = [turn for turn in result.turns if turn.unexplained_tokens]
-    if unexplained:
-        breaks = [turn for turn in result.turns if turn.cause is not None and turn.cause.kind == "unattributable"]
-        counts = Counter[str]()
-        for turn in breaks:
-            reasons = (reason for cause in turn.causes if cause.is_break for reason in cause.ruled_out)
-            counts.update(dict.fromkeys((reason.reason for reason in reasons if reason.out), 1))
-        paid = "" if cost.unexplained is None else f" ({format_money(cost.unexplained)})"
-        found = f"{totals.unexplained_tokens:,} tokens{paid} in {counted(len(unexplained), 'turn')}"
-        out.print(line((f"re-billed, no cause found: {found}{list_ruled_out(counts, len(breaks))}", "yellow")))
+    for styled in describe_rebilled(_rebilled(result)):
+        out.print(line(styled))
     for code, causes in group_missed(result.turns).items():
         missed = replace(
             causes[0], lost_tokens=sum(cause.lost_tokens or 0 for cause in causes),
@@ -195,9 +203,25 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
     for name, usage, of in rows:
-        counts = {"read": usage.read_tokens, "written": usage.write_tokens, "uncached": usage.uncached_tokens}
-        shown = ", ".join(f"{count_of(count)} {kind}" for kind, count in counts.items())
-        out.print(line(f"tokens {name}: {shown}{of}"))
+        out.print(line(f"tokens {name}: {format_usage(usage) or 'not recorded'}{of}"))
+
+
+def _rebilled(result: results.SimulateResult) -> Summary:
+    """Return the sums of cache breaks as `lore check` has them."""
+    totals = result.totals
+    breaks = [(turn, turn.cause) for turn in result.turns if turn.cause is not None]
+    expected = [(turn.lost_tokens or 0, cause.lost_dollars) for turn, cause in breaks if cause.kind == "expected"]
+    unsure = [turn for turn, cause in breaks if cause.kind == "unattributable"]
+    ruled_out = Counter[str]()
+    for turn in unsure:
+        reasons = (reason for cause in turn.causes if cause.is_break for reason in cause.ruled_out)
+        ruled_out.update(dict.fromkeys((reason.reason for reason in reasons if reason.out), 1))
+    return Summary(
+        waste_tokens=totals.waste_tokens, waste_dollars=totals.cost.waste, unattributable=len(unsure),
+        unexplained_tokens=totals.unexplained_tokens, unexplained_dollars=totals.cost.unexplained, ruled_out=ruled_out,
+        expected_tokens=sum(tokens for tokens, _ in expected),
+        expected_dollars=summed(dollars for _, dollars in expected),
+    )  # fmt: skip
 
 
 def group_missed(turns: Iterable[results.SimulatedTurn]) -> dict[str, list[CauseResult]]:
@@ -288,8 +312,8 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
     if shown:
         out.print(line(("largest savings:", "bold")))
     for change in shown if verbose else shown[:_CHANGES_SHOWN]:
-        saved = "" if change.saved is None else f" ({format_money(change.saved)})"
-        out.print(line(f"  {change.change}: {change.tokens:,} tokens{saved} in {counted(change.turns, 'turn')}"))
+        saved = f"{change.tokens:,} tokens{in_dollars(change.saved)}"
+        out.print(line(f"  {change.change}: {saved} in {counted(change.turns, 'turn')}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     idle, unknown = list[str](), list[str]()
@@ -305,28 +329,38 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:
-    """Write the rows of the rules, then their sources by number, and the day on which they were checked."""
+    """Write the rows of the rules by provider, then their sources by number, and the day on which they were checked."""
     sources = {text: number for number, text in enumerate(dict.fromkeys(row.source for row in result.rules), 1)}
-    rows = [_rule(row, sources[row.source]) for row in result.rules]
-    write_table([TableColumn(head, right=head == "value") for head in _RULE_COLUMNS], rows, out)
+    groups = defaultdict[str, list[tuple[Cell, ...]]](list)
+    for row in result.rules:
+        place = "every provider" if row.provider == "*" else row.provider
+        cells = row.model, row.rule, _value_of(row), row.valid_from, f"{row.evidence} [{sources[row.source]}]"
+        groups[f"{place} on {row.platform}" if row.platform else place].append(
+            tuple([(cell, "cyan") for cell in cells]) if row.own else cells
+        )
+    for place, rows in groups.items():
+        out.print(line((place, "bold")))
+        write_table(_RULE_COLUMNS, rows, out)
+        out.print()
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
-    out.print(line("evidence: P the vendor's own page, M measured, S second-hand, ? inferred"))
+    out.print(line("P: the vendor's own page, M: measured, S: second-hand, ?: inferred; models: * is any text"))
     own = sum(row.own for row in result.rules)
     owned = f", {own:,} of them your own" if own else ""
     checked = "" if result.as_of is None else f", as of {result.as_of}"
     out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
 
 
-def _rule(row: results.RuleResult, source: int) -> tuple[Cell, ...]:
-    place = f"{row.provider} on {row.platform}" if row.platform else row.provider
-    above = "" if row.above_tokens is None else f" above {row.above_tokens:,} tokens"
-    note = (f"  {row.note}" if row.note else "") + ("" if row.used else "  (for information: no prediction uses it)")
+def _value_of(row: results.RuleResult) -> str:
+    """Return a value with its unit, the size of prompts that it holds for, and its note."""
     value = "unknown" if row.value is None else f"{row.value:,}" if isinstance(row.value, int) else str(row.value)
-    value = ("yes" if row.value else "no") if isinstance(row.value, bool) else value
-    cells = (place, row.model, row.rule + above, value, row.unit.replace("_", " "), row.valid_from, row.evidence,
-             f"[{source}]{note}")  # fmt: skip
-    return tuple([(cell, "cyan") for cell in cells]) if row.own else cells
+    if isinstance(row.value, bool):
+        value = "yes" if row.value else "no"
+    elif row.value is not None:
+        value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
+    above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
+    unused = "" if row.used else "no prediction uses it"
+    return "; ".join(filter(None, (value, above, row.note, unused)))
 
 
 # The columns of CSV, each with the path of its member in a turn; empty: made by `_csv_row`.

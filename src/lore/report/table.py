@@ -11,7 +11,7 @@ from lore.report.plain import uncommanded, visible
 Cell: TypeAlias = str | tuple[str, str]  # text, or text and its style
 _GAP = 2  # columns between two cells
 _WIDE = 10_000  # columns of a pipe
-_SENTENCE = 24  # columns in which a sentence can be read
+_SENTENCE = 20  # columns in which a sentence can be read
 
 
 class TableColumn(NamedTuple):

@@ -97,7 +97,7 @@ class LintTerminal:
             out.print(line(sentence))
         if len(shown) < len(result.findings):
             hidden = counted(len(result.findings) - len(shown), "note")
-            out.print(line((f"{hidden} more, and each request: show them with -v", "dim")))
+            out.hint(f"{hidden} hidden, and the requests one by one", "-v shows them")
 
 
 def _request(request: LintRequest, out: Console, *, alone: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -20,9 +19,10 @@ from lore.report.plain import counted, path_below, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
     describe_missing,
+    describe_rebilled,
     format_fix,
     format_loss,
-    list_ruled_out,
+    in_dollars,
 )
 
 Reported: TypeAlias = CheckResult | LintResult
@@ -116,9 +116,12 @@ def write_findings(group: Sequence[Finding], out: Console, *, again: bool = Fals
     """Write findings of one cause and place: place, change, cost, fix. With `again`, only place and cost."""
     first = group[0]
     mark, style = _MARKS[first.severity]
-    out.print(line((mark, style), " ", (describe_place(group), "bold"), "  ", (f"{first.code} {first.name}", style)))
+    turns, path = describe_turns(group), first.json_path
+    where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
+    out.print(line((f"{mark} {first.code} {first.name}", style), f" {where}" if where else ""))
+    out.print(line("    ", (place_of(first.path, first.line), "bold")))
     if again:
-        out.print(line("    as above; the reasons of each turn: -v"))
+        out.hint("    for the same reasons as above", "-v: those of each turn")
     else:
         _write_message(group, out)
     tokens = sum(finding.lost_tokens or 0 for finding in group)
@@ -142,13 +145,7 @@ def _write_message(group: Sequence[Finding], out: Console) -> None:
         for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
             out.print(line(f"      {sign} ", (f"…{text}…", style)))
     if len({other.message for other in group}) > 1:
-        out.print(line((f"    shown: turn {finding.turn}; each turn: -v", "dim")))
-
-
-def describe_place(group: Sequence[Finding]) -> str:
-    """Return where findings are: file, line of the first, turns, chain, path in the prompt."""
-    first = group[0]
-    return "  ".join(filter(None, (place_of(first.path, first.line), describe_turns(group), first.json_path)))
+        out.hint(f"    this is turn {finding.turn}", "-v: each turn")
 
 
 def describe_turns(group: Sequence[Finding]) -> str:
@@ -189,42 +186,31 @@ class Terminal:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
-            out.print(line((f"{counted(len(hidden), 'note')} hidden (use -v)", "dim")))
+            out.hint(f"{counted(len(hidden), 'note')} hidden", "-v shows them")
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         sums = result.summary
-        styles = ["bold red" if sums.waste_tokens or sums.waste else "bold green"]
-        styles += ["yellow"] * bool(sums.unattributable)
-        hidden_problems = sum(finding.code.startswith(_PROBLEM) for finding in hidden)
-        for sentence, style in zip_longest(sums_lines(sums, hidden_problems), styles, fillvalue=""):
-            out.print(line((sentence, style)))
+        for styled in describe_rebilled(sums):
+            out.print(line(styled))
+        hidden_problems = 0 if out.is_page else sum(finding.code.startswith(_PROBLEM) for finding in hidden)
+        for sentence in _count_lines(sums, hidden_problems):
+            out.print(line(sentence))
         if verbose and sums.recorded_dollars:
             out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
         causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
-        has_unexplained = verbose and bool(sums.unattributable)
-        if causes or has_unexplained:
+        if causes:
             out.print(line("costliest causes:"))
         for number, cause in enumerate(causes, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
-        if has_unexplained:
-            out.print(line(f"  no cause found for sure: {_describe_unexplained(result)}"))
-        for command, purpose in _next_commands(result):
+        unsure = [each for each in result.findings if each.is_break and each.kind == "unattributable"]
+        if verbose and unsure:
+            counts = Counter(f"{each.code} {each.name}" for each in unsure).most_common()
+            out.print(line(f"with no cause found: {', '.join(f'{name} ({count:,})' for name, count in counts)}"))
+        for command, purpose in () if out.is_page else _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
-
-
-def _describe_unexplained(result: CheckResult) -> str:
-    """Return the cost of cache breaks without a sure cause, and how often each code was found for them."""
-    sums = result.summary
-    codes = Counter(
-        f"{finding.code} {finding.name}" for finding in result.findings
-        if finding.is_break and finding.kind == "unattributable"
-    )  # fmt: skip
-    named = ", ".join(f"{name} ({count})" for name, count in codes.most_common())
-    tokens = f"{sums.unexplained_tokens:,} tokens re-billed{_dollars(sums.unexplained_dollars)}"
-    return f"{tokens} in {counted(sums.unattributable, 'cache break')}{f': {named}' if named else ''}"
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
@@ -251,30 +237,22 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
 
 def describe_cost(cause: CostlyCause) -> str:
     """Return the cost of a cause and the number of its cache breaks."""
-    tokens = f"{cause.lost_tokens:,} tokens re-billed{_dollars(cause.lost_dollars)}"
+    tokens = f"{cause.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
     return f"{tokens} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
 
-def sums_lines(sums: Summary | LintSummary, hidden: int = 0) -> Iterator[str]:
-    """Yield the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out.
-
-    hidden: problems that only -v shows
-    """
+def sums_lines(sums: Summary | LintSummary) -> list[str]:
+    """Return the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out."""
     if isinstance(sums, LintSummary):
-        yield from _lint_sums(sums)
-        return
-    yield f"re-billed as waste: {sums.waste_tokens:,} tokens{_dollars(sums.waste_dollars)}"
-    if sums.unattributable:
-        tokens = f"{sums.unexplained_tokens:,}" if sums.unexplained_tokens else "an unknown number of"
-        yield (
-            f"re-billed, no cause found for sure: {tokens} tokens{_dollars(sums.unexplained_dollars)} in "
-            f"{counted(sums.unattributable, 'cache break')}{list_ruled_out(sums.ruled_out, sums.unattributable)}"
-        )
-    if sums.expected_tokens:
-        yield f"re-billed as expected: {sums.expected_tokens:,} tokens{_dollars(sums.expected_dollars)}"
+        return list(_lint_sums(sums))
+    return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
+
+
+def _count_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
+    """Yield the counts of cache breaks, files and turns, and what is left out; `hidden`: problems that -v shows."""
     yield (
-        f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.unattributable} unexplained, "
-        f"{sums.expected} expected"
+        f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.expected} expected, "
+        f"{sums.unattributable} with no cause found"
     )
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
@@ -307,7 +285,7 @@ def _left_out(counts: Mapping[str, int], problems: int, hidden: int = 0) -> Iter
     if named:
         yield f"not counted: {', '.join(named)}"
     if problems:
-        rest = f", {hidden:,} of them hidden (use -v)" if hidden else ""
+        rest = f", {hidden:,} of them hidden (-v shows them)" if hidden else ""
         yield f"{counted(problems, 'problem')} in the recordings{rest}"
 
 
@@ -320,7 +298,3 @@ def unseen_lines(result: Reported) -> Iterator[str]:
         alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
     for what, formats in alike.items():
         yield describe_missing(formats, what)
-
-
-def _dollars(amount: float | None) -> str:
-    return f" ({format_money(amount)})" if amount else ""

@@ -12,7 +12,6 @@ from datetime import date, timedelta
 from functools import partial
 
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_money
@@ -37,6 +36,7 @@ from lore.report.html.blocks import (
 from lore.report.measured import measured_view
 from lore.report.overview import COST_PARTS, full_cost, money, span_in_words, tokens_of, write_groups
 from lore.report.plain import counted
+from lore.report.sentences.findings import in_dollars
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
@@ -160,12 +160,11 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
 def introduce_simulation(result: SimulateResult) -> Intro:
     """Introduce the prediction of a cache, and how it compares with the usage."""
     totals = result.totals
-    waste = f" ({format_money(totals.cost.waste)})" if totals.cost.waste else ""
-    lead = f"{totals.waste_tokens:,} tokens re-billed as waste{waste}."
+    lead = f"{totals.waste_tokens:,} tokens re-billed as waste{in_dollars(totals.cost.waste)}."
     if totals.unexplained_tokens:
-        lead += f" {totals.unexplained_tokens:,} tokens re-billed, no cause found for sure."
-    sums = replace(result, turns=[], measured=UNSET)  # sessions on the page have their turns
-    blocks = capture(partial(simulation.write, sums), "Predicted and billed")
+        unexplained = in_dollars(totals.cost.unexplained)
+        lead += f" {totals.unexplained_tokens:,} tokens re-billed, no cause found{unexplained}."
+    blocks = capture(partial(simulation.write, result, turns=False), "Predicted and billed")
     if result.measured is not UNSET:
         blocks = (measured_view().block(result.measured), *blocks)
     return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)

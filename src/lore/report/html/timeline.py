@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lore.model.fact import format_duration, format_money
+from lore.model.fact import format_duration
 from lore.model.results import CauseResult
 from lore.model.results.page import PageTurn
 from lore.report.plain import counted
+from lore.report.sentences.findings import in_dollars
 from lore.report.sentences.spending import short_of
 
 COLUMNS = 240
@@ -97,9 +98,9 @@ def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
     """Yield what happened at a turn."""
     played, cause = turn.played, turn.played.cause
     if cause is not None:
-        tokens = f" {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
-        paid = f" ({format_money(cause.lost_dollars)})" if cause.lost_dollars else ""
-        yield TimelineMark(kind_of(cause), f"{short_of(cause.code, cause.name)}{tokens}{paid}", played.lost_tokens or 0)
+        tokens = f": {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
+        text = f"{short_of(cause.code, cause.name)}{tokens}{in_dollars(cause.lost_dollars)}"
+        yield TimelineMark(kind_of(cause), text, played.lost_tokens or 0)
     if turn.compacted:
         yield TimelineMark("compaction", "compaction")
     if turn.pause is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -41,7 +41,7 @@ def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) ->
     return ", ".join(f"{names.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
 
 
-def format_usage(billed: results.UsageResult) -> str:
+def format_usage(billed: results.UsageResult | results.CachePrediction) -> str:
     """Return the known counts of a prompt; empty if none is known."""
     counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
     return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
@@ -89,10 +89,25 @@ def describe_grounds(cause: results.CauseResult) -> str:
     return "; ".join([shown or cause.message, *describe_ruled_out(cause.ruled_out)])
 
 
-def list_ruled_out(counts: Mapping[str, int], breaks: int) -> str:
-    """Return the end of a sum's line: what is ruled out in all of its cache breaks; `counts`: in how many each is."""
-    reasons = [reason for reason, count in counts.items() if count == breaks]
-    return f"; ruled out: {', '.join(reasons)}" if reasons else ""
+def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
+    """Yield how many tokens were re-billed as waste, with no cause found, and as expected, each with a style."""
+    waste = f"re-billed as waste: {sums.waste_tokens:,} tokens{in_dollars(sums.waste_dollars)}"
+    yield waste, "bold red" if sums.waste_tokens or sums.waste else "bold green"
+    if sums.unattributable:
+        tokens = f"{sums.unexplained_tokens:,}" if sums.unexplained_tokens else "an unknown number of"
+        ruled_out = [reason for reason, count in sums.ruled_out.items() if count == sums.unattributable]
+        unsure = (
+            f"{tokens} tokens{in_dollars(sums.unexplained_dollars)} in {count_of(sums.unattributable, 'cache break')}"
+        )
+        rest = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
+        yield f"re-billed, no cause found: {unsure}{rest}", "yellow"
+    if sums.expected_tokens:
+        yield f"re-billed as expected: {sums.expected_tokens:,} tokens{in_dollars(sums.expected_dollars)}", ""
+
+
+def in_dollars(amount: float | None) -> str:
+    """Return an amount as ` ($0.02)`, to follow tokens; empty if it is unknown or 0."""
+    return f" ({format_money(amount)})" if amount else ""
 
 
 def columns_result(three: Columns, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
