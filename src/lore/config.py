@@ -125,16 +125,16 @@ class Loaded(Struct, frozen=True):
     tables: frozenset[str] = frozenset()  # that the file has
 
 
-def find(explicit: str | None, folder: Path | None) -> Loaded:
-    """Return the settings in force, with their file: `explicit`, else looked for from `folder` (None: nowhere) up."""
+def find(explicit: str | None, folder: str | Path | None) -> Loaded:
+    """Return the settings in force, with their file: `explicit`, else looked for from `folder` (if any) up."""
     if explicit is not None:
         named = _read(Path(explicit), named=True)
         return Loaded(Settings() if named is None else named.settings, Path(explicit))
-    places = () if folder is None else (folder, *folder.parents)
+    places = (Path(folder), *Path(folder).parents) if folder else ()
     return next((read for place in places if (read := _in_folder(place)) is not None), Loaded(Settings()))
 
 
-def find_with_own(explicit: str | None, folder: Path | None, own: str) -> Loaded:
+def find_with_own(explicit: str | None, folder: str | Path | None, own: str) -> Loaded:
     """Return the settings for a command that compacts or remembers; `own` is this user's settings folder."""
     found = find(explicit, folder)
     path = Path(own, "lore.toml")

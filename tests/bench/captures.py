@@ -18,10 +18,9 @@ import orjson
 from bench import clock, files
 from bench.generate import pool
 from lore.recording.base import Problems
-from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.converting import convert
+from lore.run.converting import converted
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice
@@ -184,7 +183,7 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
 
 def _convert(name: str) -> None:
     """Make a session of a capture."""
-    for _ in convert(Name(name), Options(), Problems()).lines:
+    for _ in converted(Options().open(name, Problems(), subagents=True)).lines:
         pass
 
 

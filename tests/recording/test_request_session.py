@@ -19,11 +19,10 @@ from lore.model.canonical import canonical
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage
 from lore.prompt.dialects import DIALECTS
 from lore.recording.base import Problems
-from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
-from lore.run.converting import convert
+from lore.run.converting import converted
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}
@@ -51,7 +50,7 @@ class Trip:
             self.path, made = Path(folder) / name, Path(folder) / "made.jsonl"
             self.path.write_bytes(data)
             self.sent = {(turn.chain, turn.number): turn.prompt for turn in opened(self.path).turns()}
-            conversion = convert(Name(str(self.path)), Options(), Problems())
+            conversion = converted(Options().open(str(self.path), Problems(), subagents=True))
             made.write_bytes(b"".join(conversion.lines))
             self.events = [json.loads(line) for line in made.read_bytes().splitlines()]
             self.size, self.problems = made.stat().st_size, Problems()
@@ -303,6 +302,6 @@ def test_tool_name_with_lone_surrogate_converts(tmp_path):
     body = json.dumps(asked(USER, said, {"role": "user", "content": [RESULT]})).encode()
     path = tmp_path / "r.jsonl"
     path.write_bytes(body + b"\n" + body + b"\n")
-    written = b"\n".join(map(bytes, convert(Name(str(path)), Options(), Problems()).lines))
+    written = b"\n".join(map(bytes, converted(Options().open(str(path), Problems(), subagents=True)).lines))
     assert b'"name":"\\\\ud83d"' in written
     assert fold(str(path), Options()).result.turns

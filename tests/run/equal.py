@@ -13,11 +13,10 @@ from lore.commands.fold import fold
 from lore.model.canonical import canonical
 from lore.recording.agents.companions import companions
 from lore.recording.base import Problems
-from lore.recording.corpus import Name
 from lore.recording.opening import Options
+from lore.run import converting
 from lore.run.checking.check import check
 from lore.run.checking.verdicts import CheckContext
-from lore.run.converting import convert
 
 NO_PLACE = {"path": "", "line": None, "fingerprint": ""}
 
@@ -60,7 +59,7 @@ def judged(*paths: str, options: Options | None = None) -> list[Any]:
 
 def converted(path: str, options: Options | None = None) -> bytes:
     """The log that a session is converted to."""
-    return b"".join(convert(Name(path), options or Options(), Problems()).lines)
+    return b"".join(converting.converted((options or Options()).open(path, Problems(), subagents=True)).lines)
 
 
 def assert_same(path: str, options: Options | None = None) -> bytes:

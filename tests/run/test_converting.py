@@ -18,9 +18,8 @@ from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.recording.base import Problems
-from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.converting import convert
+from lore.run import converting
 from model.making import call, dumps, header, log, record, said, user
 from run.equal import assert_same, converted, seen
 
@@ -225,7 +224,8 @@ def test_too_deep_record_is_a_problem(tmp_path):
         data = (
             joined(asked("u", "x")) + b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":' + deep + b"}\n"
         )
-        made = put(tmp_path, b"".join(convert(Name(put(tmp_path, data)), Options(), problems).lines), "made.jsonl")
+        recording = Options().open(put(tmp_path, data), problems, subagents=True)
+        made = put(tmp_path, b"".join(converting.converted(recording).lines), "made.jsonl")
         counted = sum(one == "LORE207" for one in [p.code for p in problems.kept])
         assert counted or seen(made).state == seen(str(tmp_path / "s.jsonl")).state
         problems = Problems()
@@ -249,7 +249,7 @@ def test_long_session_is_converted_while_reading(tmp_path):
     parts = data + joined(
         *[asked(f"u{n}", "y" * 1000) for n in range(600)], answered("a", "r", use("c")), asked("z", [result("c")])
     )
-    lines = convert(Name(put(tmp_path, parts)), Options(), Problems()).lines
+    lines = converting.converted(Options().open(put(tmp_path, parts), Problems(), subagents=True)).lines
     assert json.loads(next(lines))["kind"] == "session_started"
     assert len(list(lines)) > 600
 

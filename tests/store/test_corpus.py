@@ -9,9 +9,8 @@ from helpers.states import dump_state
 from helpers.storing import URLS, opened
 from lore.model.canonical import encode
 from lore.recording.base import Problems
-from lore.recording.corpus import Name
 from lore.recording.opening import Options
-from lore.run.converting import convert
+from lore.run.converting import converted
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.lines import read_header
@@ -25,7 +24,9 @@ def logs():
 
 def log_of(recording, logs) -> list[bytes]:
     if recording not in logs:
-        lines = [line.rstrip(b"\n") for line in convert(Name(str(recording)), Options(), Problems()).lines]
+        lines = [
+            line.rstrip(b"\n") for line in converted(Options().open(str(recording), Problems(), subagents=True)).lines
+        ]
         logs[recording] = [with_id(lines[0], recording.stem), *lines[1:]]
     return logs[recording]
 

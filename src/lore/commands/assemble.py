@@ -42,6 +42,7 @@ from lore.recording.request_session import session_of
 from lore.report.explained import write
 from lore.report.plain import prompt_notes, unrecorded
 from lore.run.appending import Append, appending
+from lore.run.completion import read_completion
 
 
 class AssembleOptions(Struct, frozen=True):
@@ -113,7 +114,7 @@ def _read_options(options: AssembleOptions) -> Options:
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,
-        completion=common.completion(options.system, options.tools),
+        completion=read_completion(options.system, options.tools),
         template=_read_template(options.template, options.dialect), log=common.log(options.verbose),
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
 
 from lore.errors import LoreError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from lore.recording.agents.logs import Surroundings
     from lore.recording.base import Problems
     from lore.recording.inputs import Input
-    from lore.recording.overrides import Completion
     from lore.report.console import Console
     from lore.run.rules import Dated
     from lore.run.spending.ledgers import Ledgers
@@ -130,24 +128,18 @@ def branch(help: str) -> typer.Typer:
     )  # fmt: skip
 
 
-def _current_folder() -> Path | None:
-    """Return the current folder; None if it was deleted."""
-    folder = current_folder()
-    return Path(folder) if folder else None
-
-
 def found_settings(explicit: str | None) -> Loaded:
     """Return the settings that apply in this folder, with their file."""
     from lore.config import find
 
-    return find(explicit, _current_folder())
+    return find(explicit, current_folder())
 
 
 def settings_to_run(explicit: str | None) -> Loaded:
     """Return the settings for a command that compacts or remembers: also those of this user's settings folder."""
     from lore.config import find_with_own
 
-    return find_with_own(explicit, _current_folder(), own_settings_folder())
+    return find_with_own(explicit, current_folder(), own_settings_folder())
 
 
 def own_settings_folder() -> str:
@@ -201,21 +193,9 @@ def tail_policy(given: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
     from lore.prompt.base import POLICIES
 
-    if given is None:
-        return configured
-    for policy in POLICIES:
-        if policy == given:
-            return policy
-    raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
-
-
-def completion(system: str | None, tools: str | None, *, strict: bool = True) -> Completion | None:
-    """Return the system prompt and tools of --system and --tools; None if neither is given."""
-    if system is None and tools is None:
-        return None
-    from lore.run.completion import read_completion
-
-    return read_completion(system, tools, strict=strict)
+    if given is not None and given not in POLICIES:
+        raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
+    return configured if given is None else given
 
 
 def say_problems(problems: Problems) -> None:

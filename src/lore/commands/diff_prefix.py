@@ -41,6 +41,7 @@ from lore.report.pair_figures import PairFigures, causes_of
 from lore.report.redacted import redacted
 from lore.report.sentences.findings import describe_missing
 from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.completion import read_completion
 from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 
@@ -116,7 +117,7 @@ def _comparison(options: DiffOptions) -> TurnComparison:
     read = Options(
         format=options.format, dialect=options.dialect, rules=rules,
         policy=common.tail_policy(options.tail, rules.tail), counter=Counter() if options.tokens else None,
-        completion=common.completion(options.system, options.tools), log=common.log(options.verbose),
+        completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
     dated, predictors = common.dated_rules(loaded), tuple[Predictor, ...]()

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from lore.errors import LoreError, lacks_plug_in
+from lore.errors import LoreError
 from lore.plugins import published
 
 Example = tuple[str, str]  # what to type after `lore `, and the result
@@ -230,11 +230,6 @@ def examples_of(path: str) -> tuple[Example, ...]:
     """Return the examples of a command ("check", "store import"), or of bare `lore` (empty)."""
     row = commands().get(path)
     return EXAMPLES if not path else row.examples if row is not None else subcommands().get(path, ())
-
-
-def missing_command(name: str) -> LoreError | None:
-    """Return the error for a command of a plug-in that is not installed; None for any other name."""
-    return lacks_plug_in(BROUGHT[name], f"lore {name}") if name in BROUGHT else None
 
 
 # Examples of bare `lore`.

@@ -24,8 +24,8 @@ from typer.main import get_command, get_group
 from lore.commands import flags
 from lore.commands.common import closed_pipe
 from lore.commands.removed import replacement
-from lore.commands.table import COMMANDS, CommandRow, commands, examples_of, missing_command
-from lore.errors import LoreError
+from lore.commands.table import BROUGHT, COMMANDS, CommandRow, commands, examples_of
+from lore.errors import LoreError, lacks_plug_in
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
 _PIPE_COLUMNS = 100
@@ -185,9 +185,8 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     instead = replacement(f"{path} {name}".removeprefix("lore ").strip())
     if instead is not None:
         raise LoreError(f"{path} {name} was removed", hint=instead)
-    missing = missing_command(name) if path == "lore" else None
-    if missing is not None:
-        raise missing
+    if path == "lore" and name in BROUGHT:
+        raise lacks_plug_in(BROUGHT[name], f"lore {name}")
     near = get_close_matches(name, known, 1)
     if near:
         hint = f"did you mean: {path} {near[0]}"

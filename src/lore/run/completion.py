@@ -16,8 +16,10 @@ _HINT_SYSTEM = "give text, or JSON: a string, a list of strings, a list of text 
 _HINT_TOOLS = "give a JSON array of tools, or an object with `tools`"
 
 
-def read_completion(system: str | None, tools: str | None, *, strict: bool) -> Completion:
-    """Read the files of --system and --tools; raises LoreError with the place of the fault in a file."""
+def read_completion(system: str | None, tools: str | None, *, strict: bool = True) -> Completion | None:
+    """Read the files of --system and --tools; None if neither is given. Raises LoreError with the place of a fault."""
+    if system is None and tools is None:
+        return None
     if system == tools == corpus.STDIN:
         raise LoreError("standard input can be one of --system and --tools only", hint="name a file for the other")
     return Completion(

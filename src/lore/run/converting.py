@@ -18,10 +18,8 @@ from lore.formats.lines import Line, fault
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Code, Problem
 from lore.model.events import Event, OpaqueEvent, Saved, SessionStarted, encode
-from lore.recording import corpus
-from lore.recording.base import Problems, Recording
+from lore.recording.base import Recording
 from lore.recording.events import EventRecording
-from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 
 _HEADER = b'{"kind":"session_started"'
@@ -35,18 +33,11 @@ class Conversion(NamedTuple):
     inputs: tuple[str, ...]  # names of all files that are read
 
 
-def convert(name: corpus.Name, options: Options, problems: Problems) -> Conversion:
-    """Convert a session; raises LoreError for a single turn, and for an input without a session.
-
-    The lines raise LoreError if the input cannot be read to its end.
-    """
-    if name.turn is not None:
-        raise LoreError(f"{name} is one turn: a session is converted whole", hint="leave #TURN out")
-    return converted(options.open(name.path, problems, subagents=True))
-
-
 def converted(recording: Recording) -> Conversion:
-    """Convert an opened recording, which is read to its end; raises LoreError if it holds no session."""
+    """Convert an opened recording; raises LoreError if it holds no session.
+
+    The lines raise LoreError if it cannot be read to its end.
+    """
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
     log = session_of(recording, "events: it holds no session", hint=hint)
     return Conversion(_lines(log), (recording.path, *recording.companions))

@@ -35,6 +35,7 @@ from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.stored import write_imported, write_list, write_shown, write_verified, write_written
 from lore.run import recent
+from lore.run.completion import read_completion
 from lore.run.recent import kept_by_agents
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.lines import check_id
@@ -100,7 +101,7 @@ def import_(
     """
     from lore.commands.store.importing import import_sessions
 
-    options = Options(format=format, completion=common.completion(system, tools, strict=False), log=common.log(verbose))
+    options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
     here, sources = common.surroundings(), list(paths or [])
     if not sources or any(here.home and is_same(path, here.home) for path in sources):
         sources = [*kept_by_agents(here), *sources]

@@ -1,8 +1,9 @@
-"""Replay the durable deltas of a gateway's table in the requests that it received: `lore convert --deltas ROWS`.
+"""`lore convert`: a session as lore's own log; recorded requests as lines of bodies.
 
-A row of `session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are inserted byte
-for byte into the requests of its conversation, from the first request on that has a message after the row's place;
-utility calls and subagents get none.
+`--deltas ROWS` replays the durable deltas of a gateway's table in the requests that it received. A row of
+`session_prompt_deltas` has session_id, seq, project_id, selector and content. Its messages are inserted byte for byte
+into the requests of its conversation, from the first request on that has a message after the row's place; utility calls
+and subagents get none.
 
 The place counts the messages of the request as it came; a place after the end is the end. A row is never last, never
 after a call, and never between calls and their results; rows of one place are in the order of their seq. A row that had
@@ -15,10 +16,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Raw
+import typer
+from msgspec import Raw, Struct
 
+from lore.commands import flags
+from lore.commands.common import destination, log, refuse, say_problems, takes, tell
 from lore.errors import LoreError, Where
 from lore.formats.base import HOLDS
 from lore.formats.beginning import BOM, SPACE, SQLITE
@@ -31,10 +35,86 @@ from lore.model.jsonslice import array, element_ranges, is_json, member_ranges, 
 from lore.model.mask import cut_masked
 from lore.model.turn import Exchange, Turn
 from lore.recording import corpus
-from lore.recording.base import Problems
+from lore.recording.base import Problems, Recording
+from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.run.converting import Conversion
+from lore.run.completion import read_completion
+from lore.run.converting import Conversion, converted
+
+FORMATS = ("lore", "bodies")
+
+
+class ConvertOptions(Struct, frozen=True):
+    """The options of `lore convert`."""
+
+    session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), recorded requests, or `-`.")]
+    to: Annotated[
+        str | None, typer.Option("--to", help="What to write: lore (a session's log), bodies (requests, one a line).")
+    ] = None
+    deltas: Annotated[
+        str | None,
+        typer.Option(
+            "--deltas",
+            metavar="ROWS",
+            help="Rows of a gateway's session_prompt_deltas to replay in the requests: JSON, JSON Lines, or the "
+            "SQLite file; ROWS#SESSION: those of one session.",
+        ),
+    ] = None
+    save_deltas: Annotated[
+        str | None,
+        typer.Option(
+            "--save-deltas", metavar="FILE", help="Write the rows, with the new places of those that had to move."
+        ),
+    ] = None
+    output: flags.Output = None
+    force: flags.Force = False
+    system: flags.System = None
+    tools: flags.Tools = None
+    format: flags.Format = None
+    verbose: flags.Verbose = False
+
+
+@takes(ConvertOptions)
+def run(options: ConvertOptions) -> int:
+    """Write a session as lore's own log, or requests as bodies.
+
+    Subagents in separate files become chains of the one log; recorded requests become the session that they make, with
+    messages, tools and usage in order. Content is written as it was recorded: credentials are not masked. With
+    --deltas, requests that a gateway received are written as it sent them on, with each row at its place, byte for
+    byte.
+    """
+    to = options.to or ("lore" if options.deltas is None else "bodies")
+    replays = options.deltas is not None or options.save_deltas is not None
+    refuse(
+        (to not in FORMATS, f"lore does not write {to!r}", "formats: " + ", ".join(FORMATS)),
+        (to == "lore" and replays, "--deltas are replayed in recorded requests",
+         "leave --to out, or give --to bodies"),
+        (replays and options.deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
+    )  # fmt: skip
+    name, problems = parse_name(options.session), Problems()
+    completed = read_completion(options.system, options.tools)
+    opening = Options(format=options.format, completion=completed, log=log(options.verbose))
+    replay = DeltaReplay(read_rows(options.deltas, problems) if options.deltas is not None else [])
+    if name.turn is not None:
+        raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
+    recording = opening.open(name.path, problems, subagents=to == "lore")
+    made = converted(recording) if to == "lore" else convert_requests(recording, replay)
+    inputs = (*made.inputs, *(() if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])))
+    with destination(options.output, force=options.force, inputs=inputs) as file:
+        file.writelines(made.lines)
+    for row in replay.rows:
+        if (row.session, row.seq) not in replay.inserted:
+            tell(
+                f"note: row {row.seq} of session {row.session!r} is in no request: none of its conversation, except "
+                f"utility calls (titles, probes), has more than {row.place} messages"
+            )
+    if options.save_deltas is not None:
+        with destination(options.save_deltas, force=options.force, inputs=inputs) as file:
+            file.writelines(row.line() for row in replay.rows)
+    say_problems(problems)
+    return 0
+
 
 _QUERY = "SELECT * FROM session_prompt_deltas ORDER BY session_id, seq"
 _HINT = "give the database of the gateway, or what `sqlite3 -json` prints of its session_prompt_deltas"
@@ -195,11 +275,8 @@ def _tool_parts(raw: bytes) -> set[str]:
 # a capture
 
 
-def convert_requests(name: corpus.Name, options: Options, problems: Problems, replay: DeltaReplay) -> Conversion:
-    """Convert the requests of a capture to lines; raises LoreError for a single turn, and for other recordings."""
-    if name.turn is not None:
-        raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
-    recording = options.open(name.path, problems)
+def convert_requests(recording: Recording, replay: DeltaReplay) -> Conversion:
+    """Convert the requests of a capture to lines; raises LoreError for other recordings."""
     if not isinstance(recording, RequestRecording):
         raise LoreError(
             f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests",
@@ -223,10 +300,6 @@ class DeltaReplay:
         for exchange, turn in recording.exchanges():
             body = self._replay(exchange, turn)
             yield _encode_line(exchange, body).translate(None, b"\r\n") + b"\n"
-
-    def unused(self) -> list[GatewayRow]:
-        """Return the rows that were inserted into no request."""
-        return [row for row in self.rows if (row.session, row.seq) not in self.inserted]
 
     def _replay(self, exchange: Exchange, turn: Turn | None) -> bytes:
         """Return the body of a request with the rows of its session."""
