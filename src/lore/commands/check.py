@@ -28,7 +28,7 @@ from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
 from lore.run.checking.verdicts import CheckContext
-from lore.run.reports import Target, reporting_errors, targets, write_reports
+from lore.run.outputs import Target, reporting_errors, targets, write_reports
 
 if TYPE_CHECKING:
     import typer

@@ -44,7 +44,7 @@ from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
 from lore.run.checking.verdicts import CheckContext, place_of
-from lore.run.reports import reporting_errors, targets, write_reports
+from lore.run.outputs import reporting_errors, targets, write_reports
 from lore.tokens.o200k import Counter
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from lore.commands.common import cores, progress, surroundings, tell
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 from lore.files import make_folder
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lore.recording.inputs import Input
     from lore.report.html.blocks import Intro
     from lore.run.checking.verdicts import CheckContext
-    from lore.run.reports import Target
+    from lore.run.outputs import Target
     from lore.run.spending.ledgers import Ledgers
     from lore.run.spending.overview import Summed
 
@@ -56,7 +56,7 @@ def page_among(
 
     Raises LoreError for a report that cannot be written, or that would replace a file of `needed`.
     """
-    from lore.run.reports import keep_apart
+    from lore.run.outputs import keep_apart
 
     pages = [target for target in reports if target.kind == HTML]
     for target in pages:
@@ -89,7 +89,7 @@ def _path_in_cache(name: str) -> str:
     try:
         make_folder(folder)
     except OSError as error:
-        raise LoreError(f"cannot make {folder}: {(error.strerror or str(error)).lower()}", hint=hint) from None
+        raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
     return os.path.join(folder, f"{name}.html")
 
 

@@ -1,20 +1,37 @@
-"""Open the files that commands write: whole or not at all, and never over an input.
+"""What commands write: files, whole or not at all and never over an input, and reports of a result.
 
-A file is written under a temporary name in the same folder, synchronised, then renamed.
+A file is written under a temporary name in the same folder, synchronised, then renamed. Several reports share standard
+output only if each consists of lines; if none goes there, the report for a person does.
 """
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Generator, Iterable
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
-from lore.files import replaced
+from lore.files import relative, replaced
+from lore.judge.base import damage
+from lore.model.cause import Place
+from lore.model.codes import Code, Problem
 from lore.recording import corpus, filesystem
+from lore.recording.base import register_plugins
 from lore.recording.opening import kind_of
+from lore.report.forms.registry import REPORTS, Report
 from lore.store.registry import is_file_of_store
+
+if TYPE_CHECKING:
+    from lore.report.console import Console
+    from lore.report.forms.terminal import Reported
 
 
 @contextmanager
@@ -48,7 +65,151 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
         raise LoreError(f"cannot write {shown}: {reason_of(error)}", hint=hint) from None
 
 
+def write_file(path: str, data: bytes, inputs: Iterable[str]) -> int:
+    """Write a file, replacing one that exists, and return its bytes; a pipe or a device keeps its name.
+
+    Raises LoreError if it cannot be written, or is one of the inputs.
+    """
+    if not corpus.is_stream(path):
+        with open_output(path, force=True, inputs=inputs) as file:
+            return file.write(data)
+    try:
+        with open(path, "wb") as file:
+            return file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write {corpus.show(path)}: {reason_of(error)}") from None
+
+
+def refuse_missing_folder(path: str) -> None:
+    """Raise LoreError if the folder of a file that is to be written does not exist."""
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        message = f"cannot write {corpus.show(path)}: there is no folder {corpus.show(folder)}"
+        raise LoreError(message, hint="make the folder first, or name a file in another")
+
+
 def refuse_recording(path: str) -> None:
     """Raise LoreError if a file that is to be written is a recording: lore never replaces one."""
     if os.path.isfile(path) and kind_of(corpus.open_head(path).head, None) is not None:
         raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
+
+
+SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses a larger one
+
+
+class Target(NamedTuple):
+    """A kind of report, and the file that it goes to; empty: standard output."""
+
+    kind: str
+    path: str = ""
+
+
+@cache
+def load_reports() -> None:
+    """Fill the registry of reports; raises LoreError for a plug-in that cannot be loaded."""
+    register_plugins("lore.reports", REPORTS, call=True)
+
+
+def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
+    """Parse --report and --json; raises LoreError for an unknown report, or if two have the same target."""
+    load_reports()
+    found = [Target("json")] if as_json else []
+    for text in reports:
+        kind, equals, path = text.partition("=")
+        if kind not in REPORTS:
+            from lore.run.spending.tables import table_forms  # noqa: PLC0415 - only for an error
+
+            raise LoreError(f"no report is called {kind!r}", hint="reports: " + ", ".join((*REPORTS, *table_forms())))
+        if equals and not path:
+            raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
+        filesystem.refuse_output(path)
+        found.append(Target(kind, "" if path == "-" else path))
+    on_stdout = [target.kind for target in found if not target.path]
+    again = _first_repeated(on_stdout)
+    if again is not None:
+        hint = f"leave one out (--json is --report {again})" if again == "json" else "leave one out"
+        raise LoreError(f"{again} is asked for twice on standard output", hint=hint)
+    if len(on_stdout) > 1 and not all(REPORTS[kind].mixes for kind in on_stdout):
+        message = f"{' and '.join(on_stdout)} cannot share standard output"
+        raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
+    files = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
+    twice = _first_repeated(files)
+    if twice is not None:
+        raise LoreError(f"two reports go to {corpus.show(relative(twice))}", hint="give each a file of its own")
+    return found if on_stdout else [Target("terminal"), *found]
+
+
+def _first_repeated(names: list[str]) -> str | None:
+    return next((name for place, name in enumerate(names) if name in names[:place]), None)
+
+
+def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
+    """Raise LoreError for a report that cannot be written, or that would replace a file of `taken` (what -> path)."""
+    for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
+        shown = corpus.show(path)
+        for what, other in taken.items():
+            if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
+                raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
+        refuse_missing_folder(path)
+
+
+def write_reports(
+    result: Reported, reports: list[Target], paths: list[str], out: Console, *, verbose: bool,
+    own: Mapping[str, Report] = MappingProxyType({}),
+) -> None:  # fmt: skip
+    """Write all reports: files first, so that a closed pipe loses none of them.
+
+    No report replaces a recording of `paths`. `own` are reports of the command, used instead of those of the registry.
+    """
+    kinds = ChainMap(dict(own), REPORTS)
+    recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
+    for target in reports:
+        if target.path:
+            if not corpus.is_stream(target.path):
+                refuse_recording(target.path)
+            write_file(target.path, text(kinds[target.kind], result, verbose=verbose), recordings)
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if path and any(target.kind == "github" for target in reports):
+        _add_step_summary(path, text(kinds["markdown"], result, verbose=verbose))
+    for target in reports:
+        if not target.path:
+            kinds[target.kind].write(result, out, verbose=verbose)
+
+
+@contextmanager
+def reporting_errors(
+    reports: Iterable[Target], paths: Sequence[str], make_result: Callable[..., Reported]
+) -> Generator[None]:
+    """Write an error that ends the run into report files and annotations, too: a CI job may show nothing else."""
+    try:
+        yield
+    except LoreError as error:
+        wanted = [target for target in reports if target.path or target.kind == "github"]
+        if wanted:
+            from lore.report.console import Console  # noqa: PLC0415 - as below
+
+            place = next((path for path in paths if corpus.show(path) in error.message), next(iter(paths), os.curdir))
+            problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
+            damaged = damage([problem], {}, Place(corpus.show(place)))
+            findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]
+            out = Console(sys.stdout, colour=False, terminal=False)
+            write_reports(make_result(findings=findings, problems=[problem]), wanted, [*paths], out, verbose=True)
+        raise
+
+
+def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
+    """Return a report as the bytes of a file."""
+    from lore.report.console import Console  # noqa: PLC0415 - slow to import, and most runs write no file
+
+    stream = io.StringIO()
+    report.write(result, Console(stream, colour=False, terminal=False), verbose=verbose)
+    return stream.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _add_step_summary(path: str, data: bytes) -> None:
+    try:
+        with open(path, "ab") as file:  # other steps of the same job may have written to it
+            if file.tell() + len(data) <= SUMMARY_LIMIT:
+                file.write(data)
+    except OSError as error:
+        raise LoreError(f"cannot write the step summary {corpus.show(path)}: {reason_of(error)}") from None

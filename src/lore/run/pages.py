@@ -22,7 +22,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from lore.cache.predictor import NO_CHANGE, Predictor
-from lore.errors import LoreError
+from lore.errors import LoreError, reason_of
 from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
 from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums, rebilled_dollars, rebilled_tokens
@@ -46,7 +46,7 @@ from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import words_of_causes
 from lore.run.checking.verdicts import CheckContext, each_result, reader_of
-from lore.run.outputs import open_output, refuse_recording
+from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.store.registry import ignore
 from lore.tokens import o200k
@@ -67,10 +67,8 @@ def refuse_target(path: str) -> None:
     """Raise LoreError if pages cannot be written to a path, or would replace something that lore did not write."""
     if not path or corpus.is_stream(path):
         return
-    shown, parent = corpus.show(path), os.path.dirname(path.rstrip("/\\"))
-    if parent and not os.path.isdir(parent):
-        message = f"cannot write {shown}: there is no folder {corpus.show(parent)}"
-        raise LoreError(message, hint="make the folder first, or name a file in another")
+    shown = corpus.show(path)
+    refuse_missing_folder(path.rstrip("/\\"))
     if not is_folder(path):
         refuse_recording(path)
         if os.path.isdir(path):
@@ -111,7 +109,7 @@ def write_report(
             return _write_folder(path, intro, found, listed, recordings)
         text = render_page(_one_page(intro, found, listed))
     if path:
-        return _write(path, text, recordings)
+        return write_file(path, text.encode("utf-8", "backslashreplace"), recordings)
     sys.stdout.write(text)
     return len(text.encode())
 
@@ -143,9 +141,11 @@ def _write_folder(
         rows.append(replace(session, chains={}))
         places[session.path] = f"sessions/{name}.html"
         page = PageContent(session.title or name_of(session.path), views=[view_session(session)], back="../index.html")
-        size += _write(os.path.join(folder, f"{name}.html"), render_page(page), recordings)
+        data = render_page(page).encode("utf-8", "backslashreplace")
+        size += write_file(os.path.join(folder, f"{name}.html"), data, recordings)
     index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
-    return size + _write(os.path.join(path, "index.html"), render_page(index), recordings)
+    data = render_page(index).encode("utf-8", "backslashreplace")
+    return size + write_file(os.path.join(path, "index.html"), data, recordings)
 
 
 def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
@@ -184,20 +184,8 @@ def _make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        message = f"cannot make the folder {corpus.show(path)}: {(error.strerror or str(error)).lower()}"
+        message = f"cannot make the folder {corpus.show(path)}: {reason_of(error)}"
         raise LoreError(message, hint="name another folder") from None
-
-
-def _write(path: str, text: str, recordings: Sequence[str]) -> int:
-    data = text.encode("utf-8", "backslashreplace")
-    if not corpus.is_stream(path):
-        with open_output(path, force=True, inputs=recordings) as file:
-            return file.write(data)
-    try:
-        with open(path, "wb") as file:  # a pipe or a device cannot be replaced
-            return file.write(data)
-    except OSError as error:
-        raise LoreError(f"cannot write {corpus.show(path)}: {(error.strerror or str(error)).lower()}") from None
 
 
 EXAMINED = 300  # breaks of a session whose prompts a page shows
