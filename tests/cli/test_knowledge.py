@@ -15,7 +15,7 @@ from formats.claude import answered, asked, joined, text
 from helpers.matrix import some
 from helpers.schemas import valid
 from lore.store import open_store
-from lore.testing.scenarios import begin
+from lore.testing.stores import begin
 from model.making import body, dumps, header, log, record
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"

@@ -12,7 +12,7 @@ from lore.commands.store import appending, importing
 from lore.commands.store.appending import SessionAppender
 from lore.formats.lines import Line
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, begin, line, message
+from lore.testing.stores import add, begin, line, message
 
 AT = "2026-02-01T10:00:00Z"
 FILES = sorted(set(URLS) - {"memory"})

@@ -28,7 +28,7 @@ from lore.store.base import ConflictError, Head, SessionDelta, Store, StoreError
 from lore.store.deltas import lines_of
 from lore.store.lines import NOTHING, digest_lines
 from lore.store.session import StoredSession
-from lore.testing.scenarios import add, header, line, message
+from lore.testing.stores import add, header, line, message
 from store.harness import Faulty
 
 HEADER = SessionStarted(session_id="s", project_id="p")

@@ -13,13 +13,13 @@ import pytest
 
 from lore.store.base import Store, StoreError
 from lore.store.registry import open_store
-from lore.testing.scenarios import StoreScenarios, add, begin, events, header, ids, message
+from lore.testing.stores import StoreScenarios, add, begin, events, header, ids, message
 
 WRITE = """
 import sys
 from lore.store.base import ConflictError
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, message
+from lore.testing.stores import add, message
 store, name = open_store(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()
@@ -45,7 +45,7 @@ print(sizes == sorted(sizes), set(size % 2 for size in sizes), messages, any(dam
 FORK = """
 import os, sys
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, message
+from lore.testing.stores import add, message
 store = open_store(sys.argv[1])
 store.load("s")
 child = os.fork()

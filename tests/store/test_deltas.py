@@ -7,7 +7,7 @@ from helpers.each import each
 from lore.store.base import Head, SessionData, SessionDelta
 from lore.store.deltas import WholeSession, digests_of, merge_metadata, session_with_forks, settle
 from lore.store.lines import digest_notes
-from lore.testing.scenarios import header, message
+from lore.testing.stores import header, message
 
 
 def stored(*lines):

@@ -10,7 +10,7 @@ import pytest
 from helpers.matrix import some
 from helpers.storing import URLS
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, begin, message
+from lore.testing.stores import add, begin, message
 from store.killing import kills
 
 FILES = sorted(set(URLS) - {"memory"})
@@ -28,7 +28,7 @@ LIMITED = """
 import resource, sys
 from lore.store.base import StoreError
 from lore.store.registry import open_store
-from lore.testing.scenarios import add, message
+from lore.testing.stores import add, message
 store = open_store(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 head = store.load("s").head

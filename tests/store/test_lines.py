@@ -8,7 +8,7 @@ from helpers.each import each
 from lore.model.limits import RECORD_BYTES, RECORD_VALUES
 from lore.store.base import Head, StoreError
 from lore.store.lines import NOTHING, SEED, check_id, check_line, digest_lines, digest_notes
-from lore.testing.scenarios import BAD_IDS
+from lore.testing.stores import BAD_IDS
 
 # ids and lines
 

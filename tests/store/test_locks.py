@@ -13,14 +13,13 @@ import pytest
 from lore.errors import LoreError
 from lore.store.locks import lock_path, trylock
 from lore.store.registry import open_store
-from lore.testing.scenarios import header
+from lore.testing.stores import header
 
 URL = "postgresql://me:secret@host/db"
 HOLD = """
 import sys
-from pathlib import Path
 from lore.store.locks import trylock
-with trylock(sys.argv[1], "a", "u", folder=Path(sys.argv[2])) as held:
+with trylock(sys.argv[1], "a", "u") as held:
     print(held, flush=True)
     sys.stdin.read()
 """
@@ -29,9 +28,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="flock")
 
 
 @pytest.fixture
-def held_elsewhere(tmp_path):
+def held_elsewhere(state):
     """Another process that holds the lock of agent `a` and user `u`."""
-    run = [sys.executable, "-c", HOLD, URL, str(tmp_path)]
+    run = [sys.executable, "-c", HOLD, URL]
     with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"True\n"
         yield process
@@ -39,20 +38,20 @@ def held_elsewhere(tmp_path):
 
 
 @posix
-def test_lock_ends_with_its_process(tmp_path, held_elsewhere):
-    with trylock(URL, "a", "u", folder=tmp_path) as held:
+def test_lock_ends_with_its_process(held_elsewhere):
+    with trylock(URL, "a", "u") as held:
         assert not held
     held_elsewhere.kill()
     held_elsewhere.wait()
-    with trylock(URL, "a", "u", folder=tmp_path) as held:
+    with trylock(URL, "a", "u") as held:
         assert held
 
 
-def test_lock_name_hides_agent_user_and_password(tmp_path):
-    with trylock(URL, "agent-x", "ada", folder=tmp_path):
-        (name,) = os.listdir(tmp_path)
+def test_lock_name_hides_agent_user_and_password(tmp_path, state):
+    with trylock(URL, "agent-x", "ada"):
+        (name,) = os.listdir(tmp_path / "state" / "locks")
     assert len(name) == 64 + len(".lock")
-    paths = [lock_path(url, "a", "u", tmp_path) for url in (URL, URL.replace("secret", "other"))]
+    paths = [lock_path(url, "a", "u") for url in (URL, URL.replace("secret", "other"))]
     assert paths[0] == paths[1]
 
 
@@ -77,9 +76,11 @@ def test_lock_holds_for_all_machines_that_share_files(tmp_path, monkeypatch, url
 
 
 @posix
-def test_folder_writable_by_others_is_refused(tmp_path):
-    tmp_path.chmod(0o777)
-    with pytest.raises(LoreError, match="can be written by others"), trylock(URL, "a", "u", folder=tmp_path):
+def test_folder_writable_by_others_is_refused(tmp_path, state):
+    folder = tmp_path / "state" / "locks"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.raises(LoreError, match="can be written by others"), trylock(URL, "a", "u"):
         pass
 
 
@@ -94,19 +95,17 @@ def test_environment_names_the_lock_folder(tmp_path, monkeypatch):
 
 
 @posix
-def test_lock_that_is_a_link_is_refused(tmp_path):
+def test_lock_that_is_a_link_is_refused(tmp_path, state):
     elsewhere = tmp_path / "precious"
     elsewhere.write_text("kept")
-    folder = tmp_path / "locks"
-    folder.mkdir(mode=0o700)
-    lock_path(URL, "a", "u", folder).symlink_to(elsewhere)
-    with pytest.raises(LoreError, match="cannot keep locks"), trylock(URL, "a", "u", folder=folder):
+    lock_path(URL, "a", "u").symlink_to(elsewhere)
+    with pytest.raises(LoreError, match="cannot keep locks"), trylock(URL, "a", "u"):
         pass
     assert elsewhere.read_text() == "kept"
 
 
 @posix
-def test_file_system_without_locks_names_the_variable(tmp_path, monkeypatch):
+def test_file_system_without_locks_names_the_variable(state, monkeypatch):
     """Such a lock was taken as held: two compactions of one session could run at once."""
     import fcntl
 
@@ -114,6 +113,6 @@ def test_file_system_without_locks_names_the_variable(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", without)
-    with pytest.raises(LoreError, match="no locks available") as refused, trylock(URL, "a", "u", folder=tmp_path):
+    with pytest.raises(LoreError, match="no locks available") as refused, trylock(URL, "a", "u"):
         pass
     assert "$LORE_STATE" in (refused.value.hint or "")

@@ -17,7 +17,7 @@ from lore.store.base import FormatError, SessionDelta, StoreError
 from lore.store.registry import open_existing, open_store
 from lore.store.sql import SCHEMA_VERSION
 from lore.store.sqlite import Sqlite
-from lore.testing.scenarios import add, begin, header, message
+from lore.testing.stores import add, begin, header, message
 from store.sqlite_files import asked, half_done, locked_down, opened, picture
 
 # the file

@@ -9,7 +9,7 @@ import pytest
 from helpers.matrix import some
 from lore.store.base import DamagedError, StoreError
 from lore.store.sqlite import Sqlite
-from lore.testing.scenarios import add, begin, header, message
+from lore.testing.stores import add, begin, header, message
 from store.sqlite_files import opened
 
 DELTA = (

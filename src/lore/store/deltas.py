@@ -38,14 +38,12 @@ from lore.store.base import (
 )
 from lore.store.lines import (
     SEED,
-    SessionHeader,
     check_id,
     check_line,
     check_notes,
     count_activity,
     digest_lines,
     digest_notes,
-    empty_session,
     read_header,
 )
 
@@ -162,15 +160,16 @@ def merge_metadata(known: bytes, new: bytes) -> bytes:
 # whole sessions
 
 
-def settle_new(header: SessionHeader, stored: Stored | None) -> PendingChange | Head:
+def settle_new(line: bytes, stored: Stored | None) -> PendingChange | Head:
     """Return the change that creates a session; raises ConflictError if it exists with another header."""
+    header = read_header(line)
     if stored is None:
-        return extend(empty_session(header), (header.line,))
+        return extend(header, (line,))
     head = stored.summary.head
     first = stored.lines(0, 1)
     if not first:
         raise DamagedError(f"session {header.session_id!r}: event 1 is missing")
-    if is_same_event(first[0], header.line):
+    if is_same_event(first[0], line):
         return head
     message = f"session {header.session_id!r} exists with another header"
     raise ConflictError(message, hint="append to it, or choose another id", stored=head)
@@ -190,7 +189,7 @@ def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange | He
     if data.project_id is not None:
         check_id(data.project_id, "project id")
     merge_metadata(EMPTY, data.metadata)
-    before = empty_session(header) if stored is None else stored.summary
+    before = header if stored is None else stored.summary
     known, digests = before.head.number, digests_of(data.events)
     base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
     if known and (known > len(digests) or digests[known - 1].hex() != before.head.digest):
@@ -240,8 +239,8 @@ class DeltaStore(ABC):
         """
 
     def create(self, header: bytes) -> Head:
-        first = read_header(header)
-        return self._change(first.session_id, lambda stored: settle_new(first, stored))
+        line = check_line(header)
+        return self._change(read_header(line).session_id, lambda stored: settle_new(line, stored))
 
     def save(self, data: SessionData) -> Head:
         return self._change(data.session_id, lambda stored: settle_whole(data, stored))

@@ -39,11 +39,9 @@ from lore.store.deltas import PendingChange
 from lore.store.lines import (
     NOTHING,
     SEED,
-    SessionHeader,
     count_activity,
     digest_lines,
     digest_notes,
-    empty_session,
     read_header,
 )
 
@@ -266,8 +264,8 @@ class LogFile:
         return self.length - self.part(_LAST_EVENT).end
 
     @cached_property
-    def header(self) -> SessionHeader:
-        """The session's header; raises DamagedError if it is missing, or another session's."""
+    def header(self) -> SessionSummary:
+        """The session as its header begins it; raises DamagedError if it is missing, or another session's."""
         with reported("read", self.path):
             self.file.seek(0)
             line = self.file.readline(RECORD_BYTES + 1)
@@ -289,7 +287,7 @@ class LogFile:
     @property
     def summary(self) -> SessionSummary:
         """Everything that is stored except the events; raises DamagedError."""
-        empty, part = empty_session(self.header), self.part(_LAST_EVENT)
+        empty, part = self.header, self.part(_LAST_EVENT)
         record, loose = part.record, part.lines[len(part.lines) - part.loose :]
         turns, used_at = count_activity(loose, record.turns if record else 0, record.used_at if record else None)
         head = Head(part.number, part.digest.hex(), record.note if record else NOTHING.note)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
-from typing import NamedTuple
 
 import msgspec
 
@@ -87,39 +86,22 @@ NOTHING = Head(0, SEED.hex(), digest_notes(None, EMPTY))  # of a session without
 # the header
 
 
-class SessionHeader(NamedTuple):
-    """A header and its fields."""
+def read_header(line: bytes) -> SessionSummary:
+    """Return the session that a header begins, without events; raises StoreError if it is another event, or names none.
 
-    line: bytes
-    session_id: str
-    project_id: str | None
-    parent_session_id: str | None
-    at: str | None  # None for a time that some store cannot keep
-    user_id: str | None
-    agent_id: str | None
-
-
-def read_header(line: bytes) -> SessionHeader:
-    """Parse a header; raises StoreError if it is another event, or names no session."""
-    line = check_line(line)
-    event = next((read.value for read in LoreLog().read_line(Line(1, 0, line))), None)
+    A time that some store cannot keep is left out.
+    """
+    event = next((read.value for read in LoreLog().read_line(Line(1, 0, check_line(line)))), None)
     if not isinstance(event, SessionStarted):
         hint = "the first event of a session is session_started, with its session_id"
         raise StoreError("a session does not begin with session_started", hint=hint)
     for name, what in ((event.project_id, "project id"), (event.parent_session_id, "parent session id")):
         if name is not None:
             check_id(name, what)
-    at = event.at if is_id(event.at) else None
-    session_id = check_id(event.session_id)
-    return SessionHeader(line, session_id, event.project_id, event.parent_session_id, at, event.user_id, event.agent_id)
-
-
-def empty_session(header: SessionHeader) -> SessionSummary:
-    """Return the summary of a session that is not stored yet."""
     return SessionSummary(
-        session_id=header.session_id, head=NOTHING, size=0, project_id=header.project_id,
-        parent_session_id=header.parent_session_id, created_at=header.at, user_id=header.user_id,
-        agent_id=header.agent_id, turns=0,
+        session_id=check_id(event.session_id), head=NOTHING, size=0, project_id=event.project_id,
+        parent_session_id=event.parent_session_id, created_at=event.at if is_id(event.at) else None,
+        user_id=event.user_id, agent_id=event.agent_id, turns=0,
     )  # fmt: skip
 
 

@@ -26,18 +26,17 @@ FOLDER = "LORE_STATE"
 
 
 @contextmanager
-def trylock(store: Store | str, agent: str, user: str, *, folder: Path | None = None) -> Generator[bool]:
+def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
     """Try to hold the lock of an agent and its user in a store, without waiting; yields whether it is held.
 
-    `store` may be a URL, unless the store has a method `try_lock`; `folder` is where the lock's file is instead. Raises
-    LoreError.
+    `store` may be a URL, unless the store has a method `try_lock`. Raises LoreError.
     """
-    own = None if isinstance(store, str) or folder is not None else getattr(store, "try_lock", None)
+    own = None if isinstance(store, str) else getattr(store, "try_lock", None)
     if own is not None:
         with own(encode((agent, user)).decode()) as is_held:
             yield is_held
         return
-    path = lock_path(store if isinstance(store, str) else store.url, agent, user, folder)
+    path = lock_path(store if isinstance(store, str) else store.url, agent, user)
     lock = FileLock(path, timeout=0, mode=0o600, thread_local=False)
     try:
         lock.acquire()
@@ -52,17 +51,17 @@ def trylock(store: Store | str, agent: str, user: str, *, folder: Path | None = 
         lock.release()
 
 
-def lock_path(store_url: str, agent: str, user: str, folder: Path | None = None) -> Path:
+def lock_path(store_url: str, agent: str, user: str) -> Path:
     """Return the path of a lock's file: the same for every spelling of a store's place, and without its words."""
     place = place_of(store_url)
     real = "" if place is None else os.path.realpath(place)
     is_jsonl = store_url.lower().startswith("jsonl:")
-    if real and folder is None and os.path.isdir(real) == is_jsonl:  # else a log alone, which is no store
+    if real and os.path.isdir(real) == is_jsonl:  # else a log alone, which is no store
         name = hashlib.sha256(encode((agent, user))).hexdigest() + ".lock"
         return Path(real, f".{name}") if is_jsonl else Path(os.path.dirname(real), f".{os.path.basename(real)}.{name}")
     url = f"{'jsonl' if is_jsonl else 'sqlite'}:{real}" if real else mask_url(store_url)
     name = hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
-    return private(folder or state_folder() / "locks") / name
+    return private(state_folder() / "locks") / name
 
 
 def state_folder() -> Path:

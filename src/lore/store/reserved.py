@@ -14,7 +14,6 @@ from lore.errors import LoreError
 
 if TYPE_CHECKING:
     from lore.store.base import SessionSummary
-    from lore.store.lines import SessionHeader
 
 MEMORY_PREFIX, AUDIT_PREFIX = "lore.memory/", "lore.memory.audit/"
 DEFAULT_USER = "default"  # the user of sessions that name none
@@ -37,7 +36,7 @@ def refuse_reserved(session_id: str) -> None:
         raise LoreError(f"lore keeps memory under ids like {session_id!r}", hint=_HINT)
 
 
-def refuse_header(header: SessionHeader) -> None:
+def refuse_header(header: SessionSummary) -> None:
     """Raise LoreError for a session that lore would keep for itself, or that is forked from one."""
     refuse_reserved(header.session_id)
     if header.parent_session_id is not None and is_reserved(header.parent_session_id):

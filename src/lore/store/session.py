@@ -67,7 +67,7 @@ from lore.store.base import (
     UnknownSessionError,
     now,
 )
-from lore.store.deltas import is_same_event, lines_of, merge_metadata
+from lore.store.deltas import is_same_event, merge_metadata
 from lore.store.lines import check_line, check_notes, is_id
 from lore.store.registry import ignore, open_store
 
@@ -142,7 +142,7 @@ class StoredSession(Session):
         """Return the session's log, as stored and with the events that are not saved yet. Loads the stored events."""
         saved = self.head.number
         stored = self.store.load(self.session_id, after=after).events[: saved - after] if after < saved else ()
-        return _join((*stored, *lines_of(self.delta())[max(0, after - saved) :]))
+        return _join((*stored, *self.delta().new_events[max(0, after - saved) :]))
 
     # events
 
@@ -197,13 +197,9 @@ class StoredSession(Session):
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
         at = at or self._time()
-        events = self._log
-        first = events[0] if events else None
-        removed = first.uuids if isinstance(first, Remove) and first == Remove(uuids=first.uuids) else ()
         return SessionDelta(
-            base=self.head, new_events=tuple(map(encode, events[1:] if removed else events)), removed_ids=removed,
-            metadata=self._noted_metadata, leaf_id=self._noted_leaf or self._new_leaf(),
-            created_at=None if self.created_at else at, updated_at=at,
+            base=self.head, new_events=tuple(map(encode, self._log)), metadata=self._noted_metadata,
+            leaf_id=self._noted_leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
 
     def _new_leaf(self) -> str | None:
@@ -243,7 +239,7 @@ class StoredSession(Session):
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:
         """Drop acknowledged events; more may be held by now."""
-        del self._log[: bool(delta.removed_ids) + len(delta.new_events)]  # removed ids are one event
+        del self._log[: len(delta.new_events)]
         self.head = head
         self.metadata = merge_metadata(self.metadata, delta.metadata)
         if delta.leaf_id is not None:
@@ -264,7 +260,7 @@ class StoredSession(Session):
         a turn that began the next number. The session is folded again: O(its events).
         """
         self._refuse_while_saving()
-        waiting, number = lines_of(self.delta()), self.head.number
+        waiting, number = self.delta().new_events, self.head.number
         notes = self._noted_metadata, self._noted_leaf
         data = self.store.load(self.session_id)
         remote = data.events[number:]
@@ -305,7 +301,7 @@ def _join(lines: Sequence[bytes]) -> bytes:
 
 
 def _is_empty(delta: SessionDelta) -> bool:
-    return not delta.new_events and not delta.removed_ids and delta.leaf_id is None and delta.metadata == EMPTY
+    return not delta.new_events and delta.leaf_id is None and delta.metadata == EMPTY
 
 
 # events that were held while another writer stored its own

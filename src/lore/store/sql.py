@@ -36,7 +36,7 @@ from lore.store.base import (
     Verified,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, extend, refuse_binding, session_with_forks
-from lore.store.lines import SEED, check_id, digest_lines, digest_notes, empty_session, is_id, read_header
+from lore.store.lines import SEED, check_id, digest_lines, digest_notes, is_id, read_header
 
 SqlValue: TypeAlias = int | str | bytes | None
 _AT_ONCE = 256  # events of one query when a whole session is verified
@@ -136,12 +136,6 @@ class _SessionRow(NamedTuple):
     used_at: bytes | None
 
 
-class _EventRow(NamedTuple):
-    number: int
-    line: bytes
-    digest: bytes
-
-
 _COLUMNS = ", ".join(_SessionRow._fields)
 _AS_THEY_ARE = ("session_id", "project_id", "parent_session_id", "metadata", "size", "turns")
 _AS_BYTES = ("created_at", "updated_at", "leaf_id", "user_id", "agent_id", "used_at")
@@ -196,13 +190,13 @@ class SqlSession:
         rows = self._tx.execute(sql, (self.key, after, after + count))
         return tuple(chain.from_iterable(_typed(rows, list[tuple[bytes]])))
 
-    def events(self) -> Iterator[_EventRow]:
-        """Yield all events with their digests; raises DamagedError."""
+    def events(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """Yield number, line and digest of all events; raises DamagedError."""
         after = 0
         sql = "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?"
-        while rows := _typed(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[_EventRow]):
+        while rows := _typed(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[tuple[int, bytes, bytes]]):
             yield from rows
-            after = rows[-1].number
+            after = rows[-1][0]
 
     def check_end(self) -> None:
         """Raise DamagedError if the last event or the notes are damaged: nothing may be added to them."""
@@ -416,4 +410,4 @@ def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:
         header = read_header(lines[0])
     except StoreError:
         return False
-    return extend(empty_session(header), lines, **{name: getattr(summary, name) for name in own}).after == summary
+    return extend(header, lines, **{name: getattr(summary, name) for name in own}).after == summary

@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct, convert
@@ -61,23 +60,22 @@ class AgentMemory:
     """The memory that one agent has of one user, in a store. Thread-safe if the store is.
 
     If `bucket` is shared, `agent` names this agent: its sessions still get the topics of its former own memory, which
-    is not learned again. `ask` is a model (`lore.asking`), `window` the tokens it reads at once, `locks` the folder of
-    locks (None: this user's). It is a `SessionMemory` of `lore.compaction`: after `gap_secs` of silence it learns in
-    the background (0: never).
+    is not learned again. `ask` is a model (`lore.asking`), `window` the tokens it reads at once. It is a
+    `SessionMemory` of `lore.compaction`: after `gap_secs` of silence it learns in the background (0: never).
     """
 
     def __init__(
         self, store: Store, bucket: MemoryBucket, *, clock: Callable[[], str], session_id: str | None = None,
-        ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, locks: Path | None = None,
-        agent: str | None = None, gap_secs: int = GAP_SECS,
+        ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, agent: str | None = None,
+        gap_secs: int = GAP_SECS,
     ) -> None:  # fmt: skip
         self.store, self.bucket, self.ask = store, bucket, ask
         self._agent = agent if bucket.agent == SHARED else None
         self._unshared: AgentMemory | None = None
         if self._agent is not None:
             own = MemoryBucket(bucket.user, self._agent)
-            self._unshared = AgentMemory(store, own, clock=clock, ask=ask, window=window, tell=tell, locks=locks)
-        self._clock, self._session_id, self._window, self._tell, self._locks = clock, session_id, window, tell, locks
+            self._unshared = AgentMemory(store, own, clock=clock, ask=ask, window=window, tell=tell)
+        self._clock, self._session_id, self._window, self._tell = clock, session_id, window, tell
         self._owner = f"agent {self._agent or bucket.agent} of user {bucket.user}"
         self._mark: Mark | None = None  # the last mark made here, for when a wipe removed the stored one
         self._gap_secs = gap_secs
@@ -210,7 +208,7 @@ class AgentMemory:
     def _lock(self, action: str) -> AbstractContextManager[bool]:
         is_in_memory = self.store.url == "memory:"  # each store in memory has its own locks
         place = f"memory:{id(self.store)}" if is_in_memory else self.store
-        return trylock(place, f"{action}/{self.bucket.agent}", self.bucket.user, folder=self._locks)
+        return trylock(place, f"{action}/{self.bucket.agent}", self.bucket.user)
 
     def learn_when_idle(
         self, entries: Entries, last: float | None = None
@@ -315,8 +313,7 @@ class AgentMemory:
 
 def memory_of_session(
     store: Store, header: SessionStarted, memory: MemorySettings, *, clock: Callable[[], str], agent: str | None = None,
-    ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, locks: Path | None = None,
-    gap_secs: int = GAP_SECS,
+    ask: Ask | None = None, window: int = WINDOW, tell: Tell = ignore, gap_secs: int = GAP_SECS,
 ) -> AgentMemory | None:  # fmt: skip
     """Return the memory of a session, for hooks; None if its agent is not opted in.
 
@@ -334,7 +331,7 @@ def memory_of_session(
         return None
     return AgentMemory(
         store, bucket_to_write(memory, owner), clock=clock, session_id=header.session_id, ask=ask, window=window,
-        tell=tell, locks=locks, agent=owner.agent, gap_secs=gap_secs,
+        tell=tell, agent=owner.agent, gap_secs=gap_secs,
     )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from lore.asking import SummaryAnswer, SummaryError
@@ -51,9 +50,9 @@ class Model:
         return [tokens for _, _, tokens in self.asked]
 
 
-def memory(store: Store, place: Path, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
-    """Return a user's memory, with a lock folder in `place`."""
-    return AgentMemory(store, whose, **{"clock": lambda: AT, "session_id": "s1", "locks": place / "locks", **fields})
+def memory(store: Store, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
+    """Return a user's memory."""
+    return AgentMemory(store, whose, **{"clock": lambda: AT, "session_id": "s1", **fields})
 
 
 def topics(*names: str, **fields: Any) -> dict[str, Any]:

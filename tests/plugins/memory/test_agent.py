@@ -28,8 +28,8 @@ def ops(store):
     return [(one.op, bool(one.failure)) for one in read_audit_log(store, "ann").entries]
 
 
-def test_extraction_stores_each_text_once_with_its_source(store, tmp_path):
-    mine = memory(store, tmp_path)
+def test_extraction_stores_each_text_once_with_its_source(store):
+    mine = memory(store)
     assert mine.learn(entries(SAID), again=True).added == {"facts": 1, "preferences": 1, "tasks": 1}
     assert mine.learn(entries(SAID), again=True).added == {}
     one = read_bucket(store, ANN).entries["facts", "My name is Ann."]
@@ -37,8 +37,8 @@ def test_extraction_stores_each_text_once_with_its_source(store, tmp_path):
     assert ops(store) == [("extract", False)]
 
 
-def test_audit_log_holds_counts_without_texts(store, tmp_path):
-    mine = memory(store, tmp_path)
+def test_audit_log_holds_counts_without_texts(store):
+    mine = memory(store)
     mine.learn(entries(SAID), again=True)
     mine.learn(entries("Forget that my name is Ann. My name is Bob."), again=True)
     first, second = read_audit_log(store, "ann").entries
@@ -47,12 +47,10 @@ def test_audit_log_holds_counts_without_texts(store, tmp_path):
     assert b"Ann" not in store.load("lore.memory.audit/ann").log
 
 
-def test_failed_extraction_changes_nothing_and_is_reported(store, tmp_path):
-    memory(store, tmp_path).learn(entries(SAID), again=True)
+def test_failed_extraction_changes_nothing_and_is_reported(store):
+    memory(store).learn(entries(SAID), again=True)
     before, heard = read_bucket(store, ANN), []
-    failed = memory(store, tmp_path, ask=Model("no JSON"), tell=heard.append).learn(
-        entries("My name is Bob."), again=True
-    )
+    failed = memory(store, ask=Model("no JSON"), tell=heard.append).learn(entries("My name is Bob."), again=True)
     assert failed.failure == "the answer is not a JSON object, also when asked again"
     assert read_bucket(store, ANN) == before
     why = "the answer is not a JSON object, also when asked again"
@@ -70,9 +68,9 @@ class Broken:
         return call
 
 
-def test_broken_store_is_reported_and_fails_no_turn(tmp_path):
+def test_broken_store_is_reported_and_fails_no_turn():
     heard = []
-    mine = memory(Broken(), tmp_path, tell=heard.append)
+    mine = memory(Broken(), tell=heard.append)
     assert mine.before_drop(entries(SAID)).failure == "the disk is full"
     assert [done.failure for done in mine.learn_when_idle(entries(SAID))] == ["the disk is full"] * 2
     assert mine.events(None) == ()
@@ -81,7 +79,7 @@ def test_broken_store_is_reported_and_fails_no_turn(tmp_path):
         mine.learn(entries(SAID), again=True)
 
 
-def test_extraction_is_repeated_after_another_writer(store, tmp_path):
+def test_extraction_is_repeated_after_another_writer(store):
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):
             if not self.asked:
@@ -90,16 +88,16 @@ def test_extraction_is_repeated_after_another_writer(store, tmp_path):
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"facts": ["lost"]}, {"facts": ["mine"], "tasks": ["theirs"]})
-    assert memory(store, tmp_path, ask=model).learn(entries("hi"), again=True).added == {"facts": 1}
+    assert memory(store, ask=model).learn(entries("hi"), again=True).added == {"facts": 1}
     assert '"tasks":["theirs"]' in model.asked[1][1]
     assert read_bucket(store, ANN).texts["facts"] == ("mine",)
 
 
-def test_dream_is_skipped_without_news_or_lock(store, tmp_path):
-    mine = memory(store, tmp_path)
+def test_dream_is_skipped_without_news_or_lock(store):
+    mine = memory(store)
     assert mine.consolidate().skipped == NO_NEWS
     mine.learn(entries(SAID), again=True)
-    with trylock(f"memory:{id(store)}", "dream/main", "ann", folder=tmp_path / "locks"):
+    with trylock(f"memory:{id(store)}", "dream/main", "ann"):
         assert mine.consolidate().skipped == BUSY
     assert mine.consolidate().topics == ["known_facts", "open_tasks", "user_preferences"]
     assert mine.consolidate().skipped == NO_NEWS
@@ -108,37 +106,37 @@ def test_dream_is_skipped_without_news_or_lock(store, tmp_path):
 
 def test_unusable_lock_folder_is_reported(store, tmp_path):
     heard = []
-    (tmp_path / "locks").write_bytes(b"")  # a file where the folder should be
-    done = memory(store, tmp_path, tell=heard.append).learn_when_idle(entries(SAID))
+    (tmp_path / "state").write_bytes(b"")  # a file where the folder should be
+    done = memory(store, tell=heard.append).learn_when_idle(entries(SAID))
     assert done[1].failure == done[0].failure
     assert "cannot keep locks" in heard[0]
 
 
-def test_dream_stops_if_texts_changed_meanwhile(store, tmp_path):
+def test_dream_stops_if_texts_changed_meanwhile(store):
     """Texts extracted while a model dreams would otherwise count as covered."""
-    memory(store, tmp_path).learn(entries(SAID), again=True)
+    memory(store).learn(entries(SAID), again=True)
     model = Model(topics("one", "two", "three"))
 
     def asked(*args):
-        memory(store, tmp_path, session_id="s2").learn(entries("I live in Oslo."), again=True)
+        memory(store, session_id="s2").learn(entries("I live in Oslo."), again=True)
         return model(*args)
 
     with pytest.raises(StoreError, match="something else was extracted meanwhile"):
-        memory(store, tmp_path, ask=asked).consolidate()
+        memory(store, ask=asked).consolidate()
     assert read_bucket(store, ANN).topics == {}
     assert read_bucket(store, ANN).is_fresh
-    assert memory(store, tmp_path, ask=model).consolidate().topics == ["one", "three", "two"]
+    assert memory(store, ask=model).consolidate().topics == ["one", "three", "two"]
 
 
-def test_dream_that_fell_back_is_repeated(store, tmp_path):
+def test_dream_that_fell_back_is_repeated(store):
     heard = []
-    memory(store, tmp_path).learn(entries(SAID), again=True)
+    memory(store).learn(entries(SAID), again=True)
     model = Model('{"topics": "none"}', "{}")
-    fell = memory(store, tmp_path, ask=model, tell=heard.append).consolidate()
+    fell = memory(store, ask=model, tell=heard.append).consolidate()
     assert (fell.topics, fell.failure) == ([GENERAL], "the answer has no topics, also when asked again")
     assert "could not be used: the answer has no topics" in model.asked[1][0]
     assert heard == ["agent main of user ann dreamt without a model: the answer has no topics, also when asked again"]
-    again = memory(store, tmp_path, ask=Model("", topics("one", "two", "three"))).consolidate()
+    again = memory(store, ask=Model("", topics("one", "two", "three"))).consolidate()
     assert (again.topics, again.superseded) == (["one", "three", "two"], [GENERAL])
     assert [(one.unusable, bool(one.failure)) for one in read_audit_log(store, "ann").entries[1:]] == [
         (2, True), (1, False),
@@ -170,9 +168,9 @@ def test_sessions_without_opt_in_have_no_memory(store, fields):
     assert of(store, **fields) is None
 
 
-def test_dropped_topics_are_removed_and_audited(store, tmp_path):
+def test_dropped_topics_are_removed_and_audited(store):
     model = Model({"facts": ["a"]}, topics("old", "same"), {"facts": ["b"]}, topics("new", "same", supersedes=["old"]))
-    mine = memory(store, tmp_path, ask=model, clock=iter([f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]).__next__)
+    mine = memory(store, ask=model, clock=iter([f"2026-01-0{day}T00:00:00Z" for day in range(1, 5)]).__next__)
     for words in ("one", "two"):
         mine.learn(entries(words), again=True)
         mine.consolidate()

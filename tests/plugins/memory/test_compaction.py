@@ -13,9 +13,9 @@ from plugins.memory.remembering import memory
 from plugins.memory.test_agent import Broken
 
 
-def test_failing_memory_delays_no_compaction(tmp_path):
+def test_failing_memory_delays_no_compaction():
     heard = []
-    broken = memory(Broken(), tmp_path, tell=heard.append)
+    broken = memory(Broken(), tell=heard.append)
     state, tracker = talk(4)
     settings = Compaction(keep_recent=2)
     means = Dependencies(Extractive(), memory=broken)

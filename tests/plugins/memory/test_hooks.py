@@ -55,8 +55,8 @@ def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
     return [segment.data for segment in (*prompt.head, *prompt.messages)]
 
 
-def hooks(kept, place, settings=None, *, gap=300, means=None, **fields):
-    mine = memory(kept.store, place, gap_secs=gap, **fields)
+def hooks(kept, settings=None, *, gap=300, means=None, **fields):
+    mine = memory(kept.store, gap_secs=gap, **fields)
     return Continuous(kept, settings, means or Dependencies(Extractive()), memory=mine)
 
 
@@ -64,29 +64,29 @@ def preferences(store):
     return read_bucket(store, ANN).texts["preferences"]
 
 
-def test_gap_compaction_learns_even_without_a_summary(kept, store, tmp_path):
+def test_gap_compaction_learns_even_without_a_summary(kept, store):
     spoken(kept, 1, 1, SAID)
     for number in (2, 3):
         spoken(kept, number, number)
     means = Dependencies(Failing())
-    assert hooks(kept, tmp_path, GAP, gap=0, means=means).before_turn(NOW + 500) is None
+    assert hooks(kept, GAP, gap=0, means=means).before_turn(NOW + 500) is None
     assert preferences(store) == PREFERS
-    assert hooks(kept, tmp_path, GAP, gap=0).before_turn(NOW + 500).pruned == 4
+    assert hooks(kept, GAP, gap=0).before_turn(NOW + 500).pruned == 4
 
 
-def test_cadence_compaction_learns_in_the_background(kept, store, tmp_path):
+def test_cadence_compaction_learns_in_the_background(kept, store):
     spoken(kept, 1, 1, SAID)
     for number in (2, 3, 4):
         spoken(kept, number, number)
-    continuous = hooks(kept, tmp_path, CADENCE)
+    continuous = hooks(kept, CADENCE)
     continuous.after_turn(NOW + 5)
     assert continuous.settle(NOW + 6, wait=True).pruned == 6
     assert preferences(store) == PREFERS
 
 
-def test_ten_calls_start_one_extraction(kept, store, tmp_path):
+def test_ten_calls_start_one_extraction(kept, store):
     model = Model({"preferences": list(PREFERS)})
-    continuous = hooks(kept, tmp_path, ask=model)
+    continuous = hooks(kept, ask=model)
     spoken(kept, 1, 1, SAID, calls=9)
     continuous.after_turn(NOW + 3)
     continuous.settle(NOW + 3, wait=True)
@@ -98,17 +98,17 @@ def test_ten_calls_start_one_extraction(kept, store, tmp_path):
     assert (len(model.asked), preferences(store)) == (1, PREFERS)
 
 
-def test_restarted_harness_waits_for_new_calls(kept, store, tmp_path):
+def test_restarted_harness_waits_for_new_calls(kept, store):
     for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
-        continuous = hooks(kept, tmp_path, ask=model)
+        continuous = hooks(kept, ask=model)
         spoken(kept, number, 10 * number, SAID, calls=10 if number == 1 else 1)
         continuous.after_turn(NOW + 10 * number + 2)
         continuous.settle(NOW + 10 * number + 2, wait=True)
         assert len(model.asked) == (number == 1)
 
 
-def test_third_of_the_window_starts_extraction(kept, store, tmp_path):
-    continuous = hooks(kept, tmp_path, Compaction(window=10_000))
+def test_third_of_the_window_starts_extraction(kept, store):
+    continuous = hooks(kept, Compaction(window=10_000))
     spoken(kept, 1, 1, "x" * 11_000)
     continuous.after_turn(NOW + 3)
     spoken(kept, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
@@ -118,9 +118,9 @@ def test_third_of_the_window_starts_extraction(kept, store, tmp_path):
     assert preferences(store) == PREFERS
 
 
-def test_failed_extraction_is_included_in_the_next(kept, store, tmp_path):
+def test_failed_extraction_is_included_in_the_next(kept, store):
     model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
-    continuous = hooks(kept, tmp_path, ask=model)
+    continuous = hooks(kept, ask=model)
     spoken(kept, 1, 1, SAID, calls=10)
     for _ in range(2):  # a failure is not tried again with every turn
         continuous.after_turn(NOW + 3)
@@ -133,10 +133,10 @@ def test_failed_extraction_is_included_in_the_next(kept, store, tmp_path):
     assert preferences(store) == PREFERS
 
 
-def test_idle_session_learns_and_dreams_once(kept, store, tmp_path):
+def test_idle_session_learns_and_dreams_once(kept, store):
     known, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
     model = Model(known, dreamt, {**known, "facts": ["polite"]}, dreamt)
-    continuous = hooks(kept, tmp_path, ask=model)
+    continuous = hooks(kept, ask=model)
     spoken(kept, 1, 1, SAID)
     for now in (NOW + 300, NOW + 302, NOW + 900):
         continuous.while_idle(now)
@@ -154,12 +154,12 @@ def test_idle_session_learns_and_dreams_once(kept, store, tmp_path):
     assert "fix the login test" not in model.asked[2][1]  # old entries are not sent again
 
 
-def test_idle_pass_waits_for_the_lock(kept, store, tmp_path):
+def test_idle_pass_waits_for_the_lock(kept, store):
     """A session that was idle while another of its user learned was once skipped until its next message."""
-    continuous = hooks(kept, tmp_path)
+    continuous = hooks(kept)
     spoken(kept, 1, 1, SAID)
     place = "memory:" + str(id(store)) if store.url == "memory:" else store.url
-    with trylock(place, "rest/main", "ann", folder=tmp_path / "locks"):
+    with trylock(place, "rest/main", "ann"):
         continuous.while_idle(NOW + 900)
         continuous.settle(NOW + 900, wait=True)
     assert preferences(store) == ()
@@ -168,21 +168,21 @@ def test_idle_pass_waits_for_the_lock(kept, store, tmp_path):
     assert preferences(store) == PREFERS
 
 
-def test_gap_of_0_never_dreams(kept, store, tmp_path):
-    continuous = hooks(kept, tmp_path, gap=0)
+def test_gap_of_0_never_dreams(kept, store):
+    continuous = hooks(kept, gap=0)
     spoken(kept, 1, 1, SAID)
     continuous.before_turn(NOW + 3_000)
     continuous.settle(NOW + 3_000, wait=True)
     assert read_bucket(store, ANN).topics == {}
 
 
-def test_topics_never_change_the_prefix(kept, store, tmp_path):
+def test_topics_never_change_the_prefix(kept, store):
     """A dream, another one, and a wipe: each prompt extends the one before it."""
-    other = memory(store, tmp_path, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
+    other = memory(store, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
                                                                    topics("two", supersedes=["one"])))  # fmt: skip
     from plugins.memory.remembering import entries
 
-    continuous, prompts = hooks(kept, tmp_path, gap=0), []
+    continuous, prompts = hooks(kept, gap=0), []
     for number in (1, 2, 3):
         if number != 2:
             other.learn(entries(f"words {number}"), again=True)
@@ -199,15 +199,15 @@ def test_topics_never_change_the_prefix(kept, store, tmp_path):
     assert set(again) == {"memory.two"}  # the events are stored with the turn
 
 
-def test_empty_memory_adds_no_events(kept, tmp_path):
-    continuous = hooks(kept, tmp_path, gap=0)
+def test_empty_memory_adds_no_events(kept):
+    continuous = hooks(kept, gap=0)
     continuous.before_turn(NOW)
     assert kept.delta().new_events == ()
 
 
-def test_ticks_alone_store_nothing(kept, store, tmp_path):
+def test_ticks_alone_store_nothing(kept, store):
     model = Model(SummaryError("asked"))
-    continuous = hooks(kept, tmp_path, ask=model)
+    continuous = hooks(kept, ask=model)
     spoken(kept, 1, 1, SAID, calls=12, source="tick")
     continuous.after_turn(NOW + 3)
     continuous.before_turn(NOW + 3_000)
@@ -239,10 +239,10 @@ def test_harness_of_the_readme_compacts_and_remembers(store):
     assert preferences(store) == PREFERS
 
 
-def test_error_of_a_background_pass_is_reported(kept, store, tmp_path, monkeypatch):
+def test_error_of_a_background_pass_is_reported(kept, store, monkeypatch):
     """An error of the learning thread was once lost."""
     told = []
-    continuous = hooks(kept, tmp_path, tell=told.append)
+    continuous = hooks(kept, tell=told.append)
 
     def broken(*_):
         raise RuntimeError("the disk is full")

@@ -63,7 +63,7 @@ def test_other_knowledge_is_unchanged():
 
 def test_wiped_topics_are_removed_from_sessions(tmp_path):
     with_store = opened("sqlite", tmp_path)
-    mine = memory(with_store, tmp_path)
+    mine = memory(with_store)
     mine.learn(entries(SAID), again=True)
     assert mine.events(session().state) == ()  # nothing is a topic before a dream
     mine.consolidate()

@@ -93,108 +93,106 @@ def asked_of(model):
     return [data.partition("New messages")[2] for prompt, data, _ in model.asked if "new messages" in prompt]
 
 
-def test_restart_learns_only_new_entries(store, tmp_path):
+def test_restart_learns_only_new_entries(store):
     """Without a stored mark each restart paid for the session again, and brought finished tasks back."""
     timeline = entries(SAID)
-    memory(store, tmp_path).learn_when_idle(timeline)
-    memory(store, tmp_path, session_id="s2").learn_when_idle(entries("The login test is done."))
+    memory(store).learn_when_idle(timeline)
+    memory(store, session_id="s2").learn_when_idle(entries("The login test is done."))
     assert read_bucket(store, ANN).texts["tasks"] == ()
     model = Model({"facts": ["x"]})
-    memory(store, tmp_path, session_id="s2").consolidate()
+    memory(store, session_id="s2").consolidate()
     before = store.list()
-    done = memory(store, tmp_path, ask=model).learn_when_idle(timeline)
+    done = memory(store, ask=model).learn_when_idle(timeline)
     assert (done[0].skipped, asked_of(model), store.list()) == (NOTHING_NEW, [], before)
     assert read_bucket(store, ANN).texts["tasks"] == ()
-    memory(store, tmp_path).learn(entries(SAID, ["We need to wait. Agreed: tabs."], "We run on Linux."))
+    memory(store).learn(entries(SAID, ["We need to wait. Agreed: tabs."], "We run on Linux."))
     assert (read_bucket(store, ANN).texts["tasks"], read_bucket(store, ANN).texts["decisions"]) == (
         (),
         ("Agreed: tabs.",),
     )
 
 
-def test_continued_exchange_includes_its_question(store, tmp_path):
-    memory(store, tmp_path).learn(entries("We run on Linux."))
+def test_continued_exchange_includes_its_question(store):
+    memory(store).learn(entries("We run on Linux."))
     model = Model({"facts": ["x"]})
-    assert (
-        memory(store, tmp_path, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"))).failure is None
-    )
+    assert memory(store, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"))).failure is None
     assert model.asked == []
-    memory(store, tmp_path, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"), ["Which one?"]))
+    memory(store, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"), ["Which one?"]))
     assert [json.loads(one) for one in asked_of(model)[0].splitlines()[1:]] == [
         {"role": "user", "text": "We run on Linux.", "learnt": True}, {"role": "assistant", "text": "Which one?"}
     ]  # fmt: skip
 
 
-def test_texts_and_mark_are_one_write(store, tmp_path):
-    memory(store, tmp_path).learn(entries("We run on Linux."))
+def test_texts_and_mark_are_one_write(store):
+    memory(store).learn(entries("We run on Linux."))
     volume = next(one for one in store.list() if one.session_id.count("/") == 3)
     lines = store.load(volume.session_id).events
     assert [json.loads(line)["kind"] for line in lines[1:]] == ["remembered", "learnt", "state"]
 
 
-def test_compacted_session_is_skipped_with_its_reason(store, tmp_path):
+def test_compacted_session_is_skipped_with_its_reason(store):
     fold = Fold(started(), append(user("u1", SAID)), append(said("a1", "ok")), append(said("a2", "done")))
-    assert memory(store, tmp_path).before_drop(fold.state.main().entries, 2).added
+    assert memory(store).before_drop(fold.state.main().entries, 2).added
     fold.take(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["a2"]))
-    assert memory(store, tmp_path).learn(fold.state.main().entries).skipped == COMPACTED
+    assert memory(store).learn(fold.state.main().entries).skipped == COMPACTED
 
 
-def test_failure_and_ticks_leave_no_mark(store, tmp_path):
+def test_failure_and_ticks_leave_no_mark(store):
     timeline = entries(SAID)
-    assert memory(store, tmp_path, ask=Model(SummaryError("no"))).learn(timeline).failure
+    assert memory(store, ask=Model(SummaryError("no"))).learn(timeline).failure
     assert read_bucket(store, ANN).learnt == {}
-    assert memory(store, tmp_path).learn(entries("[SCHEDULED TICK] x")).skipped == NO_PERSON
+    assert memory(store).learn(entries("[SCHEDULED TICK] x")).skipped == NO_PERSON
     assert store.list() == [one for one in store.list() if one.session_id.startswith("lore.memory.audit/")]
-    assert memory(store, tmp_path).learn(timeline).added
+    assert memory(store).learn(timeline).added
 
 
-def test_pruned_entries_are_not_learned_again(store, tmp_path):
+def test_pruned_entries_are_not_learned_again(store):
     timeline = entries(SAID, ["ok"], "We run on Linux.", ["ok"])
-    memory(store, tmp_path).learn(timeline)
+    memory(store).learn(timeline)
     model = Model({"facts": ["x"]})
-    mine = memory(store, tmp_path, ask=model)
+    mine = memory(store, ask=model)
     assert mine.before_drop(timeline, 2).skipped == NOTHING_NEW
     assert model.asked == []
     assert mine.mark() == mark_of(timeline)
 
 
-def test_drop_leaves_the_rest_to_learn(store, tmp_path):
+def test_drop_leaves_the_rest_to_learn(store):
     timeline = entries(SAID, ["ok"], "We run on Linux.", ["ok"])
-    memory(store, tmp_path).before_drop(timeline, 2)
-    assert memory(store, tmp_path).learn(timeline).added == {"facts": 1}
-    assert memory(store, tmp_path).learn(list(timeline)[2:]).skipped == NOTHING_NEW
+    memory(store).before_drop(timeline, 2)
+    assert memory(store).learn(timeline).added == {"facts": 1}
+    assert memory(store).learn(list(timeline)[2:]).skipped == NOTHING_NEW
 
 
-def test_entries_learned_elsewhere_meanwhile_are_skipped(store, tmp_path):
+def test_entries_learned_elsewhere_meanwhile_are_skipped(store):
     timeline = entries(SAID)
 
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):
             if not self.asked:
-                memory(store, tmp_path).learn(timeline)
+                memory(store).learn(timeline)
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"tasks": ["twice"]})
-    assert memory(store, tmp_path, ask=model).learn(timeline).skipped == NOTHING_NEW
+    assert memory(store, ask=model).learn(timeline).skipped == NOTHING_NEW
     assert len(model.asked) == 1
     assert "twice" not in read_bucket(store, ANN).texts["tasks"]
 
 
-def test_wiped_texts_are_not_learned_again(store, tmp_path):
-    timeline, mine = entries(SAID), memory(store, tmp_path)
+def test_wiped_texts_are_not_learned_again(store):
+    timeline, mine = entries(SAID), memory(store)
     mine.learn_when_idle(timeline, 0.0)
     wipe(store, "ann")
     assert read_bucket(store, ANN).learnt == {}
     assert mine.learn(timeline).skipped == NOTHING_NEW
     append_audit(store, "ann", AuditRecord(at=AT, op="wipe", agent="main", removed={"facts": 1}), pytest.fail)
-    again = memory(store, tmp_path)
+    again = memory(store)
     assert again.learn_when_idle(timeline, 0.0)[0].skipped == NOTHING_NEW
     assert again.learn_when_idle(timeline, 1e12)[0].added == {"facts": 1, "preferences": 1, "tasks": 1}
 
 
-def test_wipe_of_another_agent_is_ignored(store, tmp_path):
+def test_wipe_of_another_agent_is_ignored(store):
     append_audit(store, "ann", AuditRecord(at=AT, op="wipe", agent="helper", removed={"facts": 1}), pytest.fail)
-    assert memory(store, tmp_path).learn_when_idle(entries(SAID), 0.0)[0].added
+    assert memory(store).learn_when_idle(entries(SAID), 0.0)[0].added
 
 
 def test_horizon_covers_dropped_marks(tmp_path):
@@ -212,16 +210,16 @@ def test_horizon_covers_dropped_marks(tmp_path):
     change_bucket(store, ANN, add, at=AT)
     known = read_bucket(store, ANN)
     assert (len(known.learnt), known.horizon, next(iter(known.learnt))) == (MOST_MARKS, marks[0].at, "s2")
-    again = memory(store, tmp_path, session_id="s0")
+    again = memory(store, session_id="s0")
     assert again.learn_when_idle(entries(SAID), 1_000.0)[0].skipped == NOTHING_NEW
     assert again.learn_when_idle(entries(SAID), 1e12)[0].added
     store.close()
 
 
-def test_entries_without_texts_are_marked(store, tmp_path):
-    memory(store, tmp_path).learn(entries("Good morning to you."))
+def test_entries_without_texts_are_marked(store):
+    memory(store).learn(entries("Good morning to you."))
     model = Model({"facts": ["x"]})
-    assert memory(store, tmp_path, ask=model).learn(entries("Good morning to you.")).skipped == NOTHING_NEW
+    assert memory(store, ask=model).learn(entries("Good morning to you.")).skipped == NOTHING_NEW
     assert model.asked == []
 
 
@@ -258,11 +256,11 @@ def test_interrupted_pass_keeps_texts_and_mark_together(after, tmp_path, monkeyp
     with monkeypatch.context() as patched:
         done = dying(store, patched, after)
         with suppress(KilledError):
-            memory(store, tmp_path).learn_when_idle(entries(SAID))
+            memory(store).learn_when_idle(entries(SAID))
     known = read_bucket(store, ANN)
     assert (known.texts == NO_TEXTS) is (known.learnt == {})
     model = Model({"preferences": ["tabs"]})
-    memory(store, tmp_path, ask=model).learn(entries(SAID))
+    memory(store, ask=model).learn(entries(SAID))
     assert len(asked_of(model)) == (0 if known.learnt else 1)
     assert read_bucket(store, ANN).texts != NO_TEXTS
     assert done != []

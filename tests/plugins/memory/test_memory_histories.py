@@ -40,7 +40,7 @@ _steps = st.lists(
 
 class History:
     def __init__(self, kind: str, place: Path) -> None:
-        self.store, self._place = opened(kind, place), place
+        self.store = opened(kind, place)
         self.texts = {one: dict.fromkeys(SECTIONS, ()) for one in WHOSE}
         self.topics = {one: set() for one in WHOSE}
         self.fresh = dict.fromkeys(WHOSE, False)
@@ -58,7 +58,7 @@ class History:
         assert sum(len(read_audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
 
     def _memory(self, whose, answer):
-        return memory(self.store, self._place, bucket(*whose), ask=Model(answer))
+        return memory(self.store, bucket(*whose), ask=Model(answer))
 
     def _extract(self, whose, value):
         """An empty answer fails if texts are known; an answer that changes nothing is not audited."""

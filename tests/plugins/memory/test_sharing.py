@@ -19,10 +19,10 @@ from plugins.memory.remembering import AT, Model, entries, topics
 SHARING = MemorySettings("structured", agents=("main", "helper", "loner"), share=("main", "helper"))
 
 
-def agent_of(store, place, agent, session_id, *, policy=SHARING, user_id="ann", at=AT, **fields):
+def agent_of(store, agent, session_id, *, policy=SHARING, user_id="ann", at=AT, **fields):
     """The memory of an agent's session under a policy."""
     header_ = SessionStarted(session_id=session_id, user_id=user_id, agent_id=agent)
-    made = memory_of_session(store, header_, policy, clock=lambda: at, locks=place / "locks", **fields)
+    made = memory_of_session(store, header_, policy, clock=lambda: at, **fields)
     assert made is not None
     return made
 
@@ -34,56 +34,56 @@ def topics_for(memory_):
     )
 
 
-def test_sharing_agents_read_one_memory(tmp_path):
+def test_sharing_agents_read_one_memory():
     store = Memory()
-    agent_of(store, tmp_path, "main", "s1").learn(entries("I prefer tabs over spaces. My editor is vim."))
-    agent_of(store, tmp_path, "helper", "s2").learn(entries("My editor is helix. We run on Linux."))
-    agent_of(store, tmp_path, "helper", "s2").consolidate()
+    agent_of(store, "main", "s1").learn(entries("I prefer tabs over spaces. My editor is vim."))
+    agent_of(store, "helper", "s2").learn(entries("My editor is helix. We run on Linux."))
+    agent_of(store, "helper", "s2").consolidate()
     for agent in ("main", "helper"):
-        words = topics_for(agent_of(store, tmp_path, agent, "s3"))
+        words = topics_for(agent_of(store, agent, "s3"))
         assert {"tabs over spaces" in words, "helix" in words, "Linux" in words} == {True}
         assert words.index("helix") < words.index("vim"), "the latest comes first"
-    assert topics_for(agent_of(store, tmp_path, "main", "s3", user_id="bob")) == ""
+    assert topics_for(agent_of(store, "main", "s3", user_id="bob")) == ""
 
 
-def test_unnamed_agent_has_its_own_memory(tmp_path):
+def test_unnamed_agent_has_its_own_memory():
     store = Memory()
-    agent_of(store, tmp_path, "main", "s1").learn(entries("I prefer tabs over spaces."))
-    agent_of(store, tmp_path, "main", "s1").consolidate()
-    loner = agent_of(store, tmp_path, "loner", "s4")
+    agent_of(store, "main", "s1").learn(entries("I prefer tabs over spaces."))
+    agent_of(store, "main", "s1").consolidate()
+    loner = agent_of(store, "loner", "s4")
     loner.learn(entries("I prefer tea."))
     loner.consolidate()
     assert ("tea" in topics_for(loner), "tabs" in topics_for(loner)) == (True, False)
-    assert "tea" not in topics_for(agent_of(store, tmp_path, "helper", "s5"))
+    assert "tea" not in topics_for(agent_of(store, "helper", "s5"))
     assert read_bucket(store, MemoryBucket("ann", SHARED)).texts["preferences"] == ("I prefer tabs over spaces.",)
     outside = SessionStarted(session_id="s6", user_id="ann", agent_id="other")
     assert memory_of_session(store, outside, SHARING, clock=lambda: AT) is None
     assert memory_of_session(store, outside, MemorySettings("structured", share=("main",)), clock=lambda: AT) is None
 
 
-def test_agent_keeps_its_memory_from_before_sharing(tmp_path):
+def test_agent_keeps_its_memory_from_before_sharing():
     store, alone = Memory(), MemorySettings("structured")
     said_ = entries("I prefer tabs over spaces. My editor is vim.")
-    agent_of(store, tmp_path, "main", "s1", policy=alone).learn(said_)
-    agent_of(store, tmp_path, "helper", "s2").learn(entries("My editor is helix."))
-    shared = agent_of(store, tmp_path, "main", "s1")
+    agent_of(store, "main", "s1", policy=alone).learn(said_)
+    agent_of(store, "helper", "s2").learn(entries("My editor is helix."))
+    shared = agent_of(store, "main", "s1")
     assert shared.learn(said_).skipped
     shared.consolidate()
     words = topics_for(shared)
     assert ("tabs over spaces" in words, "helix" in words, "vim" in words) == (True, True, True)
-    assert "tabs over spaces" not in topics_for(agent_of(store, tmp_path, "helper", "s2"))
+    assert "tabs over spaces" not in topics_for(agent_of(store, "helper", "s2"))
     assert read_bucket(store, bucket("ann")).texts["preferences"] == ("I prefer tabs over spaces.",)
 
 
-def test_all_commands_respect_shared_memory(tmp_path):
+def test_all_commands_respect_shared_memory():
     store = Memory()
     answer = topics("over", "stays")
     answer["topics"][0]["expires_at"] = "2026-01-02T04:00:00Z"
-    agent_of(store, tmp_path, "loner", "s0").learn(entries("I prefer tea."))
-    main = agent_of(store, tmp_path, "main", "s1", ask=Model({"facts": ["runs Linux"]}, answer))
+    agent_of(store, "loner", "s0").learn(entries("I prefer tea."))
+    main = agent_of(store, "main", "s1", ask=Model({"facts": ["runs Linux"]}, answer))
     main.learn(entries("hi"))
     main.consolidate()
-    later = agent_of(store, tmp_path, "helper", "s2", at="2026-01-02T05:00:00Z")
+    later = agent_of(store, "helper", "s2", at="2026-01-02T05:00:00Z")
     assert ("all of over" in topics_for(later), "all of stays" in topics_for(later)) == (False, True)
     shown = {one.agent: one for one in read_memory(store, "ann", None, now="2026-01-02T05:00:00Z").agents}
     assert list(shown) == [SHARED, "loner"]
@@ -97,17 +97,15 @@ def test_all_commands_respect_shared_memory(tmp_path):
     assert wipe_memory(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: shown[SHARED].counts}
     assert topics_for(later) == ""
     assert read_bucket(store, bucket("ann", "loner")).texts["preferences"] == ("I prefer tea.",)
-    agent_of(store, tmp_path, "helper", "s7").learn(entries("We run on Linux."))
+    agent_of(store, "helper", "s7").learn(entries("We run on Linux."))
     assert wipe_memory(store, "ann", None, now=AT, tell=heard.append).entries == 2
 
 
-def test_wiped_memory_stays_wiped_after_sharing(tmp_path):
+def test_wiped_memory_stays_wiped_after_sharing():
     store, said_ = Memory(), entries("I prefer tabs over spaces.")
-    agent_of(store, tmp_path, "main", "s1", policy=MemorySettings("structured")).learn(said_)
+    agent_of(store, "main", "s1", policy=MemorySettings("structured")).learn(said_)
     wipe_memory(store, "ann", "main", now="2026-01-02T04:00:00Z", tell=pytest.fail)
-    rested = agent_of(store, tmp_path, "main", "s1", at="2026-01-02T05:00:00Z").learn_when_idle(
-        said_, last=1_767_323_045.0
-    )
+    rested = agent_of(store, "main", "s1", at="2026-01-02T05:00:00Z").learn_when_idle(said_, last=1_767_323_045.0)
     assert rested[0] is not None
     assert rested[0].skipped
     assert not any(read_bucket(store, MemoryBucket("ann", SHARED)).counts().values())

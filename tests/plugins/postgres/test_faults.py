@@ -7,7 +7,7 @@ import pytest
 
 from lore.store.base import DamagedError, StoreError, UnknownSessionError
 from lore.store.registry import ignore
-from lore.testing.scenarios import add, begin, events, header, message
+from lore.testing.stores import add, begin, events, header, message
 from lore_plugins.postgres.link import DELAYS, Cursor
 from lore_plugins.postgres.store import Postgres
 

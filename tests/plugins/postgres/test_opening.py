@@ -9,7 +9,7 @@ import pytest
 from lore.store import SCHEMA_VERSION, TABLES
 from lore.store.base import FormatError, StoreError
 from lore.store.registry import ignore, open_store
-from lore.testing.scenarios import add, begin, header, message
+from lore.testing.stores import add, begin, header, message
 from lore_plugins.postgres.store import Postgres
 
 READ_ONLY = "&options=-cdefault_transaction_read_only%3Don"

@@ -14,7 +14,7 @@ import pytest
 from lore.store.base import ConflictError, Head, StoreError
 from lore.store.locks import trylock
 from lore.store.registry import ignore, open_store
-from lore.testing.scenarios import add, begin, events, header, message
+from lore.testing.stores import add, begin, events, header, message
 from lore_plugins.postgres.store import Postgres
 
 FORKED = pytest.mark.skipif(sys.platform != "linux", reason="a fork here may not use what its parent loaded")

@@ -34,9 +34,20 @@ from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.run.converting import converted
-from lore.store.base import EMPTY, ConflictError, DamagedError, Head, SessionData, SessionDelta, Store, StoreError, now
+from lore.store.base import (
+    EMPTY,
+    ConflictError,
+    DamagedError,
+    Head,
+    SessionData,
+    SessionDelta,
+    SessionSummary,
+    Store,
+    StoreError,
+    now,
+)
 from lore.store.deltas import is_same_event
-from lore.store.lines import NOTHING, SessionHeader, is_id, read_header
+from lore.store.lines import NOTHING, is_id, read_header
 from lore.store.registry import address_of, load_notes, open_existing
 from lore.store.reserved import refuse_header
 
@@ -167,7 +178,7 @@ class _Importer:
             session_id = self._free_name(path)
         self._taken.add(session_id)
         named = header if _session_of(header) == session_id else rename_session(header, session_id)
-        return SyncSource(read_header(named), lines, not is_own, is_of_requests, _load_notes(path))
+        return SyncSource(read_header(named), chain((named,), lines), not is_own, is_of_requests, _load_notes(path))
 
     def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
@@ -243,8 +254,8 @@ def find_leaf(lines: Iterable[bytes]) -> str | None:
 class SyncSource(NamedTuple):
     """A session that is to be stored."""
 
-    header: SessionHeader
-    lines: Iterator[bytes]  # after the header, to be read once
+    header: SessionSummary  # the session without events
+    lines: Iterator[bytes]  # from the header on, to be read once
     # It was converted: each chain is compared by itself, since a transcript's subagents follow one another, and what
     # continues a turn that the transcript left open is appended after the closing.
     is_chained: bool
@@ -260,7 +271,7 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     Raises StoreError; ConflictError if the stored events differ, or another writer comes between.
     """
     refuse_header(source.header)
-    header, notes, lines = source.header, source.notes, chain((source.header.line,), source.lines)
+    header, notes, lines = source.header, source.notes, source.lines
     known = load_notes(store, header.session_id)
     if known is None:  # most sessions are one batch, and stored by one write
         stored, batches = 0, _batches(lines)
@@ -284,13 +295,13 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     )  # fmt: skip
 
 
-def create_session(store: Store, header: SessionHeader, events: tuple[bytes, ...]) -> Head:
+def create_session(store: Store, header: SessionSummary, events: tuple[bytes, ...]) -> Head:
     """Store a new session, which begins with these events."""
     at = now()
     data = SessionData(
         session_id=header.session_id, head=NOTHING, events=events, project_id=header.project_id,
         parent_session_id=header.parent_session_id, leaf_id=find_leaf(events) or header.session_id,
-        created_at=header.at or at, updated_at=at,
+        created_at=header.created_at or at, updated_at=at,
     )  # fmt: skip
     return store.save(data)
 
