@@ -220,12 +220,12 @@ def test_injected_context_keeps_its_source_after_restart():
 URL = "sqlite:sessions.db"
 
 
-def try_all(folder, *pairs):
+def try_all(*pairs):
     """Return which pairs could be locked, each tried in its own thread."""
     found = {}
 
     def attempt(pair):
-        with trylock(URL, *pair, folder=folder) as held:
+        with trylock(URL, *pair) as held:
             found[pair] = held
 
     threads = [threading.Thread(target=attempt, args=(pair,)) for pair in pairs]
@@ -236,16 +236,18 @@ def try_all(folder, *pairs):
     return found
 
 
-def test_each_agent_and_user_has_a_lock(tmp_path):
+@pytest.mark.usefixtures("state")
+def test_each_agent_and_user_has_a_lock():
     pairs = ("a", "u"), ("a", "v"), ("b", "u")
-    with trylock(URL, "a", "u", folder=tmp_path) as held:
+    with trylock(URL, "a", "u") as held:
         assert held
-        assert try_all(tmp_path, *pairs) == {pairs[0]: False, pairs[1]: True, pairs[2]: True}
+        assert try_all(*pairs) == {pairs[0]: False, pairs[1]: True, pairs[2]: True}
 
 
+@pytest.mark.usefixtures("state")
 @pytest.mark.parametrize("tries", [1, 3])
-def test_held_lock_is_skipped(tmp_path, tries):
-    with trylock(URL, "a", "u", folder=tmp_path):
+def test_held_lock_is_skipped(tries):
+    with trylock(URL, "a", "u"):
         for _ in range(tries):
-            assert try_all(tmp_path, ("a", "u")) == {("a", "u"): False}
-    assert try_all(tmp_path, ("a", "u")) == {("a", "u"): True}
+            assert try_all(("a", "u")) == {("a", "u"): False}
+    assert try_all(("a", "u")) == {("a", "u"): True}
