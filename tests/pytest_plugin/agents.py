@@ -9,6 +9,8 @@ import json
 from functools import cache
 from typing import NamedTuple
 
+from helpers.provider_answers import TEXT
+
 SECRET = "sk-ant-api03-secretsecretsecret"
 MODEL = "claude-opus-5"
 
@@ -104,7 +106,7 @@ def anthropic(url, prompts, stream=False) -> None:
     with Anthropic(api_key=SECRET, base_url=url, max_retries=0) as client:
         for prompt in prompts:
             answer = client.messages.create(**anthropic_body(prompt), stream=stream)
-            assert [*answer][-1].type == "message_stop" if stream else answer.content[0].text == "Nothing."
+            assert [*answer][-1].type == "message_stop" if stream else answer.content[0].text == TEXT
 
 
 def anthropic_async(url, prompts, stream=False) -> None:
@@ -155,7 +157,7 @@ def gemini(url, prompts, stream=False) -> None:
                 answers = list(client.models.generate_content_stream(**gemini_arguments(prompt)))
             else:
                 answers = [client.models.generate_content(**gemini_arguments(prompt))]
-            assert answers[-1].text == "Nothing."
+            assert answers[-1].text == TEXT
 
 
 def gemini_async(url, prompts, stream=False) -> None:

@@ -77,7 +77,7 @@ def test_moved_prefix_is_caught_through_sdk(agent, change, server, tmp_path) -> 
     assert [request.body for request in stable] == server.received  # each once, its bytes on the wire
     assert_prefix_stable(stable)
     bills = [exchange.usage for exchange in exchanges(stable)]  # of the answers, whole or streamed
-    assert [(bill.uncached_tokens, bill.output_tokens) for bill in bills] == [(7, 2)] * 3
+    assert [(bill.uncached_tokens, bill.output_tokens) for bill in bills] == [(10, 7)] * 3
     code, prompts = MOVED[change]
     with recording() as moved:
         agent(server.url, prompts)

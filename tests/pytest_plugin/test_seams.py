@@ -17,13 +17,14 @@ import pytest
 import requests
 import urllib3
 
+from helpers.provider_answers import anthropic
 from lore.pytest_plugin import LoreWarning, listening, recording
 from lore.pytest_plugin.seams import SEAMS
 from pytest_plugin.asking import body, sent
-from pytest_plugin.standin import MESSAGE_EVENTS, Standin, sse
+from pytest_plugin.standin import Standin
 
-EVENTS = sse(MESSAGE_EVENTS)
 STREAM = json.dumps(body(1, stream=True)).encode()
+EVENTS = anthropic(json.loads(STREAM), cached=None)
 
 
 def needs(library):

@@ -1,13 +1,9 @@
-"""Simulated providers' APIs on the loopback interface: their requests, scripted answers, and failures.
-
-Facts of the shapes: the references of the APIs.
-"""
+"""Simulated providers' APIs on the loopback interface: their requests, scripted answers, and failures."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import socket
 import threading
 import time
@@ -15,100 +11,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-TEXT = "Grüße 🙂"
-
-
-def _dumps(value):
-    return json.dumps(value, ensure_ascii=False).encode()
-
-
-def _events(*events, named=False):
-    """Return server-sent events, one per chunk; the second is cut inside a character."""
-    chunks = []
-    for event in events:
-        name = f"event: {event['type']}\n".encode() if named else b""
-        chunks.append(name + b"data: " + (event if isinstance(event, bytes) else _dumps(event)) + b"\n\n")
-    return chunks
-
-
-def anthropic(body):
-    usage = {"input_tokens": 10, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 5, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"], "content": [],
-               "stop_reason": None, "stop_sequence": None, "usage": usage}  # fmt: skip
-    if not body.get("stream"):
-        return _dumps({**message, "content": [{"type": "text", "text": TEXT}], "stop_reason": "end_turn"})
-    return _events(
-        {"type": "message_start", "message": message},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
-        {"type": "message_stop"}, named=True,
-    )  # fmt: skip
-
-
-def chat(body):
-    usage = {"prompt_tokens": 30, "completion_tokens": 7, "total_tokens": 37,
-             "prompt_tokens_details": {"cached_tokens": 20}}  # fmt: skip
-    base = {"id": "chatcmpl-1", "created": 1, "model": body["model"]}
-    if not body.get("stream"):
-        choice = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
-        return _dumps({**base, "object": "chat.completion", "choices": [choice], "usage": usage})
-    base["object"] = "chat.completion.chunk"
-    return [
-        *_events(
-            {**base, "choices": [{"index": 0, "delta": {"role": "assistant", "content": TEXT}, "finish_reason": None}]},
-            {**base, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-            {**base, "choices": [], "usage": usage},
-        ),
-        b"data: [DONE]\n\n",
-    ]
-
-
-def responses(body):
-    usage = {"input_tokens": 30, "output_tokens": 7, "total_tokens": 37, "input_tokens_details": {"cached_tokens": 20},
-             "output_tokens_details": {"reasoning_tokens": 0}}  # fmt: skip
-    item = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
-            "content": [{"type": "output_text", "text": TEXT, "annotations": []}]}  # fmt: skip
-    response = {"id": "resp_1", "object": "response", "created_at": 1, "status": "completed", "output": [item],
-                "model": body["model"], "usage": usage, "parallel_tool_calls": True, "tool_choice": "auto",
-                "tools": []}  # fmt: skip
-    if not body.get("stream"):
-        return _dumps(response)
-    return _events(
-        {"type": "response.created", "sequence_number": 0, "response": {**response, "output": [], "usage": None}},
-        {"type": "response.output_text.delta", "sequence_number": 1, "item_id": "msg_1", "output_index": 0,
-         "content_index": 0, "delta": TEXT, "logprobs": []},
-        {"type": "response.completed", "sequence_number": 2, "response": response}, named=True,
-    )  # fmt: skip
-
-
-def gemini(body):
-    del body
-    return _dumps({
-        "candidates": [{"content": {"role": "model", "parts": [{"text": TEXT}]}, "finishReason": "STOP", "index": 0}],
-        "usageMetadata": {"promptTokenCount": 30, "cachedContentTokenCount": 20, "candidatesTokenCount": 7},
-        "responseId": "r1", "modelVersion": "gemini-3-pro",
-    })  # fmt: skip
-
-
-def bedrock(body):
-    del body
-    return _dumps({
-        "output": {"message": {"role": "assistant", "content": [{"text": TEXT}]}}, "stopReason": "end_turn",
-        "usage": {"inputTokens": 10, "outputTokens": 7, "totalTokens": 42, "cacheReadInputTokens": 20},
-        "metrics": {"latencyMs": 1},
-    })  # fmt: skip
-
-
-APIS = {
-    "/v1/messages": anthropic,
-    "/v1/chat/completions": chat,
-    "/v1/responses": responses,
-    "/v1/models/gemini-3-pro:generateContent": gemini,
-    "/v1/models/gemini-3-pro:streamGenerateContent": lambda body: _events(json.loads(gemini(body))),
-    "/model/amazon.nova-pro-v1:0/converse": bedrock,
-}
+from helpers.provider_answers import answer_to
 
 
 def wait_until(holds, *, seconds=60.0):
@@ -151,18 +54,13 @@ class StandIn:
                 break
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         self.got.append((scope["method"], target.decode("latin-1"), dict(scope["headers"]), bytes(body)))
-        if path in APIS:
-            if b"Credential=AKIAREFUSED" in dict(scope["headers"]).get(
-                b"authorization", b""
-            ):  # as AWS refuses another host
-                await _answer(send, 403, b'{"message":"The request signature we calculated does not match"}')
-                return
-            answer = APIS[path](json.loads(body))
-            if isinstance(answer, bytes):
-                await _answer(send, 200, answer, **{"content-type": "application/json", "request-id": "req_1",
-                                                    "set-cookie": "session=SECRET-COOKIE"})  # fmt: skip
-            else:
-                await _stream(send, answer)
+        answer = answer_to(path, body)
+        if isinstance(answer, bytes):
+            await _answer(send, 200, answer, **{"content-type": "application/json", "request-id": "req_1",
+                                                "set-cookie": "session=SECRET-COOKIE"})  # fmt: skip
+            return
+        if answer is not None:
+            await _stream(send, answer)
             return
         await getattr(self, "x_" + path.removeprefix("/x/").partition("/")[0])(send, receive, path, bytes(body))
 
@@ -178,7 +76,7 @@ class StandIn:
 
     async def x_gzip(self, send, receive, path, body):
         del receive, path, body
-        await _answer(send, 200, gzip.compress(_dumps({"id": "msg_z"})), **{"content-encoding": "gzip"})
+        await _answer(send, 200, gzip.compress(b'{"id":"msg_z"}'), **{"content-encoding": "gzip"})
 
     async def x_broken(self, send, receive, path, body):
         del receive, path, body
@@ -214,14 +112,6 @@ class StandIn:
             await asyncio.sleep(0)
         self.left += 1
         self.gone.set()
-
-    async def x_large(self, send, receive, path, body):
-        del receive, body
-        size = int(path.rpartition("/")[2])
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", str(size).encode())]})
-        for _ in range(size // 65536):
-            await send({"type": "http.response.body", "body": "é".encode() * 32768, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
 
 
 async def _answer(send, status, body, **headers):

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
+from helpers.provider_answers import TEXT
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.recording.requests import dialect_of
 from lore.testing import everything
-from plugins.record.standin import TEXT
 
 KEY = "sk-SECRET-0123456789abcdef"
 

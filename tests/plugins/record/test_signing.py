@@ -12,10 +12,11 @@ import httpx
 import pytest
 
 from helpers.frames import frame
+from helpers.provider_answers import TEXT
 from lore_plugins.record.forwarding import NotSignedError, Signer, parse_signature
 from lore_plugins.record.upstreams import make_routes
 from plugins.record.conftest import recording
-from plugins.record.standin import TEXT, StandIn, served
+from plugins.record.standin import StandIn, served
 
 boto3 = pytest.importorskip("boto3")
 KEY, SECRET, TOKEN = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "SESSION-TOKEN-SECRET"
@@ -147,15 +148,6 @@ def test_request_of_boto3_is_signed_for_its_server(environment, aws, address, tm
     assert aws.headers.get("x-amz-security-token") == token
     written = (tmp_path / "c.jsonl").read_text("utf-8")
     assert not [secret for secret in (KEY, SECRET, TOKEN, "Signature") if secret in written]
-
-
-def test_temporary_keys_of_a_role_are_accepted(environment, aws, address, tmp_path):
-    environment.setenv("AWS_ACCESS_KEY_ID", "ASIAEXAMPLE000000001")
-    environment.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    environment.setenv("AWS_SESSION_TOKEN", TOKEN)
-    with recording(tmp_path / "c.jsonl", f"bedrock={address}") as recorded:
-        converse(client(recorded, "ASIAEXAMPLE000000002", "another", "of the client"))
-    assert aws.headers["x-amz-security-token"] == TOKEN
 
 
 @pytest.mark.parametrize(
