@@ -18,6 +18,7 @@ import pytest
 from helpers.matrix import crossed, some
 from hostile.captured import ANSWERS, SECOND, TURNS, archive, capture, inspect, members, named, sse
 from hostile.child import MEGABYTE, lore
+from hostile.making import main
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process is asked for as POSIX does")
 MOST = 200 * MEGABYTE
@@ -46,7 +47,6 @@ _TAIL = "  response:\n    status: {code: 200}\n    body: {string: '{}'}\nversion
 YAML = {
     "laughs before": _laughs(9) + _HEAD + "    body: *a8\n" + _TAIL,
     "laughs parsed": _laughs(9) + _HEAD + "    parsed_body: {model: claude-x, messages: *a8}\n" + _TAIL,
-    "laughs behind": _HEAD + "    body: '{}'\n" + _TAIL + _laughs(9),
     "laughs inside": _HEAD
     + "    parsed_body:\n"
     + "".join(f"      {line}\n" for line in _laughs(9).splitlines())
@@ -59,22 +59,17 @@ YAML = {
     )
     + _TAIL,
     "a ring": _HEAD + "    parsed_body: &ring {model: claude-x, messages: [*ring]}\n" + _TAIL,
-    "a ring of two": _HEAD + "    parsed_body: {model: m, messages: &a [&b [*a, *a], *b, *b]}\n" + _TAIL,
     "deep flow": _HEAD + "    parsed_body: " + "[" * 50_000 + "]" * 50_000 + "\n" + _TAIL,
-    "deep maps": _HEAD + "    parsed_body: " + "{a: " * 20_000 + "1" + "}" * 20_000 + "\n" + _TAIL,
     "deep blocks": _HEAD + "    parsed_body:\n" + "".join(" " * (6 + n) + f"a{n}:\n" for n in range(1500)) + _TAIL,
-    "deep sequences": _HEAD + "    parsed_body:\n      " + "- " * 20_000 + "x\n" + _TAIL,
     "many anchors": _HEAD + "    parsed_body:\n" + "".join(f"      k{n}: &n{n} [x]\n" for n in range(20_000)) + _TAIL,
-    "many documents": "--- {}\n" * 50_000 + _HEAD + _TAIL,
     "a complex key": _HEAD + "    ? [a, {b: c}]\n    : d\n    parsed_body: {? {a: b} : c}\n" + _TAIL,
     "a key of a ring": _HEAD + "    parsed_body: &r {? *r : c}\n" + _TAIL,
-    "a huge integer": _HEAD + "    parsed_body: {model: m, messages: [], max_tokens: " + "9" * 200_000 + "}\n" + _TAIL,
-    "sixty": _HEAD + "    parsed_body: {model: m, messages: [], n: " + ":".join(["59"] * 5000) + "}\n" + _TAIL,
     "an impossible date": _HEAD + "    parsed_body: {model: m, at: 2026-99-99, messages: []}\n" + _TAIL,
+    "a huge integer": _HEAD + "    parsed_body: {model: m, messages: [], max_tokens: " + "9" * 200_000 + "}\n" + _TAIL,
 }
 
 
-@pytest.mark.parametrize("name", some(YAML, 9))
+@pytest.mark.parametrize("name", some(YAML, 8))
 def test_yaml_that_grows_stays_small(desk, name):
     (desk / "capture.yaml").write_text(YAML[name])
     judged("capture.yaml")
@@ -87,15 +82,10 @@ TAGS = {
     "name": "!!python/name:os.mkdir",
     "tuple": "!!python/tuple [a]",
     "eval": "!!python/object/apply:eval [\"__import__('os').mkdir('pwned')\"]",
-    "local": "!mine {a: b}",
     "verbatim": "!<tag:yaml.org,2002:python/object/apply:os.mkdir> ['pwned']",
-    "set": "!!set {a, b}",
-    "omap": "!!omap [a: b]",
     "binary": "!!binary '####'",
-    "float": "!!float x",
     "int": "!!int x",
     "timestamp": "!!timestamp x",
-    "null": "!!null x",
 }
 
 
@@ -109,8 +99,6 @@ def test_yaml_tag_runs_nothing(desk, name, place):
         "response": _HEAD + "    body: '{}'\n" + f"  response: {tag}\n",
     }[place]
     (desk / "capture.yaml").write_text(text)
-    from hostile.making import main  # noqa: PLC0415
-
     assert main(["check", "capture.yaml"]) in (0, 1, 2, 3)
     assert not (desk / "pwned").exists()
 
@@ -140,8 +128,6 @@ def test_archive_members_are_never_written(desk, name):
     os.chdir(work)
     (work / "capture.eval").write_bytes(archive({**members(_SAMPLE), name: _SAMPLE}))
     before = sorted(str(path) for path in desk.rglob("*"))
-    from hostile.making import main  # noqa: PLC0415
-
     assert main(["check", "capture.eval"]) in (0, 1, 2, 3)
     assert sorted(str(path) for path in desk.rglob("*")) == before
     assert not os.path.exists("/tmp/lore-out.json")
@@ -169,31 +155,18 @@ ARCHIVES = {
         struct.pack("<L", len(_SAMPLE) * 2000), struct.pack("<L", 9)
     ),
     "checksums that lie": lambda: archive(members(_SAMPLE)).replace(b"PK\x03\x04\x14", b"PK\x03\x04\x63"),
-    "an end without a beginning": lambda: b"PK\x05\x06" + b"\x00" * 18,
     "an end that counts too many": lambda: (
         b"PK\x03\x04" + b"PK\x05\x06" + struct.pack("<4H2LH", 0, 0, 65535, 65535, 9, 0, 0)
     ),
-    "bytes before": lambda: b"x" * 5000 + archive(members(_SAMPLE)),
-    "bytes behind": lambda: archive(members(_SAMPLE)) + b"x" * 70_000,
     "encrypted": lambda: (
         archive(members(_SAMPLE))
         .replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01")
         .replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
     ),
-    "one name for all": lambda: _twice(),
     "samples that are no JSON": lambda: archive(members(b"{")),
     "samples that are an array": lambda: archive(members(b"[1]")),
     "samples that are deep": lambda: archive(members(b"[" * 100_000)),
-    "samples of NUL": lambda: archive(members(b"\x00" * 100_000)),
-    "no samples": lambda: archive({"header.json": b"{}"}),
 }
-
-
-def _twice() -> bytes:
-    made = archive(members(_SAMPLE))
-    with zipfile.ZipFile(io.BytesIO(), "w") as file:
-        assert file.namelist() == []
-    return made.replace(b"samples/row_epoch_1.json", b"_journal/start.jsonxxxxx")
 
 
 @pytest.mark.parametrize("name", some(ARCHIVES, 6))

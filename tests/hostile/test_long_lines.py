@@ -43,13 +43,6 @@ def test_long_line_cut_anywhere_is_skipped(format):
         assert shown(READERS[format]().read([data[:cut], data[cut:]])) == whole, cut
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("size", [1, 13, 64, 399, 401, 1000])
-def test_pieces_of_any_size_give_the_same(format, size):
-    data = with_long_lines(format)
-    assert shown(READERS[format]().read(pieces(data, size))) == shown(everything(READERS[format](), data))
-
-
 @pytest.mark.parametrize("size", [1, 50, 401, 5000])
 def test_too_long_damaged_body_is_one_problem(size):
     data = b'{"model":"m",\n"messages":[\n' + b'{"role":"user","content":"x"},\n' * 50 + b"]}\n"

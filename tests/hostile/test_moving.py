@@ -159,15 +159,6 @@ def test_shrinking_files_are_compared_to_their_end(desk, monkeypatch):
     assert common == corpus.HEAD + 10
 
 
-@pytest.mark.parametrize("size", [corpus.HEAD, corpus.PIECE])
-def test_growing_file_is_read_to_opening_size(desk, size):
-    path = log(desk)
-    found = corpus.pieces("log", size)
-    begun = next(found)
-    grow(path)
-    assert begun + b"".join(found) == LOG
-
-
 def test_file_growing_faster_than_reading_ends(desk, monkeypatch):
     path = log(desk)
     read = WholeFile.read
@@ -248,8 +239,3 @@ def test_name_that_became_a_folder_is_refused(desk):
     (desk / "log").mkdir()
     with pytest.raises(LoreError, match="is not a file"):
         next(corpus.pieces("log"))
-
-
-def test_file_gone_before_comparison_is_refused(lore, desk):
-    (desk / "left").write_bytes(TWO)
-    assert_refused(lore("diff-prefix", "left", "right"))
