@@ -242,10 +242,6 @@ def end(turn, kind="turn_completed", **counts):
     return event(kind, turn=turn, at="t", usage={f"{name}_tokens": count for name, count in counts.items()})
 
 
-def totals(fold):
-    return fold.state.main().totals
-
-
 def test_turn_takes_the_changes_noted_before_it():
     fold = Fold(started(), event("cache_reset", reason="r"), start(1, at="t", context={"a": 1}))
     turn = fold.state.main().turn
@@ -261,7 +257,7 @@ def test_turn_number_not_rising_is_a_problem():
 def test_turn_ends_in_one_of_three_ways(state):
     fold = Fold(started(), start(1), end(1, f"turn_{state}", read=5))
     last = fold.state.main().last
-    assert (last.state, last.at, totals(fold).read_tokens) == (state, "t", 5)
+    assert (last.state, last.at, fold.usage.read_tokens) == (state, "t", 5)
 
 
 @pytest.mark.parametrize("events", [[], [start(2)]], ids=["no turn", "another turn"])
@@ -271,18 +267,18 @@ def test_end_of_other_turn_is_problem(events):
 
 
 def test_usage_adds_up_and_unknown_counts_stay_unknown():
-    sums = totals(Fold(started(), start(1), end(1, read=5, uncached=1), start(2), end(2, read=5, uncached=1)))
+    sums = Fold(started(), start(1), end(1, read=5, uncached=1), start(2), end(2, read=5, uncached=1)).usage
     assert (sums.turns, sums.read_tokens, sums.uncached_tokens, sums.write_tokens) == (2, 10, 2, None)
 
 
 def test_second_end_of_a_turn_replaces_the_first():
     fold = Fold(started(), start(1), end(1, read=5), end(1, read=7))
-    assert totals(fold).read_tokens == 7
-    assert totals(fold.take(event("turn_failed", turn=1))).read_tokens is None
+    assert fold.usage.read_tokens == 7
+    assert fold.take(event("turn_failed", turn=1)).usage.read_tokens is None
 
 
 def test_repeated_turn_number_keeps_the_first_usage():
-    sums = totals(Fold(started(), start(1), end(1, read=5), start(1), end(1, read=5)))
+    sums = Fold(started(), start(1), end(1, read=5), start(1), end(1, read=5)).usage
     assert (sums.turns, sums.read_tokens) == (2, 10)
 
 
@@ -305,5 +301,5 @@ def test_impossible_counts_are_unknown_and_a_problem():
 
 def test_late_usage_of_previous_turn_corrects_sums():
     fold = Fold(started(), start(1), end(1, output=1), start(2), end(1, output=9))
-    assert totals(fold).output_tokens == 9
-    assert (totals(fold.take(end(2, output=2))).output_tokens, fold.problems) == (11, [])
+    assert fold.usage.output_tokens == 9
+    assert (fold.take(end(2, output=2)).usage.output_tokens, fold.problems) == (11, [])

@@ -57,8 +57,7 @@ def test_late_usage_replaces_that_of_the_previous_turn():
     )
     fold = folded(*lines)
     assert {end.turn: end.usage.output_tokens for end in turns(read(*lines))} == {1: 9, 2: 2}
-    totals = fold.state.main().totals
-    assert (totals.turns, totals.uncached_tokens, totals.output_tokens) == (2, 3, 11)
+    assert (fold.usage.turns, fold.usage.uncached_tokens, fold.usage.output_tokens) == (2, 3, 11)
     assert (fold.problems, fold.uuids) == ([], ["u", "a", "b", "c"])
 
 

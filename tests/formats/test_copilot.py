@@ -97,10 +97,10 @@ def test_sums_of_one_request_are_its_usage():
         .answer("ho", output=45)
         .shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45))
     )
-    state = made.folded().state
-    bill = state.main().last.usage
+    fold = made.folded()
+    bill = fold.state.main().last.usage
     assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens) == (5_000, 9_000, 1_000, 45)
-    assert state.main().totals.output_tokens == 45
+    assert fold.usage.output_tokens == 45
 
 
 def test_sums_that_contradict_log_are_one_problem():

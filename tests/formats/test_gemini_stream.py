@@ -61,8 +61,8 @@ def test_run_tokens_are_passes_of_last_request():
     assert [(one.model, one.uncached_tokens, one.read_tokens, one.output_tokens) for one in last.usage.iterations] == [
         ("gemini-3-pro-preview", 12_120, 8_200, 360), ("gemini-3-flash-preview", 780, 0, 20),
     ]  # fmt: skip
-    totals = folded(GeminiStream, RUN).state.main().totals
-    assert (totals.uncached_tokens, totals.read_tokens, totals.output_tokens) == (12_900, 8_200, 380)
+    usage = folded(GeminiStream, RUN).usage
+    assert (usage.uncached_tokens, usage.read_tokens, usage.output_tokens) == (12_900, 8_200, 380)
 
 
 def test_run_ending_with_call_keeps_tokens():

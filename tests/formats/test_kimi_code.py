@@ -40,7 +40,7 @@ def test_step_and_repeated_usage_are_one_request():
     assert ends(plain()) == [(10_000, 0, 10), (216, 9_984, 10)]
     assert not plain().folded().problems
     late = Wire().message("hi").step(text("a")).record("usage.record", model=MODEL, usage=usage(9, 0))
-    assert late.folded().state.main().totals.uncached_tokens == 9
+    assert late.folded().usage.uncached_tokens == 9
 
 
 def test_prompt_with_system_and_tools_is_structural(tmp_path):

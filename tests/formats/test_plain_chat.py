@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from formats import recorded
 from helpers.each import each
 from lore.commands.main import main
 from lore.fold.step import Folding
@@ -131,10 +132,10 @@ def test_requests_and_tokens_equal_those_of_plain_json(chat):
     bills = [message["usage"] for message in answers if "usage" in message]
     for data, reader in ((lines(*chat), Chat), (listed(*chat), ChatDocument)):
         assert recognise(data) is reader
-        main = folded(data, reader).main()
-        assert main.turns == len(answers)
-        assert main.totals.read_tokens == (sum(bill["cache_read_input_tokens"] for bill in bills) if bills else None)
-        assert main.totals.output_tokens == (sum(bill["output_tokens"] for bill in bills) if bills else None)
+        fold = recorded.folded(reader, data)
+        assert fold.state.main().turns == len(answers)
+        assert fold.usage.read_tokens == (sum(bill["cache_read_input_tokens"] for bill in bills) if bills else None)
+        assert fold.usage.output_tokens == (sum(bill["output_tokens"] for bill in bills) if bills else None)
         assert not codes(data, reader)
 
 

@@ -10,10 +10,9 @@ from hypothesis import given
 from helpers.each import each
 from helpers.strategies import any_events, write
 from lore.commands.main import main
-from lore.fold.step import step
 from lore.formats.bills import billed_of
 from lore.model import events as e
-from lore.model.state import FoldedSession
+from model.making import Fold
 
 COUNTS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 FIDELITIES = {"wire", "parsed", "structural", "reconstructed", "rendered"}
@@ -52,26 +51,19 @@ def test_fold_has_only_recorded_counts(answer, usages):
 
 @given(any_events())
 def test_unrecorded_count_stays_null(events):
-    state = FoldedSession()
     recorded = set()
     for event in events:
-        state = step(state, event).state
         if isinstance(event, e.TurnCompleted | e.TurnFailed | e.TurnCanceled) and event.usage is not None:
             recorded |= {name for name in COUNTS if getattr(event.usage, name) is not None}
-    for chain in state.chains.values():
-        for name in set(COUNTS) - recorded:
-            assert getattr(chain.totals, name) is None
+    usage = Fold(*events).usage
+    for name in set(COUNTS) - recorded:
+        assert getattr(usage, name) is None
 
 
 def test_replaced_end_without_usage_leaves_null():
-    state = FoldedSession()
-    for event in (
-        e.TurnStarted(turn=1),
-        e.TurnCompleted(turn=1, usage=e.Usage(uncached_tokens=5)),
-        e.TurnFailed(turn=1, usage=None),
-    ):
-        state = step(state, event).state
-    assert state.main().totals.uncached_tokens is None
+    ended = e.TurnCompleted(turn=1, usage=e.Usage(uncached_tokens=5))
+    fold = Fold(e.TurnStarted(turn=1), ended, e.TurnFailed(turn=1, usage=None))
+    assert fold.usage.uncached_tokens is None
 
 
 def test_diff_without_usage_and_tokens_has_nulls(answer):

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from lore.commands.fold import TURNS, TurnRows
 from lore.fold.step import step
 from lore.model.codes import Problem
 from lore.model.events import Event
+from lore.model.results.store import SessionUsage
 from lore.model.state import FoldedSession
 from lore.model.turn import Memo, Prompt, Turn
 from lore.prompt.assemble import Assembler
@@ -65,6 +67,7 @@ class Fold:
     def __init__(self, *events: Event) -> None:
         self.state = FoldedSession(format="lore")
         self.problems: list[Problem] = []
+        self._turns = TurnRows()
         self.take(*events)
 
     def take(self, *events: Event) -> Fold:
@@ -72,7 +75,14 @@ class Fold:
         for one in events:
             self.state, problems = step(self.state, one)
             self.problems.extend(problems)
+            if isinstance(one, TURNS):
+                self._turns.take(one)
         return self
+
+    @property
+    def usage(self) -> SessionUsage:
+        """The usage of all chains, as `lore fold` sums it."""
+        return self._turns.usage()
 
     @property
     def uuids(self) -> list[str]:

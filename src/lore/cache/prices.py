@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -263,6 +264,7 @@ def recorded_output(rules: DatedRules, client: str) -> Decimal | Literal["unknow
     return None if row is None else row.value if isinstance(row.value, Decimal) else "unknown"
 
 
+@lru_cache(64)
 def is_partial(rules: DatedRules, client: str) -> bool:
     """Return whether a program (name and version) records only a part of the output tokens."""
     return bool(client) and recorded_output(rules, client) not in (None, 1)

@@ -151,6 +151,14 @@ class TurnRows:
     def __init__(self) -> None:
         self.rows: list[results.TurnResult] = []
         self._latest: dict[str, list[int]] = {}
+        self._inherited: set[int] = set()  # places of requests that another session sent, and this log, of a fork, has
+        self._clients: set[str] = set()  # the programs that noted the usage of the others
+
+    def usage(self) -> results.SessionUsage:
+        """Return sums over the requests, without inherited ones."""
+        own = [row for place, row in enumerate(self.rows) if place not in self._inherited]
+        partial = any(is_partial(packaged(), client) for client in self._clients)
+        return results.SessionUsage.sum_of(own, turns=len(own), partial_output=True if partial else UNSET)
 
     def _add(self, row: results.TurnResult) -> None:
         self._latest[row.chain] = [*self._latest.get(row.chain, ())[-1:], len(self.rows)]
@@ -159,6 +167,8 @@ class TurnRows:
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Add a turn's start or end; the end of any other turn is ignored."""
         if isinstance(event, e.TurnStarted):
+            if event.call is not None and event.call.inherited_from:
+                self._inherited.add(len(self.rows))
             self._add(results.TurnResult(event.chain, event.turn, "open", event.at))
             return
         places = self._latest.get(event.chain, [])
@@ -166,6 +176,8 @@ class TurnRows:
         if place is None:
             return
         row, counts = self.rows[place], {} if event.usage is None else _counts(event.usage)
+        if event.usage is not None and place not in self._inherited:
+            self._clients.add(event.usage.client)
         if place == places[-1]:
             ended = {**dict.fromkeys(e.SUMMED_COUNTS), **counts}
             self.rows[place] = msgspec.structs.replace(row, state=_ENDS[type(event)], ended_at=event.at, **ended)
@@ -237,11 +249,6 @@ class LogFold:
             for chain in state.chains.values()
         ]
         session = results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
-        totals = [chain.totals for chain in state.chains.values()]
-        partial = any(is_partial(packaged(), client) for total in totals for client in total.clients)
-        usage = results.SessionUsage.sum_of(
-            totals, turns=sum(total.turns for total in totals), partial_output=True if partial else UNSET
-        )
         kept = list(recording.problems.kept)
         result = results.FoldResult(
             session=session,
@@ -250,7 +257,7 @@ class LogFold:
             injected=[] if only_pruned else injected(main),
             pruned=list(self.pruned),
             turns=list(self.turns.rows),
-            usage=usage,
+            usage=self.turns.usage(),
             problems=kept,
         )
         return Folded(result, [entry.item for entry in entries])

@@ -366,7 +366,7 @@ def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
     yield "model", turn.answering_model or "unknown"
     if turn.at is not None:
         time = date_of(turn.at)
-        yield "hour", "unknown" if time is None else f"{time:%H}:00"
+        yield "hour", "unknown" if time is None else f"{time.hour:02}:00"
     host = turn.call.endpoint.partition("/")[0]
     if host:
         yield "gateway", host

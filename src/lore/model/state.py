@@ -99,11 +99,6 @@ class OpenTurn(Struct, frozen=True, gc=False):
     call: Call | None = None  # facts about the request, if it was recorded
     given_up: str = ""  # the chain from which this one restarted
 
-    @property
-    def is_inherited(self) -> bool:
-        """Whether another session sent it (`call.inherited_from`), and this log, of a fork, has a copy."""
-        return self.call is not None and bool(self.call.inherited_from)
-
 
 class ClosedTurn(Struct, frozen=True, gc=False):
     """The end of a request."""
@@ -124,17 +119,6 @@ class Fact(Struct, frozen=True):
     category: str = ""  # the heading that it is listed under
     title: str = ""  # in one line
     content: str = ""  # its text
-
-
-class Totals(Struct, frozen=True, gc=False):
-    """Usage summed over turns; None for a count that no turn has."""
-
-    turns: int = 0  # requests
-    uncached_tokens: int | None = None  # input without cached tokens; None: no request says
-    read_tokens: int | None = None  # as above
-    write_tokens: int | None = None  # as above
-    output_tokens: int | None = None  # as above
-    clients: tuple[str, ...] = ()  # the programs that noted the usage
 
 
 class Index:
@@ -244,9 +228,7 @@ class Chain(Struct):
     turns: int = 0  # requests so far
     turn: OpenTurn | None = None  # the latest request
     last: ClosedTurn | None = None  # the end of the latest request, once it has come
-    previous: ClosedTurn | None = None  # the end of the request before it, whose last line may come late
-    before: Totals = Totals()  # usage without the latest request
-    totals: Totals = Totals()  # usage of all requests except inherited ones
+    previous: int | None = None  # number of the request before it, if it has ended: its last line may come late
     since: tuple[Change, ...] = ()  # changes after the latest request
     signs: tuple[Sign, ...] = ()  # signs seen after the latest request
     sent: int = 0  # entries in the latest request
