@@ -49,6 +49,26 @@ def test_refusal_quotes_the_answer_masked_and_shortened(status, answer, quote):
     assert (refused.code, refused.message) == ("LORE231", "api.anthropic.com/v1/messages refused a request" + quote)
 
 
+_TOO_MANY = {"type": "error", "error": {"type": "invalid_request_error", "message": "at most 4 breakpoints"}}
+_ROUTED = {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": "at most 4 breakpoints"}}}
+
+
+@each("response, status", [
+    (_TOO_MANY, None), (_ROUTED, 200), (f"event: error\ndata: {json.dumps(_TOO_MANY)}\n\n", 200),
+    ([_TOO_MANY], 200),
+])  # fmt: skip
+def test_error_without_its_status_is_a_refusal(response, status):
+    sent, refused = judged(status=status, response=content_of(dumps(response)))
+    assert sent.call.status == 400
+    assert refused.message.endswith("at most 4 breakpoints")
+
+
+@each("error", [None, {"code": "server_error"}, {"type": "overloaded_error", "message": "busy"}])
+def test_error_that_is_no_refusal_is_not_reported(error):
+    (sent,) = judged(status=200, response=content_of(dumps({"error": error, "output": []})))
+    assert sent.call.status in (200, 529)
+
+
 @pytest.mark.parametrize("status", [200, 408, 429, 529])
 def test_requests_sent_again_are_no_refusals(status):
     assert len(judged(status=status, response=text("busy"))) == 1

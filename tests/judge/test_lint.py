@@ -164,6 +164,7 @@ def test_breakpoint_for_an_automatic_cache_is_a_note():
 )
 def test_longer_lifetime_must_come_first(head, last, codes):
     assert found(claude(said("user", text(mark=last)), system=[text(LONG, head)])) == codes
+    assert found(claude(said("user", text()), system=[text(LONG, head)], cache_control=last)) == codes
 
 
 def test_fifth_breakpoint_is_a_defect():

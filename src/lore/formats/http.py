@@ -105,6 +105,8 @@ def exchanges_of(http: Http) -> list[Judged]:
     except ContentError as error:
         found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
+    if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
+        http = replace(http, status=status)
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
@@ -148,14 +150,40 @@ def failure_of(http: Http, purpose: str = "") -> Problem | None:
         return Problem(Code.CALL_FAILED, f"a request to {asked} failed: {_quoted(http.failure)}")
     if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
         return None
-    try:
-        said = http.failure or _error_in(open_content(http.response))
-    except ContentError:
-        said = ""
-    quote = _quoted(said)
+    quote = _quoted(http.failure or _error_in(_error_body(http.response)))
     return Problem(
         Code.CALL_FAILED, f"{asked} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
+
+
+_STATUS = {
+    "invalid_request_error": 400, "authentication_error": 401, "permission_error": 403, "not_found_error": 404,
+    "request_too_large": 413, "rate_limit_error": 429, "api_error": 500, "overloaded_error": 529,
+}  # fmt: skip
+
+
+def _status_in(response: Content) -> int | None:
+    """Return the HTTP status that the error in a body, or in an event of a stream, stands for; None without one."""
+    error = (raw_members(_error_body(response)) or {}).get("error", b"") if b"error" in response.raw else b""
+    own = raw_members(error) or {}
+    code = status_of(own.get("code", b"")) or status_of(own.get("status", b""))
+    return code if code in range(400, 600) else _STATUS.get(text_in(own.get("type", b"")))
+
+
+def _error_body(response: Content) -> bytes:
+    """Return a body, of a stream the event that is an error; empty if it cannot be opened."""
+    try:
+        body = open_content(response)
+    except ContentError:
+        return b""
+    if response.form == "events":
+        events, body = events_in(body)
+        return next((event for event in reversed(events) if b'"error"' in event), body)
+    found = _ERROR_EVENT.search(body) if is_stream(body) else None
+    return found[1] if found is not None else first_element(body) if body[:1] == b"[" else body
+
+
+_ERROR_EVENT = pattern(rb'(?:^|\n)data:[ ]*(\{[^\n]*"error"[^\n]*)')
 
 
 def _quoted(text: str) -> str:
@@ -169,7 +197,8 @@ def _error_in(body: bytes) -> str:
         members = raw_members(first_element(body) if body[:1] == b"[" else body) or {}
         found = next((members[key] for key in ("error", "message", "Message", "detail") if key in members), b"")
         if found[:1] == b'"':
-            return text_of(found)
+            provider = text_in((raw_members(members.get("metadata", b"")) or {}).get("raw", b""))  # OpenRouter
+            return f"{text_of(found)}: {provider}" if provider else text_of(found)
         if found[:1] not in (b"{", b"["):
             break
         body = found

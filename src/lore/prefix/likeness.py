@@ -110,6 +110,7 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
     """
     head = prompt.head
     dropped = {at for at, segment in enumerate(head) if segment.section == "tools" and is_deferred(segment)}
+    dropped.difference_update(prompt.breakpoints)  # a breakpoint on one is refused
     deferred = tuple([tool_name(head[at]) for at in sorted(dropped)])
     header = next((at for at, segment in enumerate(head) if segment.section == "system"), -1)
     has_header = header >= 0 and is_header(head[header])

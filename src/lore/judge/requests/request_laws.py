@@ -199,6 +199,8 @@ def _order(prompt: Prompt) -> Iterator[Broken]:
     """Yield the first breakpoint that asks for a longer lifetime than one before it."""
     marks = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     lives = [(at, lifetime_of(value) or FIVE_MINUTES) for at, value in marks]
+    if prompt.auto_breakpoint:  # on the last block
+        lives.append((len(prompt) - 1, lifetime_of(prompt.params["cache_control"]) or FIVE_MINUTES))
     for (first, shorter), (at, longer) in pairwise(lives):
         before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
