@@ -82,6 +82,7 @@ CHANGED_WORDS = [
     ("[21/Nov/2026:18:54:40 +0000] begun", "[21/Nov/2026:18:54:41 +0000] begun", "LORE101"),
     ("Stand: 1830 Uhr", "Stand: 1845 Uhr", "LORE101"),
     ("Tokens so far: 12031", "Tokens so far: 15400", "LORE109"),
+    ("Context used: 3%", "Context used: 7%", "LORE109"),
     ("Messages in this chat: 12", "Messages in this chat: 14", "LORE108"),
     ("There are 12 rules.", "There are 13 rules.", "LORE100"),
     ("Use version 1.2.3 of it.", "Use version 1.2.4 of it.", "LORE100"),

@@ -61,6 +61,13 @@ def test_json_text_sequence_is_read_as_its_records(tmp_path):
     assert [turn.number for turn in recording(tmp_path, sequence).turns()] == [1, 1, 2]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_log_in_utf16_is_read(tmp_path, encoding):
+    """Windows PowerShell's `>` writes UTF-16."""
+    text = ("\ufeff" + LOG.decode()).encode(encoding)
+    assert [turn.number for turn in recording(tmp_path, text).turns()] == [1, 1, 2]
+
+
 def test_unknown_dialect_is_a_problem(tmp_path):
     made = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
     assert len(list(made.turns())) == 1

@@ -54,7 +54,8 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (rf"\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?(?:window )?"  # 12% of context left
          r"(?:left|remaining|remain|available)\b"),
         (r"\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"  # tokens_remaining: 12,000
-         r"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)|context[ _-]usage)\b"
+         r"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)"
+         r"|context[ _-](?:usage|used|remaining))\b"
          rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"),
         r"\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining",  # $1.20/$5.00; $3.80 remaining
     )),

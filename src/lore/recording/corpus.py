@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import sys
+from codecs import iterdecode
 from collections.abc import Callable, Generator, Iterator
 from io import FileIO
 from itertools import chain
@@ -116,8 +117,17 @@ class Source:
         whole = chain((first,), rest)
         is_gzip = first.startswith(zstd.GZIP)
         is_packed = is_gzip or first.startswith(zstd.MAGIC)
-        start, whole = peek(zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole)
-        return (piece.replace(_SEPARATOR, b" ") for piece in whole) if start == _SEPARATOR else whole
+        return _plain_text(zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole)
+
+
+def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Return text as readers expect it: in UTF-8 (PowerShell writes UTF-16), without separators of records."""
+    start, whole = peek(pieces)
+    if start == _SEPARATOR:
+        return (piece.replace(_SEPARATOR, b" ") for piece in whole)
+    if start in (b"\xff", b"\xfe"):
+        return (text.encode("utf-8", "replace") for text in iterdecode(whole, "utf-16", "replace"))
+    return whole
 
 
 class Stdin(Source):
