@@ -53,6 +53,31 @@ def test_record_with_other_member_names_is_read(request_name, response_name):
     assert (json.loads(found.body), found.response_id, found.usage.uncached_tokens) == (ONE, "m", 7)
 
 
+ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
+
+
+@each("record, tokens", [
+    ({"params": ONE, "result": ANSWER}, 7),
+    ({"requestBody": json.dumps(ONE), "responseBody": json.dumps(ANSWER)}, 7),
+    ({"id": 3, "exchange": {"sent": {"body": ONE}, "got": {"body": ANSWER}}}, 7),
+    ({"payload": ONE, "result": ANSWER}, 7),
+    ({"sent": ONE, "got": f"event: message_start\ndata: {json.dumps({'message': ANSWER})}\n\n"}, 7),
+    ({"body": ONE, "usage": ANSWER["usage"]}, 7),
+    ({"endpoint": "/v1/messages", "body": ONE}, None),
+    ({"custom_id": "a", "params": ONE}, None),
+])  # fmt: skip
+def test_call_is_found_by_what_its_bodies_look_like(record, tokens):
+    data = dumps(record) + b"\n"
+    assert recognise(data) is Bodies
+    (found,) = read(data)
+    assert json.loads(found.body) == ONE
+    assert (found.usage and found.usage.uncached_tokens) == tokens
+
+
+def test_body_that_nothing_shows_as_sent_is_no_request():
+    assert [found.code for found in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
+
+
 @pytest.mark.parametrize(
     ("stamp", "seconds"),
     [

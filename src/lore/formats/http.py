@@ -365,6 +365,8 @@ KEPT = ("output", "outputs", "response", "candidates", "event", "ideal", "target
          "title")  # fmt: skip
 _ITEMS = (b'"message"', b'"reasoning"', b'"function_call"', b'"function_call_output"', b'"item_reference"')
 
+# One of them is a field of an answer.
+ANSWERS = frozenset(("usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason"))
 # Fields of plain requests: an object with only these is a request, not a record of one.
 FIELDS = frozenset((
     *_SIGNS, *ASKED, "messages", "input", "contents", "systemInstruction", "system_instruction", "generationConfig",

@@ -1,8 +1,10 @@
 """Read request bodies (Anthropic Messages, OpenAI Chat or Responses, Gemini, Bedrock Converse), alone or in records.
 
 A record is `{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
-`headers` and `status`; `request` is the body or its text. The lines of `lore assemble --all --full` are records, too. A
-body that is the whole record, or text, is `wire`; one in a record is `parsed`.
+`headers` and `status`; `request` is the body or its text. The lines of `lore assemble --all --full` are records, too.
+In a record with other names the body is the object that looks like one, if an answer, usage, an endpoint or the id of a
+request in a batch shows that it was sent. A body that is the whole record, or text, is `wire`; one in a record is
+`parsed`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,13 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
+from lore.formats.answers import is_stream
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
-from lore.formats.captures.layouts import ASSEMBLED, BODIES, Record, call_in
-from lore.formats.contents import Content, recorded_body
+from lore.formats.captures.layouts import ASSEMBLED, BODIES, COMMON, Record, call_in
+from lore.formats.contents import NO_CONTENT, Content, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
-from lore.formats.http import ASKED, Http, Judged, exchanges_of, is_body
+from lore.formats.http import ANSWERS, ASKED, ENDPOINT, Http, Judged, endpoint_of, exchanges_of, is_body
 from lore.formats.lines import Line, LineReader, fault, nonblank_lines, placed, problem
 from lore.formats.plain_chat import signs
 from lore.model.codes import Code, Problem
@@ -119,9 +122,41 @@ def _judged(data: bytes) -> list[Judged]:
     if is_body(members):
         return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire"))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
+    if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
+        http = _search(members, http)
     return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))
 
 
+_SEARCHED = 16  # objects of a record in which its body is looked for
+_SENT = frozenset(("custom_id", "usage"))
+_AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))
+
+
+def _search(members: dict[str, bytes], http: Http) -> Http:
+    """Return the call in a record whose bodies have other names, found by what they look like."""
+    request, response, around, objects = http.request, http.response, dict[str, bytes](), [members]
+    for own in objects:
+        around = {**own, **around}
+        for raw in own.values():
+            text = unescape(raw) if raw[:2] == b'"{' else raw
+            inner = raw_members(text) if text[:1] == b"{" and raw is not request.raw else None
+            if inner is None:
+                is_answer = raw[:1] == b'"' and response is NO_CONTENT and is_stream(unescape(raw[:_BEGIN] + b'"'))
+                response = Content(raw, "text") if is_answer else response
+            elif request is NO_CONTENT and is_body(inner):
+                request = Content(raw, "json" if text is raw else "text")
+            elif response is NO_CONTENT and inner.keys() & ANSWERS:
+                response = Content(raw, "json" if text is raw else "text")
+            elif text is raw and len(objects) < _SEARCHED:
+                objects.append(inner)
+    if http.request is NO_CONTENT:
+        http = call_in(Record(around), _AROUND)
+        is_sent = response is not NO_CONTENT or around.keys() & _SENT or ENDPOINT.search(endpoint_of(http.url, {}))
+        request = request if is_sent else NO_CONTENT
+    return replace(http, request=request, response=response)
+
+
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)"|\\u')  # or a key that is escaped
+_BEGIN = 64  # bytes of a text that may be a stream
+_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`

@@ -20,7 +20,7 @@ from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of, unescape
 from lore.formats.documents import ElementCutter
-from lore.formats.http import Http, Judged, exchanges_of, is_body
+from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body
 from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, placed, problem, too_much
 from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
@@ -197,8 +197,7 @@ _IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exch
         "correlationId", "flow_id", "id", "uuid", "seq")  # fmt: skip
 _INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
 _WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
-_ANSWERS = {"usage", "usageMetadata", "usage_metadata", "choices", "candidates", "stop_reason"}
-_BODIES = _WHOLE | _ANSWERS | {*_INNER, "error"}
+_BODIES = _WHOLE | ANSWERS | {*_INNER, "error"}
 
 
 _PIECE = pattern(r"(?:^|[^a-z])(?:chunk|delta|sse|stream(?:_?event)?)(?:$|[^a-z])")
@@ -274,7 +273,7 @@ class ProxyHalves(RecordReader):
         }
         http = call_in(Record(sides["request"], **sides), HALVES)
         answers = _objects(sides["response"], "response")
-        answer = next((found for found, own in answers if own.keys() & _ANSWERS), http.response)
+        answer = next((found for found, own in answers if own.keys() & ANSWERS), http.response)
         answer = Content(array_of(call.pieces), "events") if call.pieces else answer
         http = replace(http, request=_body_in(sides["request"]) or http.request, response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]
