@@ -16,7 +16,7 @@ from lore.config import Loaded
 from lore.errors import LoreError
 from lore.files import relative
 from lore.judge.policy import Budgets, Policy, Ruling
-from lore.model.codes import Problem, Reader
+from lore.model.codes import Problem
 from lore.model.results import CheckResult, Summary
 from lore.recording import corpus
 from lore.recording.corpus import STDIN, is_stream
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import typer
 
     from lore.commands import flags
+    from lore.commands.lint import LintOptions
 
 _UNJUDGED_NAMED = 20  # files that a run names if they could not be judged
 
@@ -140,21 +141,18 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
     if fault := budgets.fault():
         raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
     return replace(
-        context_of(loaded, options.select, options.ignore, explicit=options.config is not None, redact=options.redact),
-        path=path or "", update=options.update_baseline, budgets=budgets.over(loaded.settings.check.budgets),
+        context_of(loaded, options), path=path or "", update=options.update_baseline,
+        budgets=budgets.over(loaded.settings.check.budgets),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
 
 
-def context_of(
-    loaded: Loaded, select: Sequence[str] | None, ignore: Sequence[str] | None, *, explicit: bool, redact: bool,
-    reader: Reader | None = None,
-) -> CheckContext:  # fmt: skip
+def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckContext:
     """Return settings combined with options: `--select` replaces the settings' codes, `--ignore` adds to them.
 
-    Paths in settings are relative to their file; with `explicit`, a file that was named, to the working directory.
+    Paths in settings are relative to their file, or to the working directory if the file was named.
     """
-    narrowed = Ruling(_split(select or ()), _split(ignore or ()))
+    narrowed = Ruling(_split(options.select or ()), _split(options.ignore or ()))
     Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:
@@ -163,11 +161,11 @@ def context_of(
     return CheckContext(
         policy=replace(policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)),
         settings="" if file is None else corpus.show(relative(file)),
-        root="" if file is None or explicit else str(file.parent),
-        redact=redact,
+        root="" if file is None or options.config is not None else str(file.parent),
+        redact=options.redact,
         narrowed=narrowed,
         dated=common.dated_rules(loaded),
-        reader=reader or loaded.settings.check.reader,
+        reader=loaded.settings.check.reader,
     )
 
 

@@ -89,14 +89,11 @@ def run(options: LintOptions) -> int:
     verbose = options.verbose
     loaded, reader = common.found_settings(options.config), common.reader_named(options.reader)
     reports = targets(options.report or (), as_json=options.as_json)
-    explicit = options.config is not None
-    context = replace(
-        context_of(loaded, options.select, options.ignore, explicit=explicit, redact=options.redact, reader=reader),
-        options=Options(
-            format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
-            log=common.log(verbose),
-        ),
+    read = Options(
+        format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
+        log=common.log(verbose),
     )  # fmt: skip
+    context = replace(context_of(loaded, options), reader=reader or loaded.settings.check.reader, options=read)
     page = page_among(reports, opens=options.open_page, needed=files_kept(loaded), name="lint")
     with (
         common.progress(wanted=not verbose, colour=options.color) as progress,

@@ -55,9 +55,13 @@ def _run(args: list[str]) -> int:
         answer = line("".join(args[1:]))
     if answer is not None:
         sys.stdout.write(answer)
-    code = (
-        0 if answer is not None else command(named=names_command(args))(args, standalone_mode=False, prog_name="lore")
-    )
+        code = 0
+    else:
+        from lore.commands.table import COMMANDS
+
+        # Completion of words begins like bare `lore`.
+        named = args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
+        code = command(named=named)(args, standalone_mode=False, prog_name="lore")
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
@@ -93,13 +97,6 @@ def command(*, named: bool = False) -> Callable[..., object]:
     from lore.commands.overview import overview
 
     return tree(overview)
-
-
-def names_command(args: list[str]) -> bool:
-    """Return whether a command line begins with the name of a command; completion of words begins like bare `lore`."""
-    from lore.commands.table import COMMANDS
-
-    return args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

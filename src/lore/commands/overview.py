@@ -62,7 +62,12 @@ def overview(options: OverviewOptions) -> int:
     and names alone. Nothing leaves this machine.
     """
     if options.context.invoked_subcommand is not None:
-        _refuse_options_before_command(options.context)
+        context = options.context
+        given = {name for name, value in context.params.items() if value not in (None, False, [], ())}
+        option = next((each.opts[0] for each in context.command.params if each.name in given), None)
+        if option is not None:
+            command = context.invoked_subcommand
+            raise typer.BadParameter(f"{option} belongs after the command: lore {command} {option}")
         return 0
     if options.version:
         from lore import __version__
@@ -93,14 +98,6 @@ def overview(options: OverviewOptions) -> int:
             page, shown_as, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
         )  # fmt: skip
     return 3 if result.failed else 0
-
-
-def _refuse_options_before_command(context: typer.Context) -> None:
-    given = {name for name, value in context.params.items() if value not in (None, False, [], ())}
-    option = next((each.opts[0] for each in context.command.params if each.name in given), None)
-    if option is not None:
-        command = context.invoked_subcommand
-        raise typer.BadParameter(f"{option} belongs after the command: lore {command} {option}")
 
 
 def _request(now: float, options: OverviewOptions) -> OverviewRequest:

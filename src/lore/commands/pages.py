@@ -72,25 +72,20 @@ def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTar
     from lore.run.pages import refuse_target
 
     path = "" if path in (None, "-") else path
-    if not path and opens:
-        path = _path_in_cache(name)
+    if not path and opens:  # in the user's cache folder, readable by its owner alone
+        cache, hint = surroundings().roots()["{cache}"], "name a file: --report html=FILE.html --open"
+        folder = os.path.join(cache, "lore", "pages")
+        if not cache:
+            raise LoreError("no cache folder is known", hint=hint)
+        try:
+            make_folder(folder)
+        except OSError as error:
+            raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
+        path = os.path.join(folder, f"{name}.html")
     if not path and taken:
         raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
     refuse_target(path)
     return PageTarget(path, opens)
-
-
-def _path_in_cache(name: str) -> str:
-    """Return the path of a page that is only opened: in the user's cache folder, readable by its owner alone."""
-    cache = surroundings().roots()["{cache}"]
-    folder, hint = os.path.join(cache, "lore", "pages"), "name a file: --report html=FILE.html --open"
-    if not cache:
-        raise LoreError("no cache folder is known", hint=hint)
-    try:
-        make_folder(folder)
-    except OSError as error:
-        raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
-    return os.path.join(folder, f"{name}.html")
 
 
 def read_twice(files: list[Input]) -> list[Input]:

@@ -42,10 +42,8 @@ class ReportOptions(Struct, frozen=True):
     output: flags.Output = None
     force: flags.Force = False
     open_page: flags.Open = False
-    last: Annotated[bool, typer.Option("--last", help="The newest session; without a path, of this project.")] = False
-    since: Annotated[
-        str | None, typer.Option("--since", help="Files written since then: 30m, 2h, 1d, 1w, or a date.")
-    ] = None
+    last: flags.Last = False
+    since: flags.Since = None
     redact: flags.Redact = False
     no_cache: flags.NoCache = False
     config: flags.Config = None

@@ -160,14 +160,10 @@ def tree(callback: Callable[..., object] | None) -> Any:
         name="lore", cls=Root, invoke_without_command=True, add_completion=callback is not None,
         pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_SETTINGS,
     )  # fmt: skip
-    app.callback()(_with_parameters(callback or _named))
+    app.callback()(_with_parameters(callback or (lambda: None)))
     if not {"--install-completion", "--show-completion"}.isdisjoint(sys.argv):
         _complete_at_once()
     return get_command(app)
-
-
-def _named() -> None:
-    """Do nothing before a named command runs."""
 
 
 def _complete_at_once() -> None:

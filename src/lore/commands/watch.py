@@ -61,22 +61,17 @@ def run(
             raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists the sessions here")
     options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
     watch = SessionWatch(path, options, dated, common.surroundings(), time.monotonic)
-    if as_json:
-        return _write_lines(watch, redact=redact)
-    if not (sys.stdout.isatty() and sys.stdin.isatty()):
-        raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
-    WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
-    return 0
-
-
-def _write_lines(watch: SessionWatch, *, redact: bool, every: float = 1.0) -> int:
-    while True:
+    while as_json:
         found = watch.look()
         if found is not None and found.log is not None:
             running = redacted(found.log.running) if redact else found.log.running
             common.write_json(running_session(running, found.shown))
             sys.stdout.flush()
-        time.sleep(every)
+        time.sleep(1.0)
+    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+        raise LoreError("a screen needs a terminal", hint="`lore watch --json` or `lore statusline` needs none")
+    WatchScreen(watch, time.time, Console(highlight=False, emoji=False), redact=redact).run()
+    return 0
 
 
 # looking

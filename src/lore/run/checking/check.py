@@ -116,7 +116,11 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
                 run.on_findings(fresh)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
-        _raise_if_nothing(paths, run)
+        from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
+
+        folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
+        if folder is not None or run.wanted is not None:  # named files that are not recordings are counted
+            raise no_recordings(folder or paths[0], run.looked, by_time=run.wanted is not None)
     result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
     written, unseen = None, 0
     if recorder is not None and before is not None and stopped is UNSET:
@@ -158,15 +162,6 @@ def conclude(
             ends += baseline.stale(known, place_of(context.path, context.root), could_match)
     totals.conclude(ends, context.ruling(""), context.shown)
     return totals.checked()
-
-
-def _raise_if_nothing(paths: list[str], run: CheckRun) -> None:
-    """Raise LoreError if a folder was searched; named files that are not recordings are counted."""
-    from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
-
-    folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-    if folder is not None or run.wanted is not None:
-        raise no_recordings(folder or paths[0], run.looked, by_time=run.wanted is not None)
 
 
 # the baseline
