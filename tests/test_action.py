@@ -233,10 +233,7 @@ def test_options_are_passed_one_a_line(runner) -> None:
 
 
 @needs_bash
-@pytest.mark.parametrize(
-    "hostile",
-    ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "'; touch pwned; '", "a\n; touch pwned", "--help", "*"],
-)
+@pytest.mark.parametrize("hostile", ["$(touch pwned)", '"; touch pwned; "', "'; touch pwned; '", "a\n; touch pwned"])
 @pytest.mark.parametrize("names", [("paths", "baseline", "sarif", "args"), ("fail_on",)], ids=["lore's", "own"])
 def test_inputs_are_never_run(runner, hostile, names) -> None:
     place = runner.folder / "work"
@@ -315,18 +312,6 @@ def test_workflow_for_bodies_checks_a_folder(runner, fixture, codes, said) -> No
     done = [runner.run(lint_steps()[name], work, DUMP_BODIES="bodies", PATH=path) for name in ("lint", "check")]
     assert tuple(one.returncode for one in done) == codes, [one.stderr for one in done]
     assert said in done[0].stdout
-
-
-def test_nightly_workflow_asks_engines_with_cached_builds():
-    """Nothing ran the oracles: an engine that changed was found when somebody thought of it."""
-    nightly = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))
-    (cron,) = [entry["cron"] for entry in nightly[True]["schedule"]]
-    assert cron.split()[2:] == ["*", "*", "*"]
-    steps = nightly["jobs"]["oracle"]["steps"]
-    assert "build/oracle" in [step.get("with", {}).get("path") for step in steps]
-    ran = [step["run"] for step in steps if "run" in step]
-    assert any(command.startswith("make -k oracle ") for command in ran)
-    assert any("tests/plugins/replay/test_llama_server.py" in command for command in ran)
 
 
 def test_workflows_pin_actions_by_digest():

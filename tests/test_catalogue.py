@@ -17,18 +17,10 @@ ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "causes"
 PAGES = ROOT / "src" / "lore" / "judge" / "pages"
 CASES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())
-ROWS = range(1, 36)
-# These are found in a turn, a chain or a whole recording, not in two requests alone, or need more than a body.
-NO_PAIR = frozenset(
-    f"LORE{n}" for n in (107, 113, 114, 123, 128, 129, 131, 132, 134, *range(148, 156), 170, 172, 304, 305, 306, 307)
-)
 # Causes outside any file of a repository: a file that cannot be opened (tests/cli/test_many.py), a line of 12 MiB
 # (tests/hostile/test_size.py). And what logs of engines show, which `lore check` does
 # not read (tests/formats/test_engine_logs.py).
 NO_FIXTURE = frozenset(("LORE215", "LORE217", "LORE230"))
-OF_VERDICTS = [
-    f"LORE{n}" for n in (*range(156, 160), *range(161, 167), 170, 171)
-]  # what signs of a log, pauses, verdicts and replaced ends show
 OF_LINT = [f"LORE{n}" for n in range(182, 186)]  # risks of one request, which a pair would confirm
 SECTIONS = ("## Meaning", "## Example", "## Certainty", "## Fix")
 PARTS = ("### Agent author", "### User")
@@ -76,40 +68,10 @@ def test_negative_recording_does_not_show_it(code, capsys, monkeypatch):
         assert code not in found(capsys, path), path
 
 
-OF_PAIRS = [code for code in CASES if code < "LORE149" and code not in NO_PAIR]
-
-
-@pytest.mark.parametrize("code", [*OF_PAIRS, *OF_VERDICTS])
-def test_diff_prefix_names_the_cause_of_a_pair(code, capsys):
-    for path in recordings(code, "positive"):
-        assert main(["diff-prefix", str(path), "--json", "--no-tokens"]) in (0, 3)
-        lines = capsys.readouterr().out.splitlines()
-        assert any(cause["code"] == code for line in lines for cause in json.loads(line)["causes"])
-
-
-@pytest.mark.parametrize("code", OF_VERDICTS)
-def test_check_and_simulate_report_the_same_turns(code, capsys):
-    for kind in ("positive", "negative"):
-        (path,) = recordings(code, kind)
-        main(["check", "-v", str(path), "--json"])
-        checked = [one["turn"] for one in json.loads(capsys.readouterr().out)["findings"] if one["code"] == code]
-        assert main(["simulate", str(path), "--json"]) == 0
-        turns = json.loads(capsys.readouterr().out)["turns"]
-        assert checked == [turn["turn"] for turn in turns for one in turn["causes"] if one["code"] == code]
-        assert bool(checked) == (kind == "positive")
-
-
 @pytest.mark.parametrize("code", OF_LINT)
 def test_check_reports_advice_of_lint(code, capsys):
     main(["check", str(FIXTURES / code / "positive.jsonl"), "-v", "--json"])
     assert code in {finding["code"] for finding in json.loads(capsys.readouterr().out)["findings"]}
-
-
-@each(ROWS)
-def test_each_catalogue_row_has_code_and_page(row):
-    code = f"LORE{100 + row}"
-    assert code in CODES
-    assert (PAGES / f"{code}.md").is_file()
 
 
 @each(sorted(CODES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from lore.store.base import DamagedError, StoreError, UnknownSessionError
+from lore.store.base import DamagedError, StoreError
 from lore.store.registry import ignore
 from lore.testing.stores import add, begin, events, header, message
 from lore_plugins.postgres.link import DELAYS, Cursor
@@ -106,12 +106,6 @@ def test_every_write_is_done_once_if_commit_breaks(store, pauses, postgres, monk
     assert store.delete("s") == ("fork", "s")
     assert store.list() == []
     assert len(pauses) == 6
-
-
-def test_unknown_session_stays_unknown_after_a_crash(store, pauses, postgres, monkeypatch):
-    once(monkeypatch, Cursor, "execute", lambda: restart(postgres))
-    with pytest.raises(UnknownSessionError):
-        store.delete("none")
 
 
 def test_stopped_server_is_an_error(store, pauses, postgres):

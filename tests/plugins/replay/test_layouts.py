@@ -94,14 +94,6 @@ def test_layouts_keep_the_recorded_order_of_chains(capsys):
     assert [text.split()[0] for text in asked] == ["one", "one", "two", "two", "one", "two"] * 2
 
 
-def test_layouts_without_changes_send_the_same(capsys):
-    with serving(VLLM()) as url:
-        assert main(replay(STABLE, url, "--layouts", "user:openai-chat,persist:openai-chat", "--json")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [row["same_as"] for row in found["layouts"]] == [None, "user:openai-chat"]
-    assert found["comparison"] is None
-
-
 def _line(kind, **members):
     return json.dumps({"kind": kind, **members}, separators=(",", ":")).encode() + b"\n"
 

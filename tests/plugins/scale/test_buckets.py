@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -17,7 +16,6 @@ from conftest import ROOT
 from helpers.matrix import some
 from lore.errors import LoreError
 from lore.recording import filesystem, inputs
-from lore.run.checking.check import CheckRun, check
 from lore_plugins.scale.remote import plain
 
 FOLDERS = ("claude-code", "captures/inspect", "captures/litellm", "sessions")
@@ -90,15 +88,6 @@ def test_moto_gives_the_same_output_as_files(moto, tmp_path):
         assert there == local
     assert "no bucket" in lore("fold", "s3://missing/p.jsonl").err
     assert "no such object" in lore("fold", "s3://logs/none.jsonl").err
-
-
-def test_recording_is_read_once_and_folder_listed_once(both):
-    with both.counted() as requests:
-        assert lore("check", "s3://b/p/claude-code", "s3://b/p/sessions", "--json").code in (0, 1)
-    keys = [key for method, key in requests if method == "GET" and key.endswith(".jsonl")]
-    files = [key for key in both.objects["b"] if key.startswith(("p/claude-code/", "p/sessions/"))]
-    assert sorted(keys) == sorted(files)
-    assert not [key for method, key in requests if method == "HEAD" and key.endswith(".jsonl")]
 
 
 def test_pages_of_a_list_come_in_folder_order(bucket, tmp_path):
@@ -215,18 +204,6 @@ def test_name_may_have_a_turn_or_number_sign(bucket):
     assert lore("fold", "s3://b/p/s#1.jsonl").code == 0
 
 
-@pytest.mark.parametrize("place", ["s3://b/p/", "p"])
-def test_each_file_is_asked_once_whether_wanted(bucket, place):
-    for name in ("a", "b", "c"):
-        put(f"p/{name}.jsonl", session(session_id=name))
-        bucket.keep(f"b/p/{name}.jsonl", session(session_id=name))
-    asked = []
-    run = CheckRun(wanted=lambda file: asked.append(file.path) or file.path[-7] != "b")
-    result = check([place], run=run)
-    assert [path[-7] for path in asked] == ["a", "b", "c"]
-    assert result.result.summary.files == 2
-
-
 def test_nothing_is_written_to_a_bucket(bucket):
     bucket.keep("b/p/s.jsonl", session())
     put("s.jsonl", session())
@@ -300,12 +277,6 @@ def test_small_objects_are_fetched_together(bucket, monkeypatch):
             assert b"".join(filesystem.remote_pieces(file.path, 1024)) == session()
     assert sorted(requests) == [("GET", f"p/{number:02}.jsonl") for number in range(40)]
     assert not filesystem._FETCHED
-
-
-def test_findings_of_a_bucket_are_redacted(both):
-    assert both
-    told = lore("check", "s3://b/p/captures", "--json", "--redact").json
-    assert json.dumps(told).count("It is 09:1") == 0
 
 
 def test_local_paths_import_no_client():
