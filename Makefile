@@ -50,7 +50,7 @@ help:
 
 .venv/lore: .venv/made pyproject.toml
 	@echo "installing lore into .venv (about a minute)"
-	@$(PIP) install --no-compile -e .
+	@$(PIP) install -q --no-compile --no-warn-conflicts -e .
 	@touch $@
 
 .venv/dev: .venv/made pyproject.toml
@@ -62,12 +62,10 @@ demo: .venv/lore
 	@rm -rf build/demo; PYTHONPATH=tests $(BIN)/python -m pictures.home build/demo
 	@echo "\$$ lore    (on a home folder that was made for this demo)"
 	@HOME=$$PWD/build/demo XDG_CACHE_HOME=$$PWD/build/demo CLAUDE_CONFIG_DIR= CODEX_HOME= XDG_DATA_HOME= $(LORE) --no-cache
-	@echo; echo "\$$ lore check fixtures/recordings    (the time is in a system prompt: exit code 1)"
-	@$(LORE) check fixtures/recordings; test $$? -eq 1
 	@echo; echo "\$$ lore diff-prefix turn1.json turn2.json    (the tools came in another order)"
 	@cd fixtures/bodies/anthropic/tools_reordered && ../../../../$(LORE) diff-prefix turn1.json turn2.json
-	@echo; echo "\$$ lore report fixtures/recordings --format html -o build/demo/page.html    (a page for a browser)"
-	@$(LORE) report fixtures/recordings --format html -o build/demo/page.html
+	@echo; echo "\$$ lore check fixtures/recordings --report html=build/demo/page.html    (exit code 1, and a page for a browser)"
+	@$(LORE) check fixtures/recordings --report html=build/demo/page.html; test $$? -eq 1
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests

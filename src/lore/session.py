@@ -103,7 +103,8 @@ class Session:
     old messages by a summary before a request, when that is due. The default `session_id` is a digest of the header.
     `clock` returns the time as RFC 3339 for each event: without times the expiry of a cache cannot be judged.
 
-    `problems` are the first 1,000 problems of all events and prompts so far. Raises LoreError for a model without a
+    `problems` are the first 1,000 problems of all events and prompts so far. `user_messages` is the number of messages
+    by users in the main chain, also of those that were compacted or removed. Raises LoreError for a model without a
     known dialect, MisuseError for an object of the wrong type.
 
     >>> session = Session("claude-opus-5", system="Be brief.")

@@ -14,6 +14,7 @@ from cli.pooled import pooled
 from cli.running import lore, put, session
 from lore.recording.inputs import inputs
 from model.making import body, dumps
+from report import sarif_rules
 
 # select, ignore, exemptions
 
@@ -158,6 +159,14 @@ def test_quiet_check_prints_findings_only():
 
 
 KINDS = ("terminal", "json", "jsonl", "markdown", "junit", "sarif", "github")
+
+
+# The help texts of a SARIF log quote members of requests, so the log of the last run was taken for a recording.
+def test_sarif_log_is_valid_and_can_be_replaced():
+    causes = str(Path(__file__).parents[2] / "fixtures/causes")
+    for paths in ([causes], [f"{causes}/LORE125"], [causes]):
+        assert lore("check", *paths, "-v", "--report", "sarif=out.sarif").code in (0, 1)
+        sarif_rules.check(json.loads(Path("out.sarif").read_text("utf-8")))
 
 
 def test_reports_in_files_keep_the_terminal_report():

@@ -40,6 +40,7 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     return answer(FormatsResult(formats=rows, unread=unread), write_formats, as_json=as_json, color=color)
 
 
+_CODE_ROW = "{}  {:<14}  {:<12}  {}\n"
 _PARTS = {"author": "### Agent author\n", "user": "### User\n"}
 
 
@@ -62,8 +63,7 @@ def explain(
 ) -> int:
     """Explain a finding code; without one, list all codes.
 
-    Each line of the list has a code, its kind, who can fix it, and its name. A page is laid out on a terminal, and is
-    Markdown in a pipe.
+    A page is laid out on a terminal, and is Markdown in a pipe.
     """
     from lore.model.codes import CODES
 
@@ -72,8 +72,9 @@ def explain(
     if code is None and reader is not None:
         raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {reader}")
     if code is None:
+        sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
         for known, row in CODES.items():
-            sys.stdout.write(f"{known}  {row.kind:<14}  {row.actor:<8}  {row.name}\n")
+            sys.stdout.write(_CODE_ROW.format(known, row.kind, row.actor, row.name))
         return 0
     names = {row.name: known for known, row in CODES.items()}
     known = code.upper() if code.upper() in CODES else names.get(code.lower())
