@@ -120,7 +120,7 @@ def takes_breakpoints(name: str) -> bool:
 
 
 def view_of(name: str) -> View:
-    """Return how a cache sees requests: by its row, else by `VIEWS`; `PLAIN` for an unknown name."""
+    """Return how the cache of this name (without options) sees requests: by its row, else by `VIEWS`, else `PLAIN`."""
     kind = CACHES.get(name)
     return (kind.view if isinstance(kind, CacheRow) else None) or VIEWS.get(name, PLAIN)
 

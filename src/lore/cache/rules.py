@@ -248,7 +248,8 @@ def minimum_tokens(rules: DatedRules, turn: Turn) -> int | None:
 def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     """Return the seconds that a cache keeps an unused prefix; None: unknown.
 
-    The rule is `lifetime_long` if the request asks for that, else `lifetime_implicit`, else `lifetime`.
+    The rule is `lifetime_long` if the request asks for that (`prompt_cache_retention` of `24h`, for models that read
+    it), else `lifetime_implicit` if the provider has a row of that name, else `lifetime`.
     """
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"

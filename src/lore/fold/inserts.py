@@ -1,9 +1,9 @@
 """Texts between the items in the fold: durable deltas, and context that was written into the history.
 
-Functions change the chain that they get and return the event's problems. An insert is never put before an item that a
-request has sent: its place becomes the first one after the items that were sent. Inserts that were sent keep their
-place and content. A derived event that comes again, because the log holds it now, changes nothing. A reset ends all
-deltas; an id keeps the short form under which a prompt showed it.
+Functions that apply an event change the chain and return the event's problems. An insert is never put before an item
+that a request has sent: its place becomes the first one after the items that were sent. Inserts that were sent keep
+their place and content. A derived event that comes again, because the log holds it now, changes nothing. A reset ends
+all deltas; an id keeps the short form under which a prompt showed it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ def pin(chain: Chain, session: FoldedSession) -> None:
 
 
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
-    """Put a durable delta where its selector says; among sent items that is reported, and it follows them instead.
+    """Put a durable delta at the place (number of items before it) in its selector.
 
-    A delta of a known number gets the new selector and keeps its content; it moves only if it was not sent.
+    A place among the items that were sent is a problem: the delta is put after them. A place past the end is one, too:
+    the end is taken. A delta of a known number keeps its content (other content is a problem) and gets the new
+    selector; it moves only if it was not sent. An unreadable or surplus delta is a problem, and skipped.
     """
     wanted = selector_place(event.selector)
     if wanted is None:
@@ -81,9 +83,11 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
 
 
 def add_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Write the context of a turn into the history: once for each turn, in the order of turns.
+    """Write the context of a turn into the history, at the place `insert_at` or as `add_delta` corrects it.
 
-    `outside` context has a list of its own, several a turn. Repetition changes nothing, there only of the latest.
+    A second context of one turn changes nothing; one of an earlier turn than the latest is a problem, and skipped.
+    Context that is `outside` (of compactions) goes to a list of its own, which may have several of one turn: there only
+    an event with the content of the latest one changes nothing.
     """
     if event.outside:
         return _add_outside_context(chain, event)
@@ -144,7 +148,10 @@ def _unreadable(message: str) -> Problems:
 
 
 def unsaved(chain: Chain) -> tuple[Event, ...]:
-    """Return the events that lore derived and the log does not hold yet, in order, with their present places."""
+    """Return the events that lore made and the log does not hold yet, in the order in which they were made.
+
+    Deltas and contexts have the places at which they are now.
+    """
     places = {insert.number: insert.place for insert in chain.persisted} if chain.unsaved else {}
     events: list[Event] = []
     for event in chain.unsaved:

@@ -131,7 +131,7 @@ class ToolsChanged(EvidenceFact, frozen=True):
     put_off: tuple[Name, ...] = ()  # announced tools that were loaded, or deferred again
     reordered: int = 0  # tools that are at another place
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
-    unnamed: int = 0  # further tools of the last kind
+    unnamed: int = 0  # further tools, of the last group above that has names
 
     def sentence(self) -> str:
         changes = list_changes(

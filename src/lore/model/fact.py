@@ -168,7 +168,10 @@ def count_of(count: int, noun: str) -> str:
 
 
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
-    """Return `added a, b; removed c`: five names a group at most, empty groups left out; `more` adds to the last."""
+    """Return `added a, b; removed c`: five names a group at most, empty groups left out.
+
+    `more` is a number of further names, which are counted in the last group shown; empty if all groups are empty.
+    """
     some = [(word, list(names)) for word, names in kinds]
     shown = [(word, names) for word, names in some if names]
     return "; ".join(
