@@ -46,7 +46,8 @@ def test_unknown_option_lists_the_known_ones(monkeypatch):
 
 @pytest.mark.parametrize(
     ("option", "value", "wanted"),
-    [("blocks", math.nan, "a whole number"), ("blocks", 2.5, "a whole number"), ("blocks", math.inf, "a whole number"),
+    [("blocks", 10**30, "a whole number"), ("share", 10**400, "a number"),
+     ("blocks", math.nan, "a whole number"), ("blocks", 2.5, "a whole number"), ("blocks", math.inf, "a whole number"),
      ("blocks", True, "a whole number"), ("share", math.nan, "a number"), ("share", "x", "a number"),
      ("flag", 7, "true or false"), ("word", "x", "one of here, there")],
 )  # fmt: skip

@@ -156,6 +156,13 @@ def test_main_loop_side_calls_and_subagents_are_separate():
     ) == ["main", "utility-2", "utility-3", "a1", "main", "a1", "agent-4", "utility-5"]
 
 
+def test_name_of_a_forgotten_agent_is_not_given_again():
+    chains = Chains(remembered=1)
+    one, other = exchange("s", "a1"), exchange("s", "a2")
+    added = [chains.add(parsed(body(text)), sent) for text, sent in (("dig", one), ("look", other), ("dig", one))]
+    assert added == [("a1", 1), ("a2", 1), ("agent-2", 1)]
+
+
 def test_agent_id_with_odd_characters_gets_a_number():
     assert chains_of((body("a"), exchange("s")), (body("b"), exchange("s", "a:1#\x1b"))) == ["main", "agent-2"]
 
@@ -285,6 +292,12 @@ def test_returning_tools_continue_the_earlier_request():
     assert (end.turn.number, end.used.number) == (2, 2)
     end = last_end(request(1, 1, tools=TOOLS), request(2, 1), request(3, 3, tools=TOOLS))
     assert (end.turn.number, end.used.number) == (1, 1)
+
+
+def test_equal_requests_of_two_chains_share_one_end():
+    first, copy, again = request(1, 1), request(1, 1, chain="copy"), request(2, 3)
+    other = replace(turn(parsed(body("a", assistant("z"), "y")), 2), chain="other")
+    assert last_end(first, copy, again, request(1, 3, tools=TOOLS, chain="other"), other).used is again
 
 
 def test_another_endpoint_is_another_cache():

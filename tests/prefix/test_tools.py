@@ -68,6 +68,7 @@ def test_changed_tools_name_their_mcp_servers():
     evidence = explain(previous, body("x", tools=[TOOL, *many]))[0].evidence
     assert (evidence.removed, evidence.servers) == (("mcp__git_hub__list",), ("hub", "git_hub"))
     assert (evidence.added, evidence.unnamed) == (tuple(tool["name"] for tool in many[:NAMED]), 6)
+    assert "mcp__hub__004 and 59 more; removed mcp__git_hub__list; and 6 more" in evidence.sentence()
 
 
 HASHED_TOOLS = (("bash", "a1"), ("view", "b1"), ("grep", "c1"))

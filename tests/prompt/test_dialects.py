@@ -6,6 +6,7 @@ import json
 from typing import ClassVar
 
 import pytest
+from msgspec.structs import replace
 
 from helpers.each import each
 from lore.model.turn import Memo
@@ -233,6 +234,15 @@ def test_breakpoints_inside_results_are_cut_out():
 def test_breakpoint_of_a_request_is_automatic(dialect):
     assert parsed({"cache_control": CACHE_CONTROL, "messages": []}, dialect).auto_breakpoint
     assert not parsed({"cache_control": None, "messages": []}, dialect).auto_breakpoint
+
+
+def test_messages_after_a_text_input_are_written():
+    text, answered = {"model": "gpt-5", "input": "hello"}, {"role": "assistant", "content": "hi"}
+    whole, rest = (parsed(body, "openai-responses") for body in (text, {"input": [answered]}))
+    both = replace(whole, messages=whole.messages.extend(rest.messages))
+    user = {"role": "user", "content": "hello"}
+    assert json.loads(DIALECTS["openai-responses"].write(whole))["input"] == "hello"
+    assert json.loads(DIALECTS["openai-responses"].write(both))["input"] == [user, answered]
 
 
 # recognition

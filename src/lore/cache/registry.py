@@ -7,7 +7,6 @@ models of other makers). A plug-in publishes a row, or a class, under the entry-
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -22,6 +21,9 @@ from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
 
 Option: TypeAlias = int | float | bool | str | None
+
+
+_LARGEST = 1_000_000_000  # more than any number that an option means
 
 
 class CacheRow(Struct, frozen=True):
@@ -147,9 +149,10 @@ def _misfit(kind: CacheKind, option: str, value: Option) -> str:
     if value is None:
         return ""
     if not isinstance(kind, CacheRow) or option in kind.numbers:
-        return "" if not isinstance(value, str) and math.isfinite(value) else "a number"
+        return "" if not isinstance(value, str) and abs(value) < _LARGEST else "a number"
     if option in kind.words:
         return "" if value in kind.words[option] else "one of " + ", ".join(kind.words[option])
     if option in kind.flags:
         return "" if value in (0, 1) else "true or false"
-    return "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number"
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return "" if is_whole else "a whole number"

@@ -249,7 +249,8 @@ def idle_lifetime(rules: DatedRules, where: Served, turn: Turn) -> float | None:
     """Return the seconds that a cache keeps an unused prefix; None: unknown.
 
     The rule is `lifetime_long` if the request asks for that (`prompt_cache_retention` of `24h`, for models that read
-    it), else `lifetime_implicit` if the provider has a row of that name, else `lifetime`.
+    it), else `lifetime_implicit` if the provider has a row of that name, else `lifetime`. If that row is missing or
+    unpublished, no other is tried. The `ttl` of a breakpoint is not regarded: see `lifetime_after`.
     """
     implicit = rules.find("lifetime_implicit", where.provider, turn.model, where.platform, turn.at)
     rule = "lifetime" if implicit is None else "lifetime_implicit"

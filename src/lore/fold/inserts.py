@@ -23,7 +23,11 @@ from lore.model.state import Chain, FoldedSession
 
 
 def pin(chain: Chain, session: FoldedSession) -> None:
-    """Replace the chain's pinned knowledge and layers by those of the session now; callers choose when. O(entries)."""
+    """Replace the chain's pinned knowledge and layers by all entries and the late layers of the session now.
+
+    New ids get a short form. At the chain's first turn `announced` notes whether there were any. Callers choose when.
+    Costs O(entries).
+    """
     chain.pinned = tuple(session.knowledge.values())
     chain.pinned_layers = session.late_layers
     if chain.turns == 1:
@@ -36,7 +40,8 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
 
     A place among the items that were sent is a problem: the delta is put after them. A place past the end is one, too:
     the end is taken. A delta of a known number keeps its content (other content is a problem) and gets the new
-    selector; it moves only if it was not sent. An unreadable or surplus delta is a problem, and skipped.
+    selector; it moves only if it was not sent, which is a problem if it wants another place then. An unreadable or
+    surplus delta is a problem, and skipped.
     """
     wanted = selector_place(event.selector)
     if wanted is None:
@@ -85,9 +90,10 @@ def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]
 def add_context(chain: Chain, event: ContextPersisted) -> Problems:
     """Write the context of a turn into the history, at the place `insert_at` or as `add_delta` corrects it.
 
-    A second context of one turn changes nothing; one of an earlier turn than the latest is a problem, and skipped.
-    Context that is `outside` (of compactions) goes to a list of its own, which may have several of one turn: there only
-    an event with the content of the latest one changes nothing.
+    A second context of one turn changes nothing; one of an earlier turn than the latest, unreadable or empty content
+    and a negative place are problems, and skipped. Context that is `outside` (of compactions) goes to a list of its
+    own, which may have several of one turn: there only an event with the latest one's content and no later turn changes
+    nothing.
     """
     if event.outside:
         return _add_outside_context(chain, event)

@@ -131,7 +131,7 @@ class ToolsChanged(EvidenceFact, frozen=True):
     put_off: tuple[Name, ...] = ()  # announced tools that were loaded, or deferred again
     reordered: int = 0  # tools that are at another place
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
-    unnamed: int = 0  # further tools, of the last group above that has names
+    unnamed: int = 0  # tools beyond the named ones, of all groups above together
 
     def sentence(self) -> str:
         changes = list_changes(
@@ -517,9 +517,10 @@ class BelowMinimum(EvidenceFact, frozen=True):
             size = f"about {self.tokens:,} tokens precede the last breakpoint"
         whose = f"all {self.turns} requests with breakpoints of this chain" if self.turns > 1 else "requests like this"
         often = f" ({whose})" if self.turns else ""
-        return f"{size}; {self.model} caches at least {self.minimum:,}{often}"
+        return f"{size}; {self.model or 'the model'} caches at least {self.minimum:,}{often}"
 
     def fix_detail(self) -> str:
+        """Return `unmarked` if the whole prompt is meant, else an empty text."""
         return "" if self.marked else "unmarked"
 
 

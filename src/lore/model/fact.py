@@ -43,7 +43,10 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
     is_quoted: ClassVar[bool] = False  # its fields `before` and `after` are quoted after the words
 
     def sentence(self) -> str:
-        """Return the fact in words; a quoted change follows: `: …before… became …after…`. It masks no text."""
+        """Return the fact in words, without masking any text.
+
+        If it has a `quoted_change()`, `: …before… became …after…` follows.
+        """
         change = self.quoted_change()
         return self.headline() if change is None else f"{self.headline()}: …{change[0]}… became …{change[1]}…"
 
@@ -170,13 +173,13 @@ def count_of(count: int, noun: str) -> str:
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
     """Return `added a, b; removed c`: five names a group at most, empty groups left out.
 
-    `more` is a number of further names, which are counted in the last group shown; empty if all groups are empty.
+    `more` is a number of further names: of the group if there is one, else of all groups together.
     """
     some = [(word, list(names)) for word, names in kinds]
     shown = [(word, names) for word, names in some if names]
-    return "; ".join(
-        f"{word} {join_names(names, more=more if at == len(shown) else 0)}" for at, (word, names) in enumerate(shown, 1)
-    )
+    of_all = more if len(shown) > 1 else 0
+    groups = [f"{word} {join_names(names, more=more - of_all)}" for word, names in shown]
+    return "; ".join([*groups, *([f"and {of_all:,} more"] if of_all else [])])
 
 
 _FORMS: dict[str, Callable[[Any], str]] = {

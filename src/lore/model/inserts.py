@@ -33,7 +33,7 @@ class Insert(Struct, frozen=True, gc=False):
 
     place: int  # number of items before it
     age: int  # number of turns before it came
-    number: int  # of a delta its `seq`, of context its turn
+    number: int  # of a delta its `seq`, of context its turn; further `outside` context has the next free number
     content: Raw  # as it was recorded
     selector: Raw = NULL  # of a delta, as it was recorded
     outside: bool = False  # context that a compaction asked other programs for
@@ -72,7 +72,11 @@ class InsertText(Struct, frozen=True):
 
 
 def insert_texts(content: Raw) -> tuple[InsertText, ...] | None:
-    """Return an insert's texts in order, without empty ones; None if none is left or an element is unreadable."""
+    """Return an insert's texts in order, without empty ones; None if none is left or an element is unreadable.
+
+    A plain text, or an object without a role, is the user's. Unreadable are another role than user or assistant, and a
+    plain text in a list. A message with blocks is kept, even if none is a text.
+    """
     raw = bytes(content)
     if raw[:1] == b'"':
         return (InsertText("user", raw),) if raw != b'""' else None

@@ -110,8 +110,8 @@ class Prompt(Struct, frozen=True):
 class Memo:
     """Segments of parsed messages, so that a history which is sent again is parsed once and shared.
 
-    For each position it keeps the latest `KEEP` new messages, of long messages only the latest. So memory is
-    that of a few prompts, whatever the length of the recording. Messages are compared by their bytes.
+    For each position it keeps the latest `KEEP` new messages; one of over `LONG` bytes replaces all before it. So
+    memory is that of a few prompts, whatever the length of the recording. Messages are compared by their bytes.
     """
 
     KEEP = 4

@@ -79,7 +79,8 @@ class Chains:
 
     Args:
         remembered: bytes of prompts and replies that are kept.
-        join: puts a response together that came in pieces; called only if nothing else tells the chain.
+        join: puts a response together that came in pieces; called only if messages do not tell the chain, or tools
+            changed.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Chains:
         self._join = join
         self._forgotten: list[str] = []
         self._main: likeness.Identity | None = None  # the sender of the main chain
+        self._agents: set[str] = set()  # names of agents that chains have, also forgotten ones
         self._numbers = count(2)
         self.given_up = ""  # the chain that the latest request left to begin its own without tools
 
@@ -101,8 +103,9 @@ class Chains:
     def add(self, prompt: Prompt, exchange: Exchange | None = None) -> tuple[str, int]:
         """Add the next request, and return the name of its chain and its number in it, from 1.
 
-        Names are `main`, the recorded name of an agent, or `chain-N`, `agent-N`, `utility-N` (a side call). A request
-        that failed keeps its number, but is not compared with later ones. Sets `given_up`.
+        Names are `main`, the recorded name of an agent, or `chain-N`, `agent-N`, `utility-N` (a side call), with N
+        counted for all chains together, from 2. A request that failed keeps its number; later ones are compared with it
+        only if it began its chain. Sets `given_up`.
         """
         call = Call() if exchange is None else exchange.call
         sender = likeness.identify_sender(prompt, exchange)
@@ -158,8 +161,10 @@ class Chains:
         if request.is_side_call or (has_other_system and lacks_tools):
             return f"utility-{next(self._numbers)}"
         if sender.agent and sender.agent != MAIN:
-            is_name = _AGENT_NAME.fullmatch(sender.agent) and sender.agent not in self._chains
-            return sender.agent if is_name else f"agent-{next(self._numbers)}"
+            if not _AGENT_NAME.fullmatch(sender.agent) or sender.agent in self._agents:
+                return f"agent-{next(self._numbers)}"
+            self._agents.add(sender.agent)
+            return sender.agent
         if main is None:
             self._main = sender
             return MAIN
@@ -445,10 +450,11 @@ class RequestEnds:
         if continued is not None:
             ends.append(continued)
         if limit:
-            end = RequestEnd(turn, hashes[limit - 1], limit, turn)
-            ends.append(end)
-            self._ends.pop(end.key, None)
-            self._ends[end.key] = end
+            key = hashes[limit - 1]
+            end = self._ends.pop(key, None) or RequestEnd(turn, key, limit, turn)
+            end.turn = turn  # of an equal request: chains that pass its end go on noting when it was used
+            self._ends[key] = end
+            ends = [*(other for other in ends if other is not end), end]
             if len(self._ends) > self._remembered:
                 self._ends.popitem(last=False)
         ends = ends[-_ENDS_OF_CHAIN:]
@@ -476,8 +482,9 @@ class RequestEnds:
 
 
 def cache_scope(turn: Turn) -> tuple[str | None, ...]:
-    """Return what selects a cache: model asked for, dialect, endpoint (without query), account, provider, deployment.
+    """Return what selects a cache: model asked for, dialect, endpoint, account, provider, deployment.
 
+    Of the endpoint, query, model and the word for streaming are left out.
     What is not recorded is an empty text, for the model None, and so the same for all.
     """
     call, prompt = turn.call, turn.prompt

@@ -63,7 +63,10 @@ class Body:
         return slice_object(raw, path, section, self.lists, self.keys)
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
-        """Parse a request body: tools, system prompt, messages; unknown shapes become one segment. O(bytes)."""
+        """Parse a request body: tools, system prompt, messages. O(bytes).
+
+        A member of unknown shape becomes one segment. Bytes that are not a JSON object give an empty prompt.
+        """
         members = raw_members(body) or {}
         head = [*slice_list(members.get("tools", b""), "tools", "tools", "tool", "opaque"), *self.system(members)]
         return self.prompt_of(fidelity, members, head, memo)
@@ -126,7 +129,10 @@ class Body:
         return Spot(leading, "system") if self.system_envelope is not None and leading else Spot()
 
     def verbatim(self, message: bytes, place: Spot) -> Rendered | None:
-        """Render a recorded message: sliced if it would be written with the same bytes, else as one segment."""
+        """Render a recorded message: sliced if it would be written with the same bytes, else as one segment.
+
+        None if its content is neither a text nor a list of blocks whose kinds are all in `recorded_kinds`.
+        """
         content = (raw_members(message) or {}).get("content", b"")
         kinds = [c.kind_of(raw_members(block) or {}) for block in array(content)] if content[:1] == b"[" else []
         if not (kinds or content[:1] == b'"') or not self.recorded_kinds or not self.recorded_kinds.issuperset(kinds):
@@ -146,7 +152,10 @@ class Body:
         return False
 
     def write(self, prompt: Prompt) -> bytes:
-        """Return the request body: model, parameters, tools, system, messages with breakpoints, the tail last."""
+        """Return the request body: model, parameters, tools, system, messages with breakpoints, the tail last.
+
+        Empty tools and system are left out.
+        """
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], lambda segment: re.split(r"[\[.]", segment.path)[0]):
@@ -179,11 +188,14 @@ class Body:
         return segments
 
     def write_messages(self, segments: Iterable[Segment]) -> bytes:
-        """Return the JSON array of messages that the segments belong to, or the JSON that was no array."""
+        """Return the JSON array of messages that the segments belong to, or the JSON that was not an array."""
         messages = group_messages(segments)
+        written = [write_object(message, self.lists) for message in messages]
         if messages and messages[0][0].path == self.root:  # no array was read
-            return messages[0][0].data
-        return b"[" + b",".join([write_object(message, self.lists) for message in messages]) + b"]"
+            if len(messages) == 1:
+                return written[0]
+            written[0] = b'{"role":"user","content":' + written[0] + b"}"  # a text, which other messages follow now
+        return b"[" + b",".join(written) + b"]"
 
 
 def group_messages(segments: Iterable[Segment]) -> list[list[Segment]]:
@@ -251,10 +263,11 @@ def slice_elements(
 
 
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
-    """Return the segments of an object: the envelope, then each element of its members in `lists`, in their order.
+    """Return the segments of an object: the envelope (its other members), then those of its members in `lists`.
 
-    A breakpoint (a member of `keys`) of the object itself goes to its last segment. A null or empty list whose value in
-    `lists` is None stays in the envelope. Text that is not an object, and an
+    These come in the order of `lists`: a segment for each element of an array, one for any other value. A null or empty
+    array gives none; it stays in the envelope if its value in `lists` is None, else it is left out. A breakpoint (a
+    member of `keys`) of the object itself goes to its last segment. Text that is not an object, and an
     empty object, is one opaque segment.
     """
     found = member_ranges(raw)
