@@ -105,9 +105,11 @@ class Judge:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
         if not is_transcript(turn):
             return None
-        from lore.cache.predictor import Transcripts  # noqa: PLC0415 - request bodies need none
+        transcripts = self._transcripts
+        if transcripts is None:
+            from lore.cache.predictor import Transcripts  # noqa: PLC0415 - request bodies need none
 
-        transcripts = self._transcripts = self._transcripts or Transcripts(self._dated)
+            transcripts = self._transcripts = Transcripts(self._dated)
         # a prediction for another cache than the one that served the turn says nothing here
         is_own = foreseen is not None and foreseen.state and foreseen.cache == cache_of(turn, served_by(turn))
         transcripts.take(turn, foreseen if is_own else None)

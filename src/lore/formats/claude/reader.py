@@ -101,7 +101,7 @@ class ClaudeCode(LogReader):
             self._hides_ids, is_repeated = True, False
             record = msgspec.structs.replace(record, uuid=None, parent_uuid=None)
         uuid, parent = record.uuid, record.parent_uuid
-        if not all(name is None or _OWN_ID.match(name) for name in (uuid, parent)):
+        if (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
             uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
             record = msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
             is_repeated = uuid in self._graph.parents
