@@ -66,7 +66,8 @@ def test_wasteful_recording_fails_the_commit(repository) -> None:
     repository.put("logs/run.jsonl", BAD.read_bytes())
     done = repository.run()
     assert done.returncode == 1
-    assert "logs/run.jsonl:2  turns 2, 3, 4" in done.stdout
+    assert "LORE101 date-in-prefix in turns 2, 3, 4" in done.stdout
+    assert "logs/run.jsonl:2" in done.stdout
     assert "exit code: 1" in done.stdout
 
 

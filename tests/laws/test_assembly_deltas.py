@@ -7,12 +7,13 @@ text never reads as a user's turn: after a result it is in the message of the re
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import takewhile
 
 from hypothesis import given
 
 from helpers.strategies import shapes
-from helpers.strategies.sessions import Agent, in_every_shape, scripts, setups
+from helpers.strategies.sessions import DENSE, Agent, in_every_shape, scripts, setups
 from lore.model.inserts import signature
 from lore.model.items import ToolCall
 from lore.prompt.base import AFTER_RESULTS
@@ -20,10 +21,20 @@ from lore.prompt.dialects import TEXT
 from lore.prompt.layout import is_shared
 
 
-def _pairs(agent):
+def _played(script, setup):
+    """Return the turns of a script; those of the dense one, which every law tries, are played once."""
+    return _densely(setup) if script is DENSE else Agent(*setup).play(script).turns
+
+
+@cache
+def _densely(setup):
+    return Agent(*setup).play(DENSE).turns
+
+
+def _pairs(turns):
     """Yield each turn with the previous one of its chain."""
     last = {}
-    for turn in agent.turns:
+    for turn in turns:
         if turn.chain in last:
             yield last[turn.chain], turn
         last[turn.chain] = turn
@@ -32,7 +43,7 @@ def _pairs(agent):
 @in_every_shape
 @given(scripts(), setups)
 def test_turn_without_tail_is_prefix_of_next(script, setup):
-    for before, turn in _pairs(Agent(*setup).play(script)):
+    for before, turn in _pairs(_played(script, setup)):
         if not turn.entitled:
             assert turn.head == before.head
             assert turn.stable[: len(before.stable)] == before.stable
@@ -44,7 +55,7 @@ def test_turn_without_tail_is_prefix_of_next(script, setup):
 @given(scripts(), setups)
 def test_reset_keeps_tools_prompt_and_layers(script, setup):
     steps = [one for one in script if one[0] != "change"]
-    for before, turn in _pairs(Agent(*setup).play(steps)):
+    for before, turn in _pairs(Agent(*setup).play(steps).turns):
         shared = [segment for segment in before.prompt.head if is_shared(segment)]
         assert shared
         assert [segment for segment in turn.prompt.head if is_shared(segment)] == shared
@@ -53,7 +64,7 @@ def test_reset_keeps_tools_prompt_and_layers(script, setup):
 @in_every_shape
 @given(scripts(), setups)
 def test_deltas_keep_their_order(script, setup):
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         numbers = [int(one.origin.split()[2]) for one in turn.deltas]
         assert numbers == sorted(numbers)
         assert len(set(numbers)) == len(numbers) <= 8
@@ -106,7 +117,7 @@ ADDED = ("context_injection: ", TAIL)
 @in_every_shape
 @given(scripts(), setups)
 def test_result_directly_follows_its_call(script, setup):
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         said = [one for one in shapes.parts(setup[0], turn.body) if one.kind != "output"]
         while said:
             calls = list(takewhile(lambda one: one.kind == "call", said))
@@ -121,7 +132,7 @@ def test_result_directly_follows_its_call(script, setup):
 @in_every_shape
 @given(scripts(), setups)
 def test_every_call_is_written_once(script, setup):
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         held = [one.item for one in turn.state.chain(turn.chain).entries]
         known = [one.call_id for one in held if isinstance(one, ToolCall)]
         said = [one.text for one in shapes.parts(setup[0], turn.body) if one.kind == "call"]
@@ -131,7 +142,7 @@ def test_every_call_is_written_once(script, setup):
 @in_every_shape
 @given(scripts(), setups)
 def test_delta_and_persisted_context_are_never_last(script, setup):
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         stable = [one for one in turn.prompt.messages if one.kind != "envelope"]
         origin = stable[-1].origin if stable else ""
         assert not origin.startswith("context_injection: ") or origin.endswith(AFTER_RESULTS)
@@ -141,7 +152,7 @@ def test_delta_and_persisted_context_are_never_last(script, setup):
 @given(scripts(), setups)
 def test_text_added_after_result_is_no_user_turn(script, setup):
     """If roles alternate, results, a delta and the user's words after it may be one message."""
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         said = _placed(turn)
         for at, (message, origin) in enumerate(said):
             if not origin.startswith(ADDED):
@@ -168,7 +179,7 @@ def _placed(turn):
 @in_every_shape
 @given(scripts(), setups)
 def test_tail_is_last(script, setup):
-    for turn in Agent(*setup).play(script).turns:
+    for turn in _played(script, setup):
         origins = [origin for origin, _ in turn.texts]
         tails = [at for at, one in enumerate(origins) if one == TAIL]
         assert tails in ([], [len(origins) - 1])

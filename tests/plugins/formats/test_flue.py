@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 
 import pytest
 
 from cli.running import lore, put
+from formats import agents
 from formats.pi import Pages, call
 from helpers.each import each
-from lore.fold.step import Folding
 from lore.formats.agents.pi import Pi
 from lore.formats.registry import rank_alike, recognise
 from lore.model.canonical import text_of
-from lore.model.codes import Problem
 from lore.model.events import CompactApplied, Remove, TurnCanceled, TurnCompleted, TurnFailed
 from lore.model.items import (
     AssistantMessage,
@@ -27,7 +27,6 @@ from lore.model.items import (
     UserMessage,
 )  # fmt: skip
 from lore.model.jsonslice import raw_members
-from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.flue import Flue, items_of, result_of
 from model.making import dumps
@@ -48,18 +47,9 @@ class TestContract(ReaderContract):
     )  # fmt: skip
 
 
-def events(data: bytes):
-    """The events and problems that a session holds."""
-    return [one.value for one in everything(Flue(), data)]
-
-
-def folded(data: bytes) -> FoldedSession:
-    """The state at the end; no event may be invalid."""
-    folding = Folding(FoldedSession(format="flue"))
-    for one in events(data):
-        if not isinstance(one, Problem):
-            assert folding.apply(one) == (), one
-    return folding.state()
+events = partial(agents.events, Flue)
+codes = partial(agents.codes, Flue)
+folded = partial(agents.folded, Flue)
 
 
 def texts(data: bytes) -> list[str]:
@@ -75,15 +65,6 @@ def texts(data: bytes) -> list[str]:
             case other:
                 found.append(other.type if hasattr(other, "type") else "opaque")
     return found
-
-
-def codes(data: bytes) -> list[str]:
-    return [one.code for one in events(data) if isinstance(one, Problem)]
-
-
-@pytest.mark.parametrize("sample", TestContract.samples)
-def test_registry_recognises_every_form(sample):
-    assert recognise(sample) is Flue
 
 
 def test_headless_pi_log_is_pi_before_flue():
@@ -114,8 +95,9 @@ def test_other_files_are_not_recognised(other):
 
 
 def test_answers_on_other_branches_are_turns():
-    state = folded(dumps(flue.document(TREE, "d")))
-    assert (state.main().turns, state.main().totals.output_tokens) == (3, 12)
+    data = dumps(flue.document(TREE, "d"))
+    assert folded(data).main().turns == 3
+    assert [one.usage.output_tokens for one in events(data) if isinstance(one, TurnCompleted)] == [4, 4, 4]
 
 
 def test_leaf_may_come_before_its_entry():

@@ -94,11 +94,6 @@ def session(data: bytes) -> FoldedSession:
     return folded(MiniSweAgent, data)
 
 
-@pytest.mark.parametrize("sample", TestContract.samples)
-def test_registry_recognises_it(sample):
-    assert recognise(sample) is MiniSweAgent
-
-
 @pytest.mark.parametrize(
     "other",
     [

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
-from lore.fold.step import Folding
-from lore.formats.registry import recognise
-from lore.model.codes import Problem
+from formats import agents
 from lore.model.events import Append, SessionStarted, TurnStarted
 from lore.model.items import AssistantMessage, ImageBlock, ThinkingBlock, ToolCall, UserMessage
-from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.openfang import OpenFang
 from model.making import dumps
@@ -39,26 +37,12 @@ def lines(*messages) -> bytes:
     return b"".join(dumps(one) + b"\n" for one in messages)
 
 
-def folded(data: bytes) -> FoldedSession:
-    """The state at the end; no event may be invalid."""
-    folding = Folding(FoldedSession(format="openfang"))
-    for one in everything(OpenFang(), data):
-        if not isinstance(one.value, Problem):
-            assert folding.apply(one.value) == ()
-    return folding.state()
+codes = partial(agents.codes, OpenFang)
+folded = partial(agents.folded, OpenFang)
 
 
 def items(data: bytes):
     return [entry.item for entry in folded(data).main().entries]
-
-
-def codes(data: bytes) -> list[str]:
-    return [one.value.code for one in everything(OpenFang(), data) if isinstance(one.value, Problem)]
-
-
-@pytest.mark.parametrize("sample", TestContract.samples)
-def test_registry_recognises_it(sample):
-    assert recognise(sample) is OpenFang
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import pytest
 
 from formats.agents import events, with_members
 from formats.recorded import folded
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -55,10 +54,6 @@ def said(made):
         for item in items(made)
         if not isinstance(item, CompactDivider)
     ]
-
-
-def test_registry_recognises_them():
-    assert all(recognise(sample) is OpenHands for sample in TestContract.samples)
 
 
 def test_events_of_one_response_are_one_request():

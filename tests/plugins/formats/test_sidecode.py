@@ -10,6 +10,7 @@ from lore.fold.step import step
 from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.items import ImageBlock, RawBlock, TextBlock, UserMessage
+from lore.model.results import UsageResult
 from lore.model.state import FoldedSession
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.sidecode import Sidecode
@@ -98,7 +99,7 @@ def test_usage_of_several_answers_is_a_sum():
     records = (user(), START, said("a1"), call(), patched(), said("a2"), usage)
     bill = events(*records)[-1].usage
     assert (bill.read_tokens, bill.first_pass.read_tokens) == (None, None)
-    totals = folded(*records).main().totals
+    totals = UsageResult.sum_of(bill.passes)
     assert (totals.uncached_tokens, totals.read_tokens, totals.write_tokens, totals.output_tokens) == (1, 3, 4, 2)
 
 

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from formats.agents import codes, events, folded, with_members
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
@@ -71,11 +70,6 @@ class TestContract(ReaderContract):
 
 def items(data: bytes):
     return [entry.item for entry in folded(SweAgent, data).main().entries]
-
-
-@pytest.mark.parametrize("sample", TestContract.samples)
-def test_registry_recognises_it(sample):
-    assert recognise(sample) is SweAgent
 
 
 def test_query_is_the_prompt():
