@@ -55,6 +55,21 @@ def test_reasoning_is_dropped_at_the_next_prompt():
     assert made.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
 
 
+def test_positions_outlive_a_pause_without_breakpoints():
+    """The request after a pause writes everything again, so what precedes earlier reasoning can be read later."""
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    think(made)
+    made.use()
+    made.turn(bill(22_000, 19_968))
+    made.use()
+    assert made.turn(bill(24_000, 9_600), after=1_200.0).reason == "expiry"
+    think(made)
+    made.ask()
+    assert made.turn(bill(22_500, 19_968)).read == 19_968
+
+
 def test_session_that_keeps_falling_reads_its_latest_read():
     """Through a router ten requests read 31,600 tokens each, and the first read was predicted each time."""
     made = talk("gemini", "gemini-3-pro")

@@ -337,9 +337,14 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
 def _expired(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel | None:
     """Return the level after an expiry: what lives longer and is within reach, or what other sessions keep."""
     last, pause = history.last, state.pause
-    if last is None or pause is None or last is history.expire(pause):
+    if last is None or pause is None:
         return None
-    left, tokens = history.cut(state.unchanged), 0 if chain.head_expires else history.shared_head or 0
+    tokens = 0 if chain.head_expires else history.shared_head or 0
+    if not history.breakpoints:  # this request writes everything again, so that the positions hold from now on
+        return ReadLevel(tokens, "expiry") if last.has_expired(pause) else None
+    if last is history.expire(pause):
+        return None
+    left = history.cut(state.unchanged)
     # a breakpoint at the end has to look back to it; tools and system have their own
     if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
         tokens = max(tokens, left.tokens)
