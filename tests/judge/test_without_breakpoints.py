@@ -62,6 +62,13 @@ def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     assert "lifetime unknown" in finding["message"]
 
 
+@pytest.mark.parametrize(("read", "lost"), [(23_936, 20_352), (16_000, 6_400)])
+def test_loss_reaches_previous_end_if_earlier_reads_did(read, lost, tmp_path):
+    """The usage of these caches reports no writes, so only reads show how much of a prompt is kept."""
+    bills = [(0, 20_000, 9_600), (30, 24_000, min(read, 19_968)), (60, 30_000, read), (90, 31_000, 9_600)]
+    assert found(log(tmp_path, bills))["lost_tokens"] == lost
+
+
 @pytest.mark.parametrize(("model", "dialect"), [("gemini-3-pro", "gemini"), ("gpt-5.5", "openai-responses")])
 def test_hours_within_unsure_lifetime_may_be_expiry(model, dialect, tmp_path):
     """A miss after 7.6 hours was shown as the server's; no entry of GPT-5.5 (24 hours) outlived 31 minutes."""

@@ -90,6 +90,7 @@ class ComparedChain:
         self._lifetime: float | None = None
         self._least_lifetime: float | None = None  # of recorded requests, if a rule tells the lifetime
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
+        self._reads_all = False  # the latest read reached the end of the previous prompt, whose writes are unknown
         self._remarks = Remarks()
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
         self._first_call: int | None = None  # its place in that history
@@ -160,6 +161,7 @@ class ComparedChain:
             return Compared(extends=True)
         if there is None and self._last_of_own_model(previous, turn) is not None:
             return None
+        previous = self._with_cached(previous, turn)
         short = counts.shortfall(previous, turn) if self._billed else None
         fell = counts.significant_fall(previous, short)
         moved = self._hash_causes(turn)
@@ -207,6 +209,7 @@ class ComparedChain:
             previous = replace(previous, source=cut)
             self._sizes.advance(previous.prompt, min(size, previous.prompt.stable))
             overlap = compare_prompts(previous.prompt, current.prompt)
+        previous = self._with_cached(previous, current)
         short = counts.shortfall(previous, current) if self._billed else None
         fell = counts.significant_fall(previous, short)
         facts = self._facts(previous, current, overlap, fell, state_of, last_use)
@@ -287,6 +290,30 @@ class ComparedChain:
         rewritten = before.rewritten or any(change.cause in _REWRITES for change in current.changes)
         return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
 
+    # what usage omits
+
+    def _note_reads(self, turn: Turn) -> None:
+        """Remember whether the latest read reached the end of the previous prompt, whose writes are not reported."""
+        previous, read = self._last, counts.first_pass_read(turn.usage)
+        if previous is None or not read or _cache_of(previous) != _cache_of(turn) or counts.bills_writes(previous):
+            return
+        whole, reads = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
+        if read >= reads - counts.DROP:
+            unread = whole - read
+            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
+
+    def _with_cached(self, previous: Turn, current: Turn) -> Turn:
+        """Return the previous turn of a log with all of its prompt cached, if reads fell and earlier ones show that."""
+        usage = previous.usage
+        if not self._reads_all or usage is None or usage.iterations or counts.bills_writes(previous):
+            return previous
+        is_fallen = counts.significant_fall(previous, counts.shortfall(previous, current))
+        if not is_fallen or previous.basis is None or _cache_of(previous) != _cache_of(current):
+            return previous
+        block, whole = counts.block_tokens(previous), counts.prompt_tokens(usage)
+        end = max(whole // block * block, usage.read_tokens or 0)
+        return replace(previous, usage=replace(usage, read_tokens=end, uncached_tokens=whole - end))
+
     # memory
 
     def _remember(self, turn: Turn, own: Turn | None = None) -> None:
@@ -304,6 +331,7 @@ class ComparedChain:
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
             self._hashed[_cache_of(turn)] = _Hashed(turn.number, turn.hashes)
+        self._note_reads(turn)
         there = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
         self._positions = (there,) if there else ()
         if turn.signs:
