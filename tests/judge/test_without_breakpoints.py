@@ -99,7 +99,7 @@ def test_repeated_falls_are_one_finding_a_file(tmp_path):
     ran = lore("check", path)
     assert ran.out.count("LORE130 server-side-miss") == 1
     assert "turns 2, 4, 6, 8" in ran.out
-    assert lore("check", path, "-v").out.count("  LORE130 server-side-miss") == 4  # the sums name it, too
+    assert lore("check", path, "-v").out.count("! LORE130 server-side-miss") == 4  # the sums name it, too
     assert len(json.loads(lore("check", path, "--json").out)["findings"]) == 4
 
 
