@@ -198,13 +198,13 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     from lore.run.spending.tables import table_forms
 
     forms = table_forms()
-    wanted = [(form, folder) for form, _, folder in (text.partition("=") for text in reports) if form in forms]
-    if not wanted:
+    tables = [text for text in reports if text.partition("=")[0] in forms]
+    if not tables:
         return None, reports
-    form, folder = wanted[0]
-    if len(wanted) > 1 or folder in ("", "-"):
+    form, _, folder = tables[0].partition("=")
+    if len(tables) > 1 or folder in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
-    return (form, folder), [text for text in reports if text.partition("=")[0] not in forms]
+    return (form, folder), [text for text in reports if text not in tables]
 
 
 # work

@@ -160,18 +160,15 @@ class TurnRows:
         partial = any(is_partial(packaged(), client) for client in self._clients)
         return results.SessionUsage.sum_of(own, turns=len(own), partial_output=True if partial else UNSET)
 
-    def _add(self, row: results.TurnResult) -> None:
-        self._latest[row.chain] = [*self._latest.get(row.chain, ())[-1:], len(self.rows)]
-        self.rows.append(row)
-
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Add a turn's start or end; the end of any other turn is ignored."""
+        places = self._latest.get(event.chain, [])
         if isinstance(event, e.TurnStarted):
             if event.call is not None and event.call.inherited_from:
                 self._inherited.add(len(self.rows))
-            self._add(results.TurnResult(event.chain, event.turn, "open", event.at))
+            self._latest[event.chain] = [*places[-1:], len(self.rows)]
+            self.rows.append(results.TurnResult(event.chain, event.turn, "open", event.at))
             return
-        places = self._latest.get(event.chain, [])
         place = next((place for place in reversed(places) if self.rows[place].turn == event.turn), None)
         if place is None:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 import typer
 from msgspec import Struct
@@ -27,8 +27,6 @@ from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
 from lore.run.simulation import simulate
 from lore.tokens.o200k import Counter
-
-Form: TypeAlias = Literal["json", "csv", "reliability", "turns"]
 
 
 class SimulateOptions(Struct, frozen=True):
@@ -84,11 +82,6 @@ class SimulateOptions(Struct, frozen=True):
     color: flags.Colour = None
     verbose: flags.Verbose = False
 
-    @property
-    def form(self) -> Form:
-        """The form of the answer on standard output."""
-        return "json" if self.as_json else "csv" if self.csv else "reliability" if self.by else "turns"
-
 
 @common.takes(SimulateOptions)
 def run(options: SimulateOptions) -> int:
@@ -112,8 +105,8 @@ def run(options: SimulateOptions) -> int:
         dated=dated, redact=options.redact,
         reader=common.reader_named(options.reader) or settings.settings.check.reader,
     )  # fmt: skip
-    caches, form = tuple(options.cache or settings.settings.simulate.caches), options.form
-    page = page_target(options.report, opens=options.open_page, name="simulate", taken=form in ("json", "csv"))
+    caches, taken = tuple(options.cache or settings.settings.simulate.caches), options.as_json or options.csv
+    page = page_target(options.report, opens=options.open_page, name="simulate", taken=taken)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
@@ -174,17 +167,17 @@ def _check_options(options: SimulateOptions) -> Loaded:
 
 
 def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> None:
-    """Write a result on standard output; each form is imported when it is needed."""
-    match options.form:
-        case "json":
-            common.write_json(result)
-        case "csv":
-            write_csv(result, sys.stdout, header=first)
-        case "reliability":
-            write_reliability(result, common.out(options.color))
-        case "turns":
-            write(result, common.out(options.color), every=options.every, verbose=options.verbose)
-    if result.interrupted and options.form != "turns":
+    """Write a result on standard output in the form that was asked for."""
+    if options.as_json:
+        common.write_json(result)
+    elif options.csv:
+        write_csv(result, sys.stdout, header=first)
+    elif options.by:
+        write_reliability(result, common.out(options.color))
+    else:
+        write(result, common.out(options.color), every=options.every, verbose=options.verbose)
+        return
+    if result.interrupted:
         common.tell(describe_interruption(result.interrupted))
 
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from lore.commands.common import Progress
 from lore.errors import LoreError
 from lore.formats.base import HOLDS
 from lore.formats.lore_log import LoreLog, event_of, kind_of
@@ -51,8 +52,6 @@ from lore.store.lines import NOTHING, is_id, read_header
 from lore.store.registry import address_of, load_notes, open_existing
 from lore.store.reserved import refuse_header
 
-ImportProgress = Callable[[int, int], None]  # receives the bytes read and all bytes
-
 
 class _RequestsError(LoreError):
     """The input holds requests that are not imported as a session."""
@@ -60,7 +59,7 @@ class _RequestsError(LoreError):
 
 def import_sessions(
     store: Store, paths: list[str], options: Options, *, session_id: str | None = None, project_id: str | None = None,
-    progress: ImportProgress | None = None,
+    progress: Progress | None = None,
 ) -> StoreImported:  # fmt: skip
     """Import the inputs that these paths name; raises LoreError if none is a session, or the store takes no more.
 
@@ -102,7 +101,7 @@ class _Importer:
 
     def __init__(
         self, store: Store, options: Options, session_id: str | None, project_id: str | None, files: list[Input],
-        progress: ImportProgress | None,
+        progress: Progress | None,
     ) -> None:  # fmt: skip
         self._store, self._options, self._session_id, self._project_id = store, options, session_id, project_id
         self._is_alone = len(files) == 1
@@ -171,14 +170,25 @@ class _Importer:
         is_own = type(recording.reader) is LoreLog
         lines = (line[:-1] for line in converted(recording).lines)
         header = next(lines)
-        if not isinstance(event_of(header), SessionStarted):  # lore's own log may have none, or a late one
-            header, lines = encode(SessionStarted(session_id="")), chain((header,), lines)
-        session_id = self._name(path, header)
+        event = event_of(header)
+        if not isinstance(event, SessionStarted):  # lore's own log may have none, or a late one
+            event = SessionStarted(session_id="")
+            header, lines = encode(event), chain((header,), lines)
+        # the file of a subagent names its session, whose place it would take
+        is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
+        session_id = self._session_id or ("" if is_subagent else event.session_id)
+        if not session_id and path == corpus.STDIN:
+            raise LoreError("the session on standard input names no id", hint="give one with --id")
+        session_id = session_id or _stem(path)
         if is_of_requests and session_id in self._taken:
             session_id = self._free_name(path)
         self._taken.add(session_id)
-        named = header if _session_of(header) == session_id else rename_session(header, session_id)
-        return SyncSource(read_header(named), chain((named,), lines), not is_own, is_of_requests, _load_notes(path))
+        named = header if event.session_id == session_id else rename_session(header, session_id)
+        notes, address = None, address_of(path)
+        if address is not None:
+            with closing(open_existing(address.url)) as store:
+                notes = load_notes(store, address.session_id)
+        return SyncSource(read_header(named), chain((named,), lines), not is_own, is_of_requests, notes)
 
     def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0
@@ -186,35 +196,11 @@ class _Importer:
             self._read += len(piece)
             yield piece
 
-    def _name(self, path: str, header: bytes) -> str:
-        """Return the id under which a session is stored."""
-        # the file of a subagent names its session, whose place it would take
-        is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
-        session_id = self._session_id or ("" if is_subagent else _session_of(header))
-        if not session_id and path == corpus.STDIN:
-            raise LoreError("the session on standard input names no id", hint="give one with --id")
-        return session_id or _stem(path)
-
     def _free_name(self, path: str) -> str:
         """Return a name for requests whose session's id is taken: the file's, after its folder's if that is taken."""
         folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
         names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
         return next(name for name in names if name not in self._taken)
-
-
-def _load_notes(path: str) -> SessionData | None:
-    """Return leaf, metadata and project of a session that comes from a store."""
-    address = address_of(path)
-    if address is None:
-        return None
-    with closing(open_existing(address.url)) as store:
-        return load_notes(store, address.session_id)
-
-
-def _session_of(header: bytes) -> str:
-    """Return the id of the session that a header names; empty if it names none."""
-    event = event_of(header)
-    return event.session_id if isinstance(event, SessionStarted) else ""
 
 
 def _stem(path: str) -> str:
