@@ -227,17 +227,9 @@ LONGEST_HEADER = 8 * 1024  # characters of a recorded value
 _KEYS = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization", b"chatgpt-account-id")
 
 
-def recorded_request_headers(headers: Pairs) -> dict[str, str]:
-    """Return the headers of a request to record."""
-    return _recorded_headers(headers, _REQUEST)
-
-
-def recorded_response_headers(headers: Pairs) -> dict[str, str]:
-    """Return the headers of a response to record."""
-    return _recorded_headers(headers, _RESPONSE)
-
-
-def _recorded_headers(headers: Pairs, listed: tuple[str, ...]) -> dict[str, str]:
+def recorded_headers(headers: Pairs, *, request: bool) -> dict[str, str]:
+    """Return the headers of a request or response to record, by name in lower case."""
+    listed = _REQUEST if request else _RESPONSE
     names = frozenset(name for name in listed if not name.endswith("-"))
     begins = tuple(name for name in listed if name.endswith("-"))
     found: dict[str, str] = {}

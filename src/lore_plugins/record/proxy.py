@@ -34,8 +34,7 @@ from lore_plugins.record.forwarding import (
     end_to_end_headers,
     make_request,
     parse_signature,
-    recorded_request_headers,
-    recorded_response_headers,
+    recorded_headers,
     recorded_url,
 )
 from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
@@ -192,7 +191,7 @@ class Proxy:
         call.server = origin
         call.request.begin(call.began, {
             "method": scope["method"], "url": recorded_url(origin, path, query),
-            "headers": recorded_request_headers(headers.raw), "account": account_digest(headers.raw, query),
+            "headers": recorded_headers(headers.raw, request=True), "account": account_digest(headers.raw, query),
         })  # fmt: skip
         body = _Body(receive, call, int(length) if length.isdigit() else None)
         target = path + (b"?" + query if query else b"")
@@ -279,7 +278,7 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
     """Record an answer and send it to the client; return how it ended."""
     side, raw = call.response, response.headers.raw
     call.request.flush()
-    side.begin(call.clock(), {"status": response.status_code, "headers": recorded_response_headers(raw)})
+    side.begin(call.clock(), {"status": response.status_code, "headers": recorded_headers(raw, request=False)})
     chunked = "transfer-encoding" in response.headers  # overrides Content-Length (RFC 9112, 6.3)
     length = "" if chunked else response.headers.get("content-length", "")
     empty = method == "HEAD" or response.status_code in (204, 304) or length == "0"

@@ -1,35 +1,16 @@
 """For many recordings: files in buckets and on web servers, a Dask cluster, Parquet tables.
 
-These functions are entry points; they import their modules when they are called.
+The names are entry points (groups `lore.remotes`, `lore.clusters`, `lore.tables`), imported when they are first used.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from lore.exports import public_names
+
 if TYPE_CHECKING:
-    from lore.recording import RemoteFiles
-    from lore.run import Cluster, TablesWriter
+    from lore_plugins.scale.cluster import DaskCluster as dask_cluster  # noqa: N813 - a function to its caller
+    from lore_plugins.scale.remote import SchemeFiles as remote_files  # noqa: N813 - as above
+    from lore_plugins.scale.tables import parquet as parquet_tables
 
-
-def remote_files(scheme: str) -> RemoteFiles:
-    """Return the files of a URL scheme (entry-point group `lore.remotes`)."""
-    from lore_plugins.scale import remote  # noqa: PLC0415 - imported when it is needed
-
-    return remote.SchemeFiles(scheme)
-
-
-def dask_cluster(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:
-    """Return the Dask cluster at an address (entry-point group `lore.clusters`)."""
-    from lore_plugins.scale.cluster import DaskCluster  # noqa: PLC0415 - as above
-
-    return DaskCluster(address, workers, warn)
-
-
-def parquet_tables(folder: str) -> AbstractContextManager[TablesWriter]:
-    """Open Parquet tables in a folder (entry-point group `lore.tables`)."""
-    from lore_plugins.scale.tables import parquet  # noqa: PLC0415 - as above
-
-    return parquet(folder)
+__all__ = ["dask_cluster", "parquet_tables", "remote_files"]
+__getattr__ = public_names(__name__)

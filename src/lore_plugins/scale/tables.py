@@ -2,6 +2,7 @@
 
 Each file is written completely or not at all, in groups of rows, so that memory stays small. Values out of range for
 their column (a count of more than 64 bits, an impossible time) are NULL. Needs PyArrow, the extra `tables`.
+`data/columns.toml` lists the columns.
 
 Columns contain only numbers and names, except `message` and `evidence`. Unknown values are NULL, never 0. Dollars are
 US dollars; times are UTC, without a zone. Columns are only added, unless `VERSION` changes.
@@ -10,12 +11,13 @@ US dollars; times are UTC, without a zone. Columns are only added, unless `VERSI
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from importlib import import_module
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeAlias, cast
+from functools import cache, lru_cache
+from importlib import import_module, resources
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -30,101 +32,11 @@ VERSION = 1  # of the columns: `lore.tables` in the metadata of a file
 Kind: TypeAlias = Literal["text", "texts", "integer", "number", "yes or no", "time"]
 
 
-class Column(NamedTuple):
-    """A column: its name, the kind of its values, their meaning and unit."""
-
-    name: str
-    kind: Kind
-    meaning: str
-
-
-_PATH = Column("path", "text", "the name of the recording, the same in all three tables")
-_CHAIN = Column("chain", "text", "the conversation: main, or that of a subagent")
-_LINE = Column("line", "integer", "the line of the recording")
-
-TABLES: dict[str, tuple[Column, ...]] = {
-    "turns": (
-        _PATH,
-        Column("session", "text", "the session: for files of subagents the path of the main file"),
-        Column("agent", "text", "the agent that wrote the recording: Claude Code, Codex, …"),
-        Column("project", "text", "the folder in which the agent worked"),
-        _CHAIN,
-        Column("subagent", "yes or no", "whether the chain is not the main one"),
-        Column("turn", "integer", "number of the request in its chain, from 1"),
-        _LINE,
-        Column("sent_at", "time", "time of sending"),
-        Column("answered_at", "time", "time of the first byte of the response"),
-        Column("model", "text", "the model"),
-        Column("client", "text", "the client with its version"),
-        Column("gateway", "text", "the host of a recorded gateway, else empty"),
-        Column("response_id", "text", "the id of the response at the provider"),
-        Column("billed", "yes or no", "whether usage with a count of the prompt was recorded"),
-        Column("prompt_tokens", "integer", "size of the prompt"),
-        Column("uncached_tokens", "integer", "input neither read from nor written to the cache"),
-        Column("read_tokens", "integer", "input read from the cache"),
-        Column("write_tokens", "integer", "input written to the cache"),
-        Column("output_tokens", "integer", "generated tokens"),
-        Column("dollars", "number", "the whole cost: the sum of the next five columns"),
-        Column("reading_dollars", "number", "reading the cache, as if no cached tokens had been lost"),
-        Column("context_dollars", "number", "new input"),
-        Column("output_dollars", "number", "output"),
-        Column("tools_dollars", "number", "tools that the provider runs"),
-        Column("again_dollars", "number", "re-billed: extra cost of tokens that were cached but not read"),
-        Column("at_least", "yes or no", "whether a count or a price is unknown, so that the cost is higher"),
-        Column("recorded_dollars", "number", "the cost that the log states itself"),
-        Column("loss_code", "text", "the main cause of tokens that were not read; `lore explain CODE`"),
-        Column("loss_name", "text", "the name of the cause"),
-        Column("loss_kind", "text", "waste, expected or unattributable"),
-        Column("loss_tokens", "integer", "tokens that were cached but not read"),
-        Column("loss_names", "texts", "tools, servers, hooks or fields that the cause names, at most three"),
-        Column("loss_lifetime", "number", "lifetime of the cache in seconds, if a pause was longer"),
-        Column("appended", "yes or no", "if the prompt only grew: whether all cached tokens were read"),
-        Column("compacted", "yes or no", "whether a compaction removed earlier messages"),
-        Column("copied", "yes or no", "whether another recording has the same response: do not sum these rows"),
-    ),
-    "sessions": (
-        _PATH,
-        Column("session", "text", "the session"),
-        Column("session_id", "text", "the id of the session in the recording"),
-        Column("agent", "text", "the agent that wrote the recording"),
-        Column("format", "text", "the format of the recording"),
-        Column("project", "text", "the folder in which the agent worked"),
-        Column("written_at", "time", "time of the last change"),
-        Column("bytes", "integer", "size of the recording"),
-        Column("requests", "integer", "number of requests"),
-        Column("problems", "integer", "number of problems"),
-        Column("message", "text", "why it could not be read completely"),
-    ),
-    "findings": (
-        Column("code", "text", "the code of the finding; `lore explain CODE`"),
-        Column("name", "text", "the name of the code"),
-        Column("kind", "text", "waste, expected or unattributable"),
-        Column("severity", "text", "error, warning or note"),
-        _PATH,
-        _CHAIN,
-        Column("turn", "integer", "number of the request in its chain, as in turns; the second of a pair"),
-        _LINE,
-        Column("section", "text", "tools, system or messages"),
-        Column("json_path", "text", "the place in the request body"),
-        Column("byte_offset", "integer", "the first byte that differs"),
-        Column("dialect", "text", "the API of the request"),
-        Column("lost_bytes", "integer", "bytes after the difference that an earlier request had sent"),
-        Column("lost_tokens", "integer", "tokens that were cached but not read"),
-        Column("lost_dollars", "number", "their extra cost, compared with reading them"),
-        Column("tokens", "text", "source of the counts: billed or estimated"),
-        Column("fidelity", "text", "how exactly the recording contains the prompt"),
-        Column("confidence", "text", "how certain the numbers are"),
-        Column("strength", "text", "how well the evidence explains the loss"),
-        Column("actor", "text", "who can act"),
-        Column("times", "integer", "number of turns with this finding"),
-        Column("more", "integer", "number of further places with the same code"),
-        Column("paused", "number", "seconds without a request before it"),
-        Column("message", "text", "the finding, in a sentence"),
-        Column("fix", "text", "what to do"),
-        Column("evidence", "text", "the evidence as JSON"),
-        Column("fingerprint", "text", "identifies the same finding in other runs"),
-    ),
-}
+@cache
+def columns() -> dict[str, dict[str, tuple[Kind, str]]]:
+    """Return kind and meaning of each column, by table and name."""
+    text = resources.files("lore_plugins.scale").joinpath("data", "columns.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, dict[str, tuple[Kind, str]]])
 
 
 ROWS = 20_000  # of a group, which is kept in memory and then written
@@ -140,14 +52,14 @@ def parquet(folder: str) -> Generator[ParquetTables]:
     shown = show(folder)
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise LoreError(f"{shown} is not a folder", hint="name one: --report parquet=FOLDER")
-    for name in TABLES:
+    for name in columns():
         path = _path(folder, name)
         if os.path.lexists(path) and not _is_parquet(path):
             raise LoreError(f"{show(path)} is not a table of lore", hint="name another folder")
     try:
         make_folder(folder)
         with ExitStack() as stack:
-            files = {name: stack.enter_context(replaced(_path(folder, name))) for name in TABLES}
+            files = {name: stack.enter_context(replaced(_path(folder, name))) for name in columns()}
             tables = {name: _Table(arrow, name, file) for name, file in files.items()}
             try:
                 yield ParquetTables(tables)
@@ -221,8 +133,11 @@ class _Table:
             "number": arrow.float64(), "yes or no": arrow.bool_(), "time": arrow.timestamp("ms"),
         }  # fmt: skip
         self._arrow, self._file = arrow, file
-        self._kinds: dict[str, Kind] = {column.name: column.kind for column in TABLES[name]}
-        metadata = {"lore.tables": str(VERSION), **{column.name: column.meaning for column in TABLES[name]}}
+        self._kinds = {column: kind for column, (kind, _) in columns()[name].items()}
+        metadata = {
+            "lore.tables": str(VERSION),
+            **{column: meaning for column, (_, meaning) in columns()[name].items()},
+        }
         self._schema = arrow.schema([(key, types[kind]) for key, kind in self._kinds.items()], metadata)
         self._writer = arrow.parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, object]] = []

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from helpers.each import each
 from lore_plugins.record.forwarding import (
     account_digest,
-    recorded_request_headers,
-    recorded_response_headers,
+    recorded_headers,
     recorded_url,
 )
 from lore_plugins.record.journal import last_character_end
@@ -28,7 +27,7 @@ SECRETS = [
 
 
 def test_unlisted_header_is_not_recorded():
-    for kept in (recorded_request_headers(SECRETS), recorded_response_headers(SECRETS)):
+    for kept in (recorded_headers(SECRETS, request=True), recorded_headers(SECRETS, request=False)):
         assert "SECRET" not in str(kept)
 
 
@@ -37,12 +36,14 @@ def test_listed_headers_are_recorded():
         (b"Anthropic-Beta", b"a"), (b"anthropic-beta", b"b"), (b"X-Stainless-Lang", b"python"),
         (b"x-claude-code-session-id", b"s1"), (b"content-encoding", b"gzip"), (b"user-agent", b"\xff"),
     ]  # fmt: skip
-    assert recorded_request_headers(pairs) == {
+    assert recorded_headers(pairs, request=True) == {
         "anthropic-beta": "a, b", "x-stainless-lang": "python", "x-claude-code-session-id": "s1",
         "content-encoding": "gzip", "user-agent": "\ufffd",
     }  # fmt: skip
     answer = [(b"Request-Id", b"req_1"), (b"anthropic-ratelimit-tokens-remaining", b"7"), (b"date", b"now")]
-    assert recorded_response_headers(answer).keys() == {"request-id", "date"} | {"anthropic-ratelimit-tokens-remaining"}
+    assert recorded_headers(answer, request=False).keys() == {"request-id", "date"} | {
+        "anthropic-ratelimit-tokens-remaining"
+    }
 
 
 @each(
@@ -67,7 +68,7 @@ def test_key_in_an_unusual_place_is_masked():
     key = "sk-ant-REALLY-SECRET-0123456789"
     assert "SECRET" not in recorded_url("https://h", f"/v1/{key}/messages".encode(), b"")
     assert "SECRET" not in recorded_url("https://h", b"/v1", f"{key}".encode())
-    assert "SECRET" not in str(recorded_request_headers([(b"user-agent", f"agent {key}".encode())]))
+    assert "SECRET" not in str(recorded_headers([(b"user-agent", f"agent {key}".encode())], request=True))
 
 
 def test_account_is_a_digest_of_the_key():

@@ -24,7 +24,7 @@ from lore.run.checking.check import CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 from lore.run.spending.ledgers import Ledgers
 from lore.run.spending.tables import check_into_tables
-from lore_plugins.scale.tables import TABLES
+from lore_plugins.scale.tables import columns
 
 pytestmark = pytest.mark.skipif(find_spec("pyarrow") is None, reason="extra: tables")
 GUIDE = (ROOT / "src" / "lore" / "guide" / "tables.md").read_text("utf-8")
@@ -63,8 +63,7 @@ def database(folder: Path) -> Iterator[sqlite3.Connection]:
         return value.isoformat(" ") if isinstance(value, datetime) else str(value) if isinstance(value, list) else value
 
     with closing(sqlite3.connect(":memory:")) as connection:
-        for name, columns in TABLES.items():
-            names = [column.name for column in columns]
+        for name, names in columns().items():
             connection.execute(f"CREATE TABLE {name} ({', '.join(names)})")
             marks = ", ".join("?" * len(names))
             values = [[held(row[name]) for name in names] for row in rows(folder, name)]
@@ -84,7 +83,7 @@ def test_query_of_the_guide_returns_rows(database, title):
 
 def test_guide_names_files_that_check_writes(folder):
     named = set(re.findall(r"(\w+\.parquet)", GUIDE))
-    assert named == {path.name for path in folder.iterdir()} == {f"{name}.parquet" for name in TABLES}
+    assert named == {path.name for path in folder.iterdir()} == {f"{name}.parquet" for name in columns()}
 
 
 def test_tables_add_up_to_ledgers_and_findings(folder):
@@ -116,11 +115,11 @@ def test_copied_response_is_counted_once(tmp_path):
 def test_metadata_holds_the_meaning_of_columns(folder):
     from pyarrow import parquet
 
-    for name, columns in TABLES.items():
+    for name, listed in columns().items():
         schema = parquet.read_schema(folder / f"{name}.parquet")
-        assert schema.names == [column.name for column in columns]
+        assert schema.names == list(listed)
         assert schema.metadata[b"lore.tables"] == b"1"
-        assert all(schema.metadata[column.name.encode()] == column.meaning.encode() for column in columns)
+        assert all(schema.metadata[column.encode()] == meaning.encode() for column, (_, meaning) in listed.items())
 
 
 @pytest.fixture
@@ -201,7 +200,7 @@ def test_jobs_and_redaction_give_the_same_tables(tmp_path, extra, monkeypatch):
     kept = [arg for arg in extra if arg == "--redact"]
     assert lore("check", RECORDINGS[1], "--report", "parquet=once", *kept).code in (0, 1)
     assert lore("check", RECORDINGS[1], "--report", "parquet=again", *extra).code in (0, 1)
-    for name in TABLES:
+    for name in columns():
         assert rows(Path("again"), name) == rows(Path("once"), name)
 
 
