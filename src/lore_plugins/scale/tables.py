@@ -133,11 +133,9 @@ class _Table:
             "number": arrow.float64(), "yes or no": arrow.bool_(), "time": arrow.timestamp("ms"),
         }  # fmt: skip
         self._arrow, self._file = arrow, file
-        self._kinds = {column: kind for column, (kind, _) in columns()[name].items()}
-        metadata = {
-            "lore.tables": str(VERSION),
-            **{column: meaning for column, (_, meaning) in columns()[name].items()},
-        }
+        listed = columns()[name]
+        self._kinds: dict[str, Kind] = {column: kind for column, (kind, _) in listed.items()}
+        metadata = {"lore.tables": str(VERSION), **{column: meaning for column, (_, meaning) in listed.items()}}
         self._schema = arrow.schema([(key, types[kind]) for key, kind in self._kinds.items()], metadata)
         self._writer = arrow.parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
