@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from importlib import resources
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -59,51 +60,17 @@ class SqlTransaction(Protocol):
 
 SCHEMA_VERSION = 7
 TABLES = frozenset({"sessions", "events", "bindings"})
-_SCHEMA = (
-    """
-CREATE TABLE sessions (
-    session {key},
-    session_id {text} NOT NULL UNIQUE,
-    project_id {text},
-    parent_session_id {text},
-    created_at {bytes},
-    updated_at {bytes},
-    leaf_id {bytes},
-    metadata {bytes} NOT NULL,
-    head_number {int} NOT NULL CHECK (head_number >= 1),
-    head_digest {bytes} NOT NULL CHECK (length(head_digest) = 32),
-    head_note {bytes} NOT NULL CHECK (length(head_note) = 32),
-    size {int} NOT NULL CHECK (size >= 0),
-    user_id {bytes},
-    agent_id {bytes},
-    turns {int} NOT NULL,
-    used_at {bytes}
-) {strict}
-""",
-    "CREATE INDEX sessions_by_project ON sessions (project_id)",
-    """
-CREATE TABLE events (
-    session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE,
-    number {int} NOT NULL CHECK (number >= 1),
-    line {bytes} NOT NULL,
-    digest {bytes} NOT NULL CHECK (length(digest) = 32),
-    PRIMARY KEY (session, number)
-) {strict}
-""",
-    """
-CREATE TABLE bindings (
-    client_key {text} NOT NULL PRIMARY KEY,
-    session {int} NOT NULL REFERENCES sessions (session) ON DELETE CASCADE
-) {strict}
-""",
-    "CREATE INDEX bindings_by_session ON bindings (session)",
-)
 
 
 def make_tables(tx: SqlTransaction, types: Mapping[str, str]) -> None:
     """Make the tables and indexes; `types` has what a database writes for each name in braces."""
-    for statement in _SCHEMA:
+    for statement in schema().split(";\n")[:-1]:
         tx.execute(statement.format_map(types).strip())
+
+
+def schema() -> str:
+    """Return the statements that make the tables, with names in braces for the types of a database."""
+    return resources.files("lore.store").joinpath("schema.sql").read_text("utf-8").partition("\n\n")[2]
 
 
 # rows
