@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from helpers.states import dump_state
-from lore import Session, event
+from lore import Session, event, events
 from lore.errors import LoreError, MisuseError
 from lore.events import knowledge
 from lore.model.events import ContextPersisted, PromptDelta, TurnStarted, encode
@@ -256,6 +256,20 @@ def test_compact_of_a_short_session_is_refused():
 def test_compact_refuses_invalid_arguments(arguments, fault):
     with pytest.raises(MisuseError, match=fault):
         talked(3).compact(**arguments)
+
+
+@pytest.mark.parametrize(("dialect", "lost"), [("anthropic", 0), ("openai-chat", 1), ("gemini", 1)])
+def test_image_that_the_dialect_leaves_out_is_a_problem(dialect, lost):
+    session = Session("m", dialect=dialect)
+    for number in range(2):
+        session.user("Make a shot.")
+        session.request()
+        call = events.tool_call(f"t{number}", f"c{number}", "shot")
+        session.apply(events.append(call))
+        session.result(f"c{number}", [events.text("done"), events.image("image/png", "iVBORw0=")])
+        session.request()
+    found = [problem.message for problem in session.problems if "image in a tool result" in problem.message]
+    assert len(found) == lost
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"])

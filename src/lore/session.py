@@ -68,7 +68,7 @@ from lore.events.strict import Members, Tools, check, context_json, due, named, 
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
@@ -155,6 +155,7 @@ class Session:
         self._log: list[Event] = []
         self._folding = Folding(State(divider=self.rules.divider))
         self.problems: list[Problem] = []
+        self._omitted: set[str] = set()  # kinds of parts among them that the dialect cannot express
         self.user_messages = 0  # by users in the main chain, also those that were compacted or removed since
         for follower in self.followers:
             follower.restart()
@@ -570,10 +571,16 @@ class Session:
         except LoreError:  # a chat template may refuse a conversation
             self._folding = Folding(before)
             raise
-        self._noted(tuple(odd))
-        self._noted(made.problems)
+        self._noted((*odd, *made.problems, *self._new_omissions(made)))
         self._record(*late, *planned, event)
         return Begun(made.prompt, (*late, *planned, event))
+
+    def _new_omissions(self, made: Assembled) -> list[Problem]:
+        """Return a problem for each kind of part that a prompt lacks since the dialect cannot express it, once."""
+        kinds = [kind for kind in dict.fromkeys(made.omitted) if kind not in self._omitted]
+        self._omitted.update(kinds)
+        message = f"requests in the dialect {self.dialect.name} are sent without what it cannot express"
+        return [Problem(Code.CONTEXT_LEFT_OUT, f"{message}: {kind}") for kind in kinds]
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
         """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.

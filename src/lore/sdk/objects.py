@@ -140,7 +140,10 @@ def chunks_of(response: object) -> list[object] | None:
     if isinstance(response, AsyncIterable):
         raise LoreError("this is a stream of asyncio", hint=_AWAITED)
     if hasattr(response, "__enter__") or hasattr(response, "__aenter__"):
-        raise LoreError(f"{kind_of(response)} is not opened", hint="`with … as stream: session.assistant(stream)`")
+        hint = "`with … as stream: session.assistant(stream)`"
+        if not hasattr(response, "__enter__"):
+            hint = "`async with … as stream: await session.assistant_async(stream)`"
+        raise LoreError(f"{kind_of(response)} is not opened", hint=hint)
     return None
 
 
