@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from lore.store.registry import open_store
 from lore_plugins.memory.buckets import read_bucket, wipe
 from plugins.memory.remembering import ANN, SAID, contents, entries, forget, learn, memory
 
 
-def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
+@pytest.mark.usefixtures("state")
+def test_memory_has_two_writers_and_is_wiped(database):
     stores = [open_store(database) for _ in range(2)]
 
     stores[0].create(b'{"kind":"session_started","session_id":"s1"}')
@@ -24,7 +27,7 @@ def test_memory_has_two_writers_and_is_wiped(database, tmp_path):
     for one in threads:
         one.join()
     assert set(read_bucket(stores[0], ANN).texts["facts"]) == {f"{one}.{turn}" for one in range(2) for turn in range(3)}
-    mine = memory(stores[1], tmp_path)
+    mine = memory(stores[1])
     mine.learn(entries(SAID), again=True)
     assert (*mine.consolidate().topics,) == ("known_facts", "open_tasks", "user_preferences")
     forget(stores[0], "My name is Ann.")

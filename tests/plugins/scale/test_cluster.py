@@ -114,13 +114,13 @@ def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
     assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
 
 
-def _heard(address, *, encrypted):
-    """Return what a scheduler sends to a client without certificate."""
+def _heard(address, *, encrypted, seconds=10):
+    """Return what a scheduler sends within some seconds to a client without certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     url = urlsplit(address)
     try:
-        with socket.create_connection((url.hostname, url.port), timeout=10) as plain:
+        with socket.create_connection((url.hostname, url.port), timeout=seconds) as plain:
             spoken = context.wrap_socket(plain) if encrypted else plain
             spoken.sendall(bytes(64))
             return spoken.recv(100)
@@ -135,7 +135,8 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
 
     def compared(self, client, *args):
         address = client.scheduler.address
-        heard.extend((address[:16], _heard(address, encrypted=True), _heard(address, encrypted=False)))
+        answers = [_heard(address, encrypted=encrypted, seconds=2) for encrypted in (True, False)]
+        heard.extend((address[:16], *answers))
         return compare(self, client, *args)
 
     monkeypatch.setattr(DaskCluster, "_compare_workers", compared)
