@@ -50,7 +50,7 @@ def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
     result.assert_outcomes(passed=1)
     assert result.ret == 1
     assert "all below folders named cassettes" in said(result)
-    assert "cassettes/bad.jsonl:2  turn 2  system  LORE101 date-in-prefix" in said(result)
+    assert "LORE101 date-in-prefix in turn 2 at system\n    cassettes/bad.jsonl:2\n" in said(result)
     assert "fix: Freeze the date" in said(result)
     assert result.outlines[-2] == (
         "lore: 1 of 2 cassettes waste their prompt cache: 1x LORE101 date-in-prefix, in cassettes/bad.jsonl; "
@@ -213,7 +213,7 @@ def test_vcr_cassettes_are_judged(suite, pytester) -> None:
     result.assert_outcomes(passed=2)
     assert result.ret == 1
     assert "those that this run used" in said(result)
-    assert said(result).count("✗ cassettes/tape.") == 2
+    assert said(result).count("\n    cassettes/tape.") == 2
     assert "cassettes/tape.yaml is used by test_it.py::test_agent[yaml]" in said(result)
 
 
