@@ -100,7 +100,9 @@ def run(options: CheckOptions) -> int:
     page = page_among(reports, opens=False, needed=files_kept(loaded, options.baseline), name="check")
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
-    writer = _findings_writer(options, reports)
+    texts, writer = [target for target in reports if target.kind == "terminal"], None
+    if len(texts) == 1 and texts == [target for target in reports if not target.path] and not sys.stderr.isatty():
+        writer = FindingsWriter(common.out(None), verbose=options.verbose)  # as they come, if there is no progress bar
     with (
         common.progress(wanted=not options.verbose) as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -205,17 +207,6 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
     if len(tables) > 1 or folder in ("", "-"):
         raise LoreError("tables are written into one folder", hint=f"--report {form}=FOLDER")
     return (form, folder), [text for text in reports if text not in tables]
-
-
-# work
-
-
-def _findings_writer(options: CheckOptions, reports: Sequence[Target]) -> FindingsWriter | None:
-    """Return a writer of findings as they come: in a text report without a progress bar, else None."""
-    texts = [target for target in reports if target.kind == "terminal"]
-    if len(texts) != 1 or texts != [target for target in reports if not target.path] or sys.stderr.isatty():
-        return None
-    return FindingsWriter(common.out(None), verbose=options.verbose)
 
 
 # the answer

@@ -211,12 +211,7 @@ def say_problems(problems: Problems) -> None:
 
 def log(verbose: bool) -> Callable[[str], None]:
     """Return a function that writes to standard error if `verbose`, and else does nothing."""
-
-    def say(text: str) -> None:
-        if verbose:
-            tell(text)
-
-    return say
+    return tell if verbose else lambda _: None
 
 
 def tell(text: str) -> None:

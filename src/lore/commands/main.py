@@ -151,10 +151,9 @@ def _usage_error(error: Any) -> tuple[str, str]:
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
     option = str(getattr(error, "option_name", ""))
     if option:
-        from lore.commands.removed import replacement
+        from lore.commands.removed import REMOVED
 
-        instead = replacement(path.partition(" ")[2], option)
-        if instead:
+        if instead := REMOVED.get(f"{path.partition(' ')[2]} {option}"):
             return f"error: {path} {option} was removed", _hint(instead)
     near, known = getattr(error, "possibilities", None), f"{path} --help"
     message = str(error.message if near else error.format_message())

@@ -65,7 +65,7 @@ def run(
         found = watch.look()
         if found is not None and found.log is not None:
             running = redacted(found.log.running) if redact else found.log.running
-            common.write_json(running_session(running, found.shown))
+            common.write_json(running_session(running, corpus.show(found.path)))
             sys.stdout.flush()
         time.sleep(1.0)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
@@ -86,11 +86,6 @@ class WatchLook(NamedTuple):
     log: RunningLog | None
     note: str = ""  # an error
     title: str = ""  # of the session, if it has one
-
-    @property
-    def shown(self) -> str:
-        """The name of the log, as it can be printed."""
-        return corpus.show(self.path) if self.path else ""
 
 
 class SessionWatch:
@@ -199,7 +194,7 @@ class WatchScreen:
 
     def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
         now, running = self._clock(), redacted(log.running) if self._redact else log.running
-        name = found.shown if self._redact else found.title or found.shown
+        name = corpus.show(found.path) if self._redact or not found.title else found.title
         shown = Shown(running, ClientStatus(), now, redact=self._redact)
         parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
         return [

@@ -12,7 +12,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -106,15 +106,12 @@ class Target(NamedTuple):
     path: str = ""
 
 
-@cache
-def load_reports() -> None:
-    """Fill the registry of reports; raises LoreError for a plug-in that cannot be loaded."""
-    register_plugins("lore.reports", REPORTS, call=True)
+_register_reports = cache(partial(register_plugins, "lore.reports", REPORTS, call=True))
 
 
 def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     """Parse --report and --json; raises LoreError for an unknown report, or if two have the same target."""
-    load_reports()
+    _register_reports()
     found = [Target("json")] if as_json else []
     for text in reports:
         kind, equals, path = text.partition("=")

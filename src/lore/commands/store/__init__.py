@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Annotated, TypeAlias
 
 import typer
@@ -246,8 +246,9 @@ def delete(
     with opened(store) as kept:
         parents = {summary.session_id: summary.parent_session_id for summary in kept.list()}
         for session_id in session_ids:
-            if session_id not in parents and not _exists(kept, session_id):
-                raise UnknownSessionError(session_id, kept.url)
+            with suppress(DamagedError):  # a damaged session is not listed
+                if session_id not in parents and load_notes(kept, session_id) is None:
+                    raise UnknownSessionError(session_id, kept.url)
         gone: dict[str, None] = {}
         for session_id in session_ids:
             if session_id not in gone:  # it may have gone with another, whose fork it was
@@ -255,14 +256,6 @@ def delete(
                 gone.update(dict.fromkeys(deleted))
     result = StoreWritten(store=kept.url, op="delete", session_ids=list(gone), dry_run=dry_run)
     return common.answer(result, write_written, as_json=as_json, color=color)
-
-
-def _exists(store: Store, session_id: str) -> bool:
-    """Return whether a session is stored, perhaps damaged."""
-    try:
-        return load_notes(store, session_id) is not None
-    except DamagedError:
-        return True
 
 
 @app.command("move")
