@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
+import lore
 from lore.asking import SummaryAnswer, SummaryError
 from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
@@ -214,6 +219,23 @@ def test_locked_agent_and_user_are_skipped(kept):
         assert continuous.before_turn(NOW + 500) is None
     assert "another compaction is at work" in told[-1]
     assert dividers(kept) == []
+
+
+def test_hooks_of_the_guide_compact_a_session():
+    page = (Path(lore.__file__).parent / "guide" / "compact.md").read_text()
+    code = textwrap.dedent(re.search(r"(?ms)^    from lore.compaction.hooks.*?(?=^\S)", page)[0])
+    store = Memory()
+    for number in range(12):  # each turn by a process of its own
+        stored = lore.open(store, "s1", model="claude-opus-5")
+
+        def turn(session, number=number):
+            session.user(f"Question {number}. {'It is long. ' * 40}")
+            session.request()
+            session.assistant(ANSWER)
+
+        exec(code, {"stored": stored, "turn": turn, "time": time})
+    assert stored.log().count(b'"compact_applied"') == 2
+    assert stored.user_messages == 12
 
 
 def test_nested_process_compacts_nothing(kept):

@@ -1,27 +1,8 @@
-"""Continuous compaction for a harness that keeps its session in a store (`lore.store.session.StoredSession`).
-
-    settings = policy("policy.toml")   `lore.config`; or `settings.Compaction(continuous_interval=5)`
-    dependencies = dependencies_of(settings, print, stored.session_id)   `lore.compaction.summarizers`
-    continuous = Continuous(stored, settings, dependencies)    after each start
-    continuous.before_turn(now)        when the user has spoken, before the message is applied and the turn begins
-    stored.apply(message); stored.begin_turn(…); stored.save(); …the request, its answer…; stored.save()
-    continuous.after_turn(now)         when the turn has ended, its calls and results applied
-    continuous.settle(now, wait=True)  at the end: apply the work that is under way
-
-Gaps are judged by times: `stored.begin_turn(…, at=stamp())`, or those of messages (`event("append", at=stamp(), …)`).
-
-`before_turn` compacts after a pause (gap) or if the window is full, at once: it takes as long as the slowest source
-(30 s at most) and the summary; if nothing is due, O(new events). `after_turn` prepares a cadence's (or an overflow's)
-compaction in a thread of its own; the next call applies it, in the caller's thread.
+"""Continuous compaction for a harness that keeps its session in a store: `lore guide compact` shows its hooks.
 
 With a `memory` (`compaction.base.SessionMemory`; lore's plug-in `memory` has one) a compaction first learns from the
 messages that it prunes, `before_turn` gives the session the remembered topics, and memory learns in the background
 after turns and after long silences, which `before_turn` or `while_idle(now)` notices.
-
-A compaction is saved before the call returns, under the lock of the agent and its user, and only if the store holds the
-same events as `stored`. If there is no summary, `tell` says so and nothing is pruned; the summariser is asked again
-once 4 requests were made, then 8, at most 256. Not safe between threads; for asyncio:
-`await asyncio.to_thread(continuous.before_turn, now)`.
 """
 
 from __future__ import annotations
