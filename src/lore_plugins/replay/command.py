@@ -107,7 +107,7 @@ def run(options: ReplayOptions) -> int:
         replay = _replay(options, loaded, target)
         estimate = replay.estimate() if options.dry_run or not target.near else None
         if not options.dry_run:
-            dialect = options.dialect or replay.summaries[0].first
+            dialect = options.dialect or replay.runs[0].summary.first
             target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
             _confirm(target, estimate, yes=options.yes)
         found = replay.run(dry=options.dry_run, estimate=estimate)

@@ -12,8 +12,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,12 +75,15 @@ def parse_pace(text: str) -> Pace:
     return Pace(factor, most)
 
 
-class _SentLayout(NamedTuple):
+@dataclass(slots=True)
+class _LayoutRun:
+    """The requests of one layout, and what was sent of them."""
+
     plan: ReplayPlan
     summary: PlanSummary
-    capture: str
-    same_as: str | None
-    resumed: int = 0
+    same_as: str | None  # an earlier layout that sends the same bytes: nothing is sent for this one
+    capture: str = ""  # that was written
+    resumed: int = 0  # requests in it that earlier runs had sent
 
 
 class ReplayRun:
@@ -102,30 +105,27 @@ class ReplayRun:
             name = opening.open(asked.recording).reader.name
             lacks = lacks_of(name)
             self.notes += [describe_missing([name], lacks)] if lacks else []
-        self._plans = [self._plan(layout, "") for layout in layouts]
-        self.summaries: list[PlanSummary] = [plan.summarise() for plan in self._plans]
+        self.runs: list[_LayoutRun] = []
+        seen: dict[str, str] = {}
+        for plan in [self._plan(layout, "") for layout in layouts]:
+            summary = plan.summarise()
+            same = seen.setdefault(summary.digest, plan.layout.name)
+            self.runs.append(_LayoutRun(plan, summary, None if same == plan.layout.name else same))
 
     def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
         cache = (self._asked.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
         sending = Sending("", self._asked.max_tokens, self._model, salt, cache)
         return ReplayPlan(self._asked.recording, self._opening, layout, sending, self._asked.turns)
 
-    def _distinct(self) -> Iterator[tuple[ReplayPlan, PlanSummary, str | None]]:
-        """Yield the plans, each with the name of an earlier layout that sends the same bytes."""
-        seen: dict[str, str] = {}
-        for plan, summary in zip(self._plans, self.summaries, strict=True):
-            same = seen.setdefault(summary.digest, plan.layout.name)
-            yield plan, summary, None if same == plan.layout.name else same
-
     def estimate(self) -> ReplayEstimate:
         """Estimate the tokens and dollars of all requests, without contacting the server."""
         requests, tokens, predicted, uncached = 0, 0, Decimal(0), Decimal(0)
         known = True
-        for plan, summary, same in self._distinct():
-            if same is not None:  # the same bytes are sent once
+        for run in self.runs:
+            if run.same_as is not None:
                 continue
-            requests += summary.requests
-            lines = (line_of(planned, self._url(planned), None) for planned in plan.requests())
+            requests += run.summary.requests
+            lines = (line_of(planned, self._url(planned), None) for planned in run.plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._opening.counter).open(
                 self._asked.recording, Problems(), opened=Opened(first, chain((first,), lines))
@@ -148,23 +148,20 @@ class ReplayRun:
     def run(self, *, dry: bool = False, estimate: ReplayEstimate | None = None) -> Replayed:
         """Send the requests that were not sent yet, unless `dry`, and return the result with all captures simulated."""
         stopped: str | None = None
-        interrupted, done = False, list[_SentLayout]()
+        interrupted = False
         if not dry:
             self._require_free_outputs()
             try:
                 self._probe_server()
-                for plan, summary, same in list(self._distinct()):
-                    capture = "" if same is not None else self._outputs[plan.layout.name]
-                    done.append(_SentLayout(plan, summary, capture, same))
-                    if same is None:
-                        self._send(done)
+                for run in self.runs:
+                    if run.same_as is None:
+                        run.capture = self._outputs[run.plan.layout.name]
+                        self._send(run)
             except ServerRefusedError as error:
                 stopped = str(error)
             except KeyboardInterrupt:
                 interrupted = True
-        unsent = list(self._distinct())[len(done) :]
-        done += [_SentLayout(plan, summary, "", same) for plan, summary, same in unsent]
-        layouts = [self._result(sent) for sent in done]
+        layouts = [self._result(run) for run in self.runs]
         comparison = compare_layouts(layouts)
         return Replayed(
             recording=show(self._asked.recording), server=self._server.shown, engine=self._engine or None,
@@ -192,30 +189,27 @@ class ReplayRun:
     def _probe_server(self) -> None:
         """Find out the server's engine, and use its only model if it lacks a recorded one."""
         self.probed = self._server.probe()
-        models, wanted = self.probed.models, {model for summary in self.summaries for model in summary.models}
+        models, wanted = self.probed.models, {model for run in self.runs for model in run.summary.models}
         if self._model is None and len(models) == 1 and not wanted <= set(models):
             self.notes.append(f"the server's only model, {models[0]}, replaces the recorded one")
             self._model = models[0]
-        several = len({summary.digest for summary in self.summaries}) > 1
-        self._plans = [
-            self._plan(layout, self._salt(self._outputs[layout.name]) if several else "") for layout in self._layouts
-        ]
+        several = len({run.summary.digest for run in self.runs}) > 1
+        for run in self.runs:
+            layout = run.plan.layout
+            run.plan = self._plan(layout, self._salt(self._outputs[layout.name]) if several else "")
 
     def _salt(self, capture: str) -> str:
         """Return 8 hex digits that separate a layout's cache from others; of a resumed capture its own."""
         return (read_salt(capture) if self._asked.resume else "") or secrets.token_hex(4)
 
-    def _send(self, done: list[_SentLayout]) -> None:
-        """Send the last layout of `done`, and set its `resumed`."""
-        sent, asked = done[-1], self._asked
-        with ExitStack() as stack:
-            file = stack.enter_context(capture_file(sent.capture, resume=asked.resume, force=asked.force))
-            before = len(file.sent)
-            done[-1] = sent._replace(resumed=before)
-            if before > sent.summary.requests:
-                raise _other_capture_error(file, sent.summary.requests)
+    def _send(self, run: _LayoutRun) -> None:
+        """Send the requests of a layout that its capture does not hold yet."""
+        with capture_file(run.capture, resume=self._asked.resume, force=self._asked.force) as file:
+            before = run.resumed = len(file.sent)
+            if before > run.summary.requests:
+                raise _other_capture_error(file, run.summary.requests)
             last: tuple[float, float] | None = None  # the previous request: its recorded time, and when it was sent now
-            for number, planned in enumerate(sent.plan.requests()):
+            for number, planned in enumerate(run.plan.requests()):
                 if number < before:
                     if file.sent[number] != digest_of(planned.sent.body):
                         raise _other_capture_error(file, number)
@@ -226,15 +220,15 @@ class ReplayRun:
                 file.append(planned, self._url(planned), _readable(answer, self._server), self._engine)
                 at = planned.at if planned.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent)
-                self._tell(f"{number + 1:,} of {sent.summary.requests:,} requests, layout {sent.plan.layout.name}")
+                self._tell(f"{number + 1:,} of {run.summary.requests:,} requests, layout {run.plan.layout.name}")
 
     def _url(self, planned: PlannedRequest) -> str:
         return self._server.url(planned.sent.path).partition("?")[0]
 
-    def _result(self, sent: _SentLayout) -> ReplayedLayout:
+    def _result(self, run: _LayoutRun) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
-        plan, summary = sent.plan, sent.summary
-        found = self._simulated(sent.capture) if sent.capture else None
+        plan, summary = run.plan, run.summary
+        found = self._simulated(run.capture) if run.capture else None
         read = prompt = None
         if found is not None and found.turns:
             billed = found.totals.billed
@@ -244,11 +238,11 @@ class ReplayRun:
         return ReplayedLayout(
             name=plan.layout.name, dialect=summary.first,
             tail=None if plan.layout.recorded else plan.layout.tail or self._opening.rules.tail,
-            capture=show(sent.capture) if sent.capture else "", planned=summary.requests,
-            requests=0 if found is None else len(found.turns), resumed=sent.resumed, skipped=summary.skipped,
+            capture=show(run.capture) if run.capture else "", planned=summary.requests,
+            requests=0 if found is None else len(found.turns), resumed=run.resumed, skipped=summary.skipped,
             left_out=summary.left_out, unsent={} if self._asked.redact else summary.unsent,
             assembled=not plan.layout.recorded, moved_turns=summary.moved.turns, moved_bytes=summary.moved.bytes,
-            same_as=sent.same_as, prompt_tokens=prompt, read_tokens=read,
+            same_as=run.same_as, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4),
             computed_tokens=None if read is None or not prompt else prompt - read, simulated=found,
         )  # fmt: skip
