@@ -180,6 +180,7 @@ class Journal:
                 self.kept = False
 
 
+LAST = 4096  # bytes, in which the usage of a stream is
 PIECE = 256 * 1024  # approximate bytes of a request's body in one record
 COMPLETE, LEFT, STOPPED = "complete", "the client left", "lore record was stopped"
 NOT_WRITTEN = "not written whole"
@@ -233,6 +234,7 @@ class CallSide:
         self._pieces = bytearray()
         self._number = 0  # of the file with its records
         self.size = 0  # bytes of the body
+        self.last = b""  # the last bytes of a response
         self.over = False
         self._failed = False
 
@@ -264,6 +266,7 @@ class CallSide:
     def write(self, chunk: bytes, arrived: float, ended: str | None = None) -> None:
         """Write a chunk that came `arrived` seconds after its call began; an empty one for the head only."""
         self.size += len(chunk)
+        self.last = (self.last + chunk)[-LAST:]
         members: dict[str, Any] = {"more": True} if ended is None else {"ended": ended}
         if chunk:
             members["arrived"] = [(round(arrived * 1000, 1), len(chunk))]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 
@@ -43,6 +44,11 @@ from lore_plugins.record.upstreams import Route, Routes
 
 _NO_TOKEN = "lore signs only requests to the address that it set as AWS_ENDPOINT_URL_BEDROCK_RUNTIME"  # noqa: S105
 _LENGTH = b"content-length"
+_USAGE = re.compile(rb'"usage" *: *\{')
+_ASK_FOR_USAGE = (
+    'a stream came without usage, so what it read from the cache is not known: let the client send "stream_options": '
+    '{"include_usage": true}'
+)
 _ELSEWHERE = "the request is for another host, which this proxy does not serve"
 
 
@@ -241,6 +247,8 @@ class Proxy:
                 call.ended = await _send_back(call, request.method, response, send)
             finally:
                 await response.aclose()
+            if call.ended == COMPLETE and _lacks_usage(call, request, response):
+                self._tell_once(_ASK_FOR_USAGE)
             return
         self._tell_once(text)
         call.close()
@@ -309,6 +317,13 @@ def _write(call: RecordedCall, chunk: bytes, *, whole: bool) -> None:
     ended = COMPLETE if whole and call.request.over else None
     if chunk or not call.response.over:
         call.response.write(chunk, call.clock() - call.began, ended)
+
+
+def _lacks_usage(call: RecordedCall, request: httpx.Request, response: httpx.Response) -> bool:
+    """Return whether a response is a whole stream of Chat Completions without usage."""
+    is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
+    is_chat = request.url.path.endswith("/chat/completions") and "content-encoding" not in response.headers
+    return is_stream and is_chat and response.status_code == 200 and _USAGE.search(call.response.last) is None
 
 
 async def _wait_for_disconnect(body: _Body, receive: Receive) -> None:

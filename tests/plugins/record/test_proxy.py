@@ -191,6 +191,18 @@ def test_unreachable_server_is_a_502(tmp_path):
         assert response["ended"].startswith("no answer from the upstream")
 
 
+@pytest.mark.parametrize(("end", "lines"), [(b"", 1), (b',"usage":{"prompt_tokens":9}', 0), (b',"usage":null', 1)])
+def test_stream_without_usage_is_explained_once(end, lines, tmp_path):
+    chunk = b'data: {"choices":[]' + end + b"}\n\ndata: [DONE]\n\n"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n"
+    answer = head + b"Content-Length: %d\r\n\r\n" % len(chunk) + chunk
+    with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
+        for _ in range(2):
+            httpx.post(f"{alone.address}/openai/v1/chat/completions", json={"stream": True}, trust_env=False)
+        alone.last()
+    assert len([text for text in alone.told if "include_usage" in text]) == lines
+
+
 HOSTILE = {
     "endless headers": lambda connection: [connection.sendall(b"X-A: " + b"y" * 60_000 + b"\r\n") for _ in range(9999)],
     "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n\r\n",
