@@ -267,10 +267,9 @@ class _Signs:
 
     def has_one_of(self, signs: tuple[bytes, ...]) -> bool:
         """Return whether one of these signs is in the beginning."""
-        return any(sign in self._start for sign in signs) or any(map(self._has, signs))
-
-    def _has(self, sign: bytes) -> bool:
-        return sign in self._words if _QUOTED_WORD.fullmatch(sign) else sign in self._head
+        return any(sign in self._start for sign in signs) or any(
+            sign in (self._words if _QUOTED_WORD.fullmatch(sign) else self._head) for sign in signs
+        )
 
     @cached_property
     def _words(self) -> set[bytes]:
