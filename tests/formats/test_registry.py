@@ -12,6 +12,7 @@ from lore.formats.captures import layouts, litellm
 from lore.formats.claude import records as claude_records
 from lore.formats.registry import FORMATS, READERS, plug_in_of, reader_of
 from lore.model.codes import Problem
+from lore.recording.base import load_plugins
 from lore.testing import everything
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -41,6 +42,14 @@ def test_signs_equal_words_of_the_readers():
 
 def test_row_of_every_format_has_a_reader():
     assert FORMATS.keys() <= set(READERS)
+
+
+def test_rows_of_documents_agree_with_their_readers():
+    load_plugins()
+    rows = {name: row for name, row in FORMATS.items() if not (row.packed or row.text)}
+    assert {name for name, row in rows.items() if row.document} == {
+        name for name in rows if not getattr(READERS[name], "reads_arrays", False)
+    }
 
 
 def test_formats_of_the_core_are_in_no_plugin():
@@ -120,3 +129,15 @@ def test_arrays_of_several_lines_are_no_records():
     line = json.dumps({"run": 1, "calls": [call]}).encode() + b"\n"
     assert reader_of(line) is not None
     assert reader_of(line + line) is None
+
+
+FAR = [
+    ("codex", {"type": "session_meta", "payload": {}}),
+    ("kimi-code", {"time": 1, "type": "usage.record"}),  # a sign that is no plain word
+]
+
+
+@each("format, record", FAR)
+def test_sign_far_from_the_start_is_found(format, record):
+    line = json.dumps({"padding": "x" * 9_999, **record}).encode() + b"\n"
+    assert reader_of(line).name == format

@@ -52,6 +52,7 @@ class Format(Struct, frozen=True):
     compaction: Holds = "unknown"
     members: frozenset[str] = frozenset()  # all of them are keys of the first record
     signs: tuple[bytes, ...] = ()  # one of them is in the beginning of each file
+    document: bool = False  # its files are one JSON document, and its reader looks for their records itself
     packed: bool = False  # folders or archives, read as one stream (`folders`)
     text: bool = False  # its files are plain text, in which a line may be JSON
     measures: bool = False  # its files measure an engine's cache, and need not hold requests
@@ -61,20 +62,21 @@ class Format(Struct, frozen=True):
 
 def _log(
     place: str, title: str, *signs: bytes, fidelity: str = "reconstructed", members: frozenset[str] = frozenset(),
-    packed: bool = False, **answers: Holds,
+    document: bool = False, packed: bool = False, **answers: Holds,
 ) -> Format:  # fmt: skip
     """Return the row of an agent's session log: system prompt and tools are in few of them."""
-    usual = Format(place, title, fidelity, "yes", "yes", "no", "no", "yes", members, signs, packed)
+    usual = Format(place, title, fidelity, "yes", "yes", "no", "no", "yes", members, signs, document, packed)
     return replace(usual, **answers)
 
 
 def _requests(
-    place: str, title: str, fidelity: str, *signs: bytes, bills: Holds = "yes", packed: bool = False,
-    by_time: bool = False,
+    place: str, title: str, fidelity: str, *signs: bytes, bills: Holds = "yes", document: bool = False,
+    packed: bool = False, by_time: bool = False,
 ) -> Format:  # fmt: skip
     """Return the row of recorded requests: whole prompts, and a compaction as far as they show it."""
     return Format(
-        place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, packed=packed, by_time=by_time
+        place, title, fidelity, "yes", bills, "yes", "yes", "some", signs=signs, document=document, packed=packed,
+        by_time=by_time,
     )  # fmt: skip
 
 
@@ -93,11 +95,11 @@ FORMATS: dict[str, Format] = {
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
         b'"leafUuid"', b'"messageId"'),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
-        compaction="no"),
+        compaction="no", document=True),
     "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
         bills="some", compaction="no", members=frozenset(("type", "timestamp"))),
     "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",
-        "events of Managed Agents as the API lists them", b'"processed_at"'),
+        "events of Managed Agents as the API lists them", b'"processed_at"', document=True),
     "managed-agents": _log("agents.managed_agents:ManagedAgents", "session events of Anthropic's Managed Agents",
         b'"processed_at"', system_prompt="some"),
     "kimi-code": _log("agents.kimi:KimiCode", "Kimi Code's wire.jsonl", b'"protocol_version"', b'"context.append_',
@@ -107,23 +109,26 @@ FORMATS: dict[str, Format] = {
     "copilot": _log("copilot.reader:Copilot", "GitHub Copilot CLI's events.jsonl", b'"parentId"', fidelity="structural",
         bills="some", system_prompt="yes"),
     "pi": _log("agents.pi:Pi", "sessions of pi, oh-my-pi and OpenClaw", b'"session"', b'"parentId"'),
-    "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"'),
+    "opencode": _log("agents.opencode:OpenCode", "sessions of OpenCode and Kilo CLI", b'"info"', document=True),
     "assembled": Format("lore_log:AssembledLog", "what `lore assemble --all` writes", "as written", "yes", "no", "yes",
         "yes", "some", members=frozenset(("turn", "chain"))),
     "cline": _log("agents.cline:Cline", "one file of such a task; sessions of Cline's command line", b'"ts"',
-        b'"system_prompt"', b'"metrics"', bills="some", system_prompt="some"),
+        b'"system_prompt"', b'"metrics"', bills="some", system_prompt="some", document=True),
     "cline-task": _log("agents.cline:ClineTask", "tasks of Cline, Roo Code and Kilo Code, a folder each", packed=True),
-    "har": _requests("captures.recorders:Har", "HAR files of browsers and proxies", "wire", b'"entries"', by_time=True),
+    "har": _requests("captures.recorders:Har", "HAR files of browsers and proxies", "wire", b'"entries"', document=True,
+        by_time=True),
     "vcr": _requests("captures.vcr:Vcr", "cassettes of VCR and httpmock, YAML and JSON", "wire", b"interactions",
-        b"when:"),
-    "claude-tap": _requests("captures.recorders:ClaudeTap", "exports of claude-tap", "parsed", b'"packets"'),
-    "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"'),
+        b"when:", document=True),
+    "claude-tap": _requests("captures.recorders:ClaudeTap", "exports of claude-tap", "parsed", b'"packets"',
+        document=True),
+    "cassette": _requests("captures.recorders:Cassette", "JSON cassettes with entries", "parsed", b'"entries"',
+        document=True),
     "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
         b'"lore_capture"', b'"part"'),
     "proxy-halves": _requests("captures.recorders:ProxyHalves", "logs of proxies and SDKs, a record for each request "
         "and response", "parsed", b"req"),
     "proxy-list": _requests("captures.recorders:ProxyList", "logs of proxies, one document; nock's fixtures", "parsed",
-        b'"headers"', b'"scope"'),
+        b'"headers"', b'"scope"', document=True),
     "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',
         b'"parsed_body"', b'"body_raw"', b'"rawBody"', b'"postData"', b'"payload"', b'"json"', b'"content"',
         b'"reqBody"', b'"requestBody"'),
@@ -132,7 +137,8 @@ FORMATS: dict[str, Format] = {
         "structural", packed=True),
     "inspect-archive": _requests("captures.inspect_log:InspectArchive", "logs of Inspect evaluations, .eval", "parsed",
         packed=True),
-    "inspect": _requests("captures.inspect_log:InspectLog", "logs of Inspect evaluations, JSON", "parsed", b'"eval"'),
+    "inspect": _requests("captures.inspect_log:InspectLog", "logs of Inspect evaluations, JSON", "parsed", b'"eval"',
+        document=True),
     "claude-events": _requests("captures.telemetry:ClaudeEvents", "request bodies in Claude Code's telemetry events",
         "wire", b"api_request_body", b"api_response_body"),
     "otel-genai": _requests("captures.telemetry:GenAI", "OpenTelemetry spans of model calls", "structural",
@@ -145,7 +151,8 @@ FORMATS: dict[str, Format] = {
     "chat": _log("plain_chat.reader:Chat", "plain chats, a message or a conversation a line", b'"role"', b'"from"',
         b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
     "chat-json": _log("plain_chat.reader:ChatDocument", "plain chats, one JSON document", b'"role"', b'"from"',
-        b'"type"', requests="some", bills="some", system_prompt="some", compaction="no"),
+        b'"type"', requests="some", bills="some", system_prompt="some", compaction="no",
+        document=True),
 }  # fmt: skip
 
 
@@ -213,7 +220,8 @@ def reader_of(head: bytes) -> Reader | None:
     has_lines = head.startswith(OPENING) or begins_with_records(head)
     # an object is searched for records only if no reader of documents knows it
     is_object = not has_lines and not opening and line[:1] == b"{"
-    found = _first_that_recognises(head, b"", specific, signs, documents=True) if is_object else None
+    documents = [name for name in specific if FORMATS[name].document] if is_object else []
+    found = _first_that_recognises(head, b"", documents, signs)
     records = head if has_lines or found else records_on_lines(head)
     found = found or _first_that_recognises(head, records, specific, signs)
     if found is None and (reader := _reader_of_part(head, [name for name in named if name not in LAST])) is not None:
@@ -238,9 +246,10 @@ def _reader_of_part(head: bytes, names: list[str]) -> Reader | None:
     if len(line) < len(head.strip(SPACE)) and raw_members(line) is not None:  # lines
         return None
     starts = (0, *islice(objects_in(head), _PARTS))
+    documents = [name for name in names if FORMATS[name].document]
     for begin in starts[1:]:
         part = head[begin:]
-        found = _first_that_recognises(part, b"", names, _Signs(part), documents=True)
+        found = _first_that_recognises(part, b"", documents, _Signs(part))
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start = begin
             return reader
@@ -276,12 +285,10 @@ class _Signs:
         return {word[0] for word in _QUOTED_WORD.finditer(self._head)}
 
 
-def _first_that_recognises(
-    head: bytes, records: bytes, names: list[str], signs: _Signs, *, documents: bool = False
-) -> str | None:
+def _first_that_recognises(head: bytes, records: bytes, names: list[str], signs: _Signs) -> str | None:
     """Return the first of these formats whose reader recognises a file: readers of records by its `records`.
 
-    The first record rules many out before their readers are imported. With `documents` no reader of records is asked.
+    The first record rules many out before their readers are imported.
     """
     opening = (raw_members(next(nonblank_lines(records), b"").strip(SPACE)) or {}).keys()
     for name in names:
@@ -289,7 +296,7 @@ def _first_that_recognises(
         if opening >= row.members and (not row.signs or signs.has_one_of(row.signs)):
             reader = READERS[name]
             reads_records = getattr(reader, "reads_arrays", False)
-            if not (documents and reads_records) and reader.recognises(records if records and reads_records else head):
+            if reader.recognises(records if records and reads_records else head):
                 return name
     return None
 

@@ -23,7 +23,7 @@ KIMI_CLI_SESSION = Format(
 )  # fmt: skip
 MINI_SWE_AGENT = Format(
     f"{_HERE}.swe_agent:MiniSweAgent", "mini-swe-agent's trajectories", "structural", "yes", "yes", "yes", "no", "no",
-    signs=(b'"mini_version"', b'"mini-swe-agent'), before="cline",
+    signs=(b'"mini_version"', b'"mini-swe-agent'), document=True, before="cline",
 )  # fmt: skip
 OPENFANG = Format(
     f"{_HERE}.openfang:OpenFang", "openfang's sessions as message lines", "reconstructed", "yes", "no", "some", "no",
@@ -39,7 +39,7 @@ SIDECODE = Format(
 )  # fmt: skip
 SWE_AGENT = Format(
     f"{_HERE}.swe_agent:SweAgent", "SWE-agent's trajectories", "structural", "yes", "no", "some", "no", "no",
-    signs=(b'"trajectory"',), before="cline",
+    signs=(b'"trajectory"',), document=True, before="cline",
 )  # fmt: skip
 
 
