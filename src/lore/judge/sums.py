@@ -9,11 +9,9 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from functools import partial
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -160,7 +158,7 @@ class Sums:
         self._sessions: set[str] = set()
         self._sizes: list[int] = []  # of prompts, for the median
         self._counts = Counter[str]()
-        self._amounts = defaultdict[str, "array[float]"](partial(array, "d"))
+        self._amounts: defaultdict[str, list[float]] = defaultdict(list)
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request."""
@@ -215,11 +213,11 @@ class Sums:
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
         for recorded in [row.recorded for row in rows if row.recorded is not None]:
             counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
-            amounts["recorded_dollars"].extend([] if recorded.dollars is None else [recorded.dollars])
-            amounts["premium_requests"].extend([] if recorded.premium_requests is None else [recorded.premium_requests])
+            amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
+            amounts["premium_requests"] += [] if recorded.premium_requests is None else [recorded.premium_requests]
         priced = [(request, request.row.spent) for request in added if request.row.spent is not None]
         for name in ("reading", "context", "output", "tools"):
-            amounts[name].extend([getattr(spent, name) for _, spent in priced])
+            amounts[name] += [getattr(spent, name) for _, spent in priced]
         for request, spent in priced:
             if spent.again:
                 loss = request.row.loss
