@@ -96,7 +96,7 @@ def test_growing_timeline_of_another_process_is_shown():
     with Running("fold", "s.jsonl", "--follow", "--no-color") as follower:
         assert [follower.line() for _ in range(5)] == [
             "user       first\n",
-            "turn 1     2026-01-01T00:00:00Z, read 0, paid 3 uncached and 50 written, 2 output tokens\n",
+            "turn 1     2026-01-01T00:00:00Z, 0 read, 50 written, 3 uncached, 2 output tokens\n",
             "assistant  answer\n", "user       second\n", "turn 2     2026-01-01T00:00:10Z, not ended\n",
         ]  # fmt: skip
         add("s.jsonl", dumps(record("append", item=said("a2", "third"))) + b"\n")

@@ -16,7 +16,7 @@ from lore.config import Loaded, settings_in
 from lore.errors import LoreError
 from lore.model.results.trust import TrustedFile, TrustResult
 from lore.recording import corpus
-from lore.report.trusted import write_trusted
+from lore.report.stored import write_trusted
 from lore.trust import Approval, State, approvals, approve, real_path, remove
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import NamedTuple
 
@@ -27,12 +28,13 @@ def in_shell(path: str, home: str = "") -> str:
     return shlex.quote(path)
 
 
-def shorten_path(path: str, home: str = "", most: int = 40) -> str:
-    """Return a path for a table: with `~` for the home folder, and only its last folders if it is long."""
-    if home and (path == home or path.startswith(home + "/")):
+def shorten_path(path: str, home: str | None = None, most: int | None = None) -> str:
+    """Return a path with `~` for the home folder (None: the user's), and only its last folders if it is long."""
+    home = os.path.expanduser("~") if home is None else home
+    if len(home) > 1 and (path == home or path.startswith((f"{home}/", home + os.sep))):
         path = f"~{path[len(home) :]}"
     parts = path.split("/")
-    while len(parts) > 2 and len("/".join(parts)) > most:  # noqa: PLR2004 - `…` and a name
+    while most is not None and len(parts) > 2 and len("/".join(parts)) > most:  # noqa: PLR2004 - `…` and a name
         parts = ["…", *parts[2:]] if parts[0] == "…" else ["…", *parts[1:]]
     return "/".join(parts)
 

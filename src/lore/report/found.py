@@ -40,7 +40,7 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
     read = f"{_size(result.read_bytes)} read of {_size(result.bytes)}"
     out.print(line(f"{shown}, {read}{more}" if result.found else "no sessions of agents that lore reads are here"))
     for logs in result.unread:
-        what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home)}"
+        what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
 
 

@@ -138,7 +138,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         group.title or shorten_path(group.name, home))
+         group.title or shorten_path(group.name, home, 40))
         for group in shown
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)

@@ -59,6 +59,11 @@ def counted(number: int, word: str, several: str = "") -> str:
     return f"{number:,} {word if number == 1 else several or f'{word}s'}"
 
 
+def format_count(number: int | None) -> str:
+    """Return a count with separators; a dash if it is unknown."""
+    return "–" if number is None else f"{number:,}"
+
+
 def turn_of(number: int, chain: str | None) -> str:
     """Name a turn: `turn 3`, of another chain than the main one `turn 3 of agent-1`."""
     return f"turn {number}" + ("" if chain in (None, "main") else f" of {chain}")

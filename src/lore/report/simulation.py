@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO
+from functools import reduce
+from typing import IO, Any, cast
 
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
-from lore.report.plain import cell, counted, path_below, when
+from lore.report.plain import cell, counted, format_count, path_below, when
 from lore.report.sentences.findings import (
     describe_grounds,
     describe_interruption,
@@ -87,7 +88,11 @@ write_simulated = write  # the public name
 
 def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: bool) -> None:
     """Write a row for every turn, or for those that lost tokens."""
-    if len(turns) > 1 and not any(_is_known(turn) for turn in turns):
+    if (
+        len(turns) > 1
+        and all(turn.cause is None and turn.predicted.read_tokens is None for turn in turns)
+        and not any(_billed_read(turn) is not None for turn in turns)
+    ):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
     several = len({turn.path for turn in turns}) > 1
@@ -120,8 +125,7 @@ def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: b
 
 def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
-    predicted, cause = turn.predicted.read_tokens, turn.cause
-    billed = None if turn.billed is None else turn.billed.read_tokens
+    predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
     off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
     unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
     why = ""
@@ -133,23 +137,16 @@ def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
             else ""
         )
         why = f"{cause.code} {cause.name}{lost}"
-    return name[-_NAME_LENGTH:], when(turn.at), unsure + count_of(predicted), count_of(billed), off, why
+    return name[-_NAME_LENGTH:], when(turn.at), unsure + format_count(predicted), format_count(billed), off, why
 
 
-def _is_known(turn: results.SimulatedTurn) -> bool:
-    """Return whether the prediction, the usage or a cause says something about the read."""
-    billed = None if turn.billed is None else turn.billed.read_tokens
-    return turn.cause is not None or turn.predicted.read_tokens is not None or billed is not None
-
-
-def count_of(value: int | None) -> str:
-    """Return a count as text, or `unknown`."""
-    return "unknown" if value is None else f"{value:,}"
+def _billed_read(turn: results.SimulatedTurn) -> int | None:
+    return None if turn.billed is None else turn.billed.read_tokens
 
 
 def billed_reads(turns: Sequence[results.SimulatedTurn]) -> list[int]:
     """Return the tokens that each turn read, by its usage; 0 if unknown."""
-    return [(turn.billed and turn.billed.read_tokens) or 0 for turn in turns]
+    return [_billed_read(turn) or 0 for turn in turns]
 
 
 def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
@@ -187,17 +184,25 @@ def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) ->
 def _sums(result: results.SimulateResult, out: Console) -> None:
     totals, cost = result.totals, result.totals.cost
     if cost.billed is not None or cost.predicted is not None:
-        out.print(line(_describe_cost(result)))
+        prices = format_prices(totals.by_price, totals.billed)
+        missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
+        billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
+        predicted = f"{format_money(cost.predicted)} predicted{_predicted_turns(result)}"
+        out.print(line(f"cost: {billed}{missing}; {predicted}"))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
     for styled in describe_rebilled(_rebilled(result)):
         out.print(line(styled))
-    for code, causes in group_missed(result.turns).items():
-        missed = replace(
-            causes[0], lost_tokens=sum(cause.lost_tokens or 0 for cause in causes),
-            lost_dollars=summed(cause.lost_dollars for cause in causes),
-        )  # fmt: skip
-        out.print(line((f"{code} {missed.name}: {format_loss(missed)}", "yellow")))
+    missed = defaultdict[str, list[CauseResult]](list)  # why requests did not read what could have been cached
+    for cause in [cause for turn in result.turns for cause in turn.causes if not cause.is_break and cause.lost_tokens]:
+        missed[cause.code].append(cause)
+    for code, causes in missed.items():
+        tokens, dollars = (
+            sum(cause.lost_tokens or 0 for cause in causes),
+            summed(cause.lost_dollars for cause in causes),
+        )
+        loss = format_loss(replace(causes[0], lost_tokens=tokens, lost_dollars=dollars))
+        out.print(line((f"{code} {causes[0].name}: {loss}", "yellow")))
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _predicted_turns(result))]
     if isinstance(totals.other_passes, UsageResult):
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
@@ -222,24 +227,6 @@ def _rebilled(result: results.SimulateResult) -> Summary:
         expected_tokens=sum(tokens for tokens, _ in expected),
         expected_dollars=summed(dollars for _, dollars in expected),
     )  # fmt: skip
-
-
-def group_missed(turns: Iterable[results.SimulatedTurn]) -> dict[str, list[CauseResult]]:
-    """Return the causes by which requests did not read what could have been cached, by code."""
-    found: dict[str, list[CauseResult]] = {}
-    for cause in [cause for turn in turns for cause in turn.causes if not cause.is_break and cause.lost_tokens]:
-        found.setdefault(cause.code, []).append(cause)
-    return found
-
-
-def _describe_cost(result: results.SimulateResult) -> str:
-    """Return billed and predicted cost."""
-    totals, cost = result.totals, result.totals.cost
-    prices = format_prices(totals.by_price, totals.billed)
-    missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
-    text = f"cost: {'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed"
-    text += f"{f' ({prices})' if prices else ''}{missing}; {format_money(cost.predicted)} predicted"
-    return text + _predicted_turns(result)
 
 
 def _predicted_turns(result: results.SimulateResult) -> str:
@@ -389,13 +376,12 @@ def write_csv(result: results.SimulateResult, out: IO[str], *, header: bool = Tr
         rows.writerow({column: cell(value) for column, value in row.items()})
 
 
+def _member(value: Any, name: str) -> Any:
+    return getattr(value, name) if name and value is not None else None
+
+
 def _csv_row(turn: results.SimulatedTurn) -> dict[str, object]:
-    row: dict[str, object] = {}
-    for column, path in COLUMNS.items():
-        value: object = turn
-        for name in path.split("."):
-            value = getattr(value, name) if name and value is not None else None
-        row[column] = value
+    row = {column: reduce(_member, path.split("."), cast("Any", turn)) for column, path in COLUMNS.items()}
     billed, predicted = turn.billed, turn.predicted.read_tokens
     if billed is not None:
         row["partial_output"] = billed.partial_output is True

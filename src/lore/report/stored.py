@@ -1,13 +1,17 @@
-"""What `lore store` answers, for a person."""
+"""What `lore store` and `lore trust` answer, for a person."""
 
 from __future__ import annotations
 
 from lore.model.results import store as results
+from lore.model.results.trust import TrustResult
 from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
 
 _STYLES = {"created": "green", "extended": "cyan", "conflict": "red", "failed": "red"}
+_TRUSTED = {
+    "approved": "", "changed": " (changed since: it has to be approved again)", "missing": " (it is gone)",
+}  # fmt: skip
 _DONE = {"delete": "deleted", "move": "moved", "bind": "bound"}
 
 
@@ -96,3 +100,16 @@ def write_verified(result: results.StoreVerified, out: Console) -> None:
     looked = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
     found = f"{counted(len(result.damage), 'thing')} damaged" if result.damage else "nothing is damaged"
     out.print(line(f"{looked} looked at in {result.store}: {found}"))
+
+
+def write_trusted(result: TrustResult, out: Console) -> None:
+    """Write each file with its commands, endpoints and keys."""
+    verb = "" if result.action == "listed" else f"{result.action} "
+    for file in result.files:
+        out.print(line(verb, (file.path, "bold"), _TRUSTED[file.state] if result.action == "listed" else ""))
+        for setting in file.settings:
+            out.print(line(f"  {setting}"))
+        if result.action == "approved" and not file.settings:
+            out.print(line("  it names no command, endpoint or key"))
+    if result.action == "listed" and not result.files:
+        out.print(line("No folder is approved."))

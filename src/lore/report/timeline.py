@@ -33,6 +33,7 @@ from lore.model.results.store import FoldResult, InjectedResult, KnowledgeResult
 from lore.model.times import parse_timestamp
 from lore.report.console import Console, line
 from lore.report.plain import counted, place_of
+from lore.report.sentences.findings import format_usage
 
 SHOWN = 100  # characters of a text if the width of the terminal is unknown
 _WHO = 11  # columns of the role
@@ -53,13 +54,10 @@ def write(result: FoldResult, items: list[Item], out: Console, *, title: str = "
     )  # fmt: skip
     name = f"session {session.id} " if session.id else "session "
     out.print(f"{name}({session.format}, {session.fidelity}): {', '.join(sums)}")
-    if usage.read_tokens is not None or usage.uncached_tokens is not None:
-        counts = {
-            "uncached": usage.uncached_tokens, "read": usage.read_tokens, "written": usage.write_tokens,
-            "output (partial)" if usage.partial_output is True else "output": usage.output_tokens,
-        }  # fmt: skip
-        tokens = ", ".join(f"{'unknown' if count is None else f'{count:,}'} {name}" for name, count in counts.items())
-        out.print(f"billed: {tokens} tokens (recorded)")
+    if prompt := format_usage(usage):
+        partial = " (partial)" if usage.partial_output is True else ""
+        output = "unknown" if usage.output_tokens is None else f"{usage.output_tokens:,}"
+        out.print(f"billed: {prompt}, {output} output{partial} tokens (recorded)")
     write_problems(result.problems, out)
 
 
@@ -133,15 +131,11 @@ def _request(turn: TurnResult) -> str:
 
 
 def _usage(turn: TurnResult) -> str:
-    """Return the usage of a request in words; writes are omitted if no provider bills them."""
-    counts = turn.read_tokens, turn.uncached_tokens, turn.write_tokens, turn.output_tokens
-    read, uncached, write, output = ("unknown" if count is None else f"{count:,}" for count in counts)
-    if counts == (None,) * 4:
-        return "no usage recorded"
-    if counts[:3] == (None,) * 3:
-        return f"no usage of its prompt recorded, {output} output tokens"
-    written = "" if turn.write_tokens is None else f" and {write} written"
-    return f"read {read}, paid {uncached} uncached{written}, {output} output tokens"
+    """Return the usage of a request in words, as far as it is recorded."""
+    prompt = format_usage(turn)
+    if turn.output_tokens is None:
+        return prompt or "no usage recorded"
+    return f"{prompt or 'no usage of its prompt recorded'}, {turn.output_tokens:,} output tokens"
 
 
 def write_problems(problems: Iterable[Problem], out: Console) -> None:

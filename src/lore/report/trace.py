@@ -16,7 +16,8 @@ its trace processor, which drops overlapping slices (both read on 2026-11-23).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -90,11 +91,13 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
             name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
             name = _unused_name(names, name if timed else f"{name} ({UNTIMED})")
             origin = begin if timed else 0 if start is None else begin - start
-            lane = _Lane(name, process or thread, thread, origin=origin)
+            event = partial(_event, process or thread, thread, origin)
             if not process:
-                process = thread
-                events.append(lane.label("process_name", name=f"{visible(agents[session])}: {visible(session)}"))
-            events += lane.events(slices)
+                process, title = thread, f"{visible(agents[session])}: {visible(session)}"
+                events.append(event("process_name", "M", origin, {"name": title}))
+            events.append(event("thread_name", "M", origin, {"name": name}))
+            events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
+            events += _lane_events(name, slices, event)
     about = {"writer": f"lore {lore.__version__}"}
     about["begin"] = format_timestamp(begin / SECOND) if known else "not recorded"
     every = [_is_timed(slices) for found in lanes.values() for slices in found.values()]
@@ -139,50 +142,34 @@ def _unused_name(used: dict[str, int], name: str) -> str:
     return own
 
 
-class _Lane:
-    """Makes the events of a chain."""
+def _event(
+    process: int, thread: int, origin: int, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any
+) -> TraceEvent:  # fmt: skip
+    """Return an event; `origin` is the trace's begin, on the clock of the lane."""
+    return TraceEvent(name=name, ph=ph, pid=process, tid=thread, ts=at - origin, args=args, **more)
 
-    def __init__(self, name: str, process: int, thread: int, *, origin: int) -> None:
-        self._name, self._process, self._thread = name, process, thread
-        self._origin = origin  # the trace's begin, on the clock of the lane's slices
 
-    def events(self, slices: Sequence[Slice]) -> Iterator[TraceEvent]:
-        """Yield the names of the lane, then the events of its requests."""
-        yield self.label("thread_name", name=self._name)
-        yield self.label("thread_sort_index", sort_index=self._thread)
-        end, counters = 0, dict[str, int]()
-        for drawn, following in zip(slices, [*slices[1:], None], strict=True):
-            row, answered = drawn.row, _microseconds(drawn.row.answered) if drawn.timed else None
-            measured = answered is not None and answered > drawn.begin
-            end = answered if answered is not None and measured else drawn.begin + SECOND
-            end = end if following is None else min(end, following.begin)
-            yield self._slice(drawn, end, measured=measured)
-            if row.compacted:
-                yield self._event("compacted", "i", drawn.begin, {}, s="t", cat="compaction")
-            if tokens := _billed(row):
-                counters |= dict.fromkeys(tokens, 0)
-                yield self._event(f"{self._name}: tokens", "C", drawn.begin, tokens)
-        if counters:  # without a last value of 0 the counter would continue after its lane
-            yield self._event(f"{self._name}: tokens", "C", end, counters)
-
-    def label(self, kind: str, **args: Argument) -> TraceEvent:
-        """Return the event that names or orders a process or a thread."""
-        return self._event(kind, "M", self._origin, args)
-
-    def _slice(self, drawn: Slice, end: int, *, measured: bool) -> TraceEvent:
-        row, loss = drawn.row, drawn.row.loss
-        name, kinds = f"turn {row.number}", "request"
+def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
+    """Yield the events of a lane's requests; `event` makes one of its name, phase and time."""
+    end, counters = 0, dict[str, int]()
+    for drawn, following in zip(slices, [*slices[1:], None], strict=True):
+        row, answered = drawn.row, _microseconds(drawn.row.answered) if drawn.timed else None
+        measured = answered is not None and answered > drawn.begin
+        end = answered if answered is not None and measured else drawn.begin + SECOND
+        end = end if following is None else min(end, following.begin)
+        title, kinds, loss = f"turn {row.number}", "request", row.loss
         if loss is not None:
-            about = CODES.get(loss.code)
-            name += f": {loss.code if about is None else about.name}"
+            title += f": {CODES[loss.code].name if loss.code in CODES else loss.code}"
             kinds = f"request,{loss.kind}"
         args = dict(_arguments(drawn, measured=measured))
-        return self._event(name, "X", drawn.begin, args, dur=end - drawn.begin, cat=kinds)
-
-    def _event(self, name: str, ph: Phase, at: int, args: dict[str, Any], **more: Any) -> TraceEvent:
-        return TraceEvent(
-            name=name, ph=ph, pid=self._process, tid=self._thread, ts=at - self._origin, args=args, **more
-        )  # fmt: skip
+        yield event(title, "X", drawn.begin, args, dur=end - drawn.begin, cat=kinds)
+        if row.compacted:
+            yield event("compacted", "i", drawn.begin, {}, s="t", cat="compaction")
+        if tokens := _billed(row):
+            counters |= dict.fromkeys(tokens, 0)
+            yield event(f"{name}: tokens", "C", drawn.begin, tokens)
+    if counters:  # without a last value of 0 the counter would continue after its lane
+        yield event(f"{name}: tokens", "C", end, counters)
 
 
 def _billed(row: LedgerRow) -> dict[str, int]:

@@ -55,8 +55,8 @@ def _badness(finding: Finding) -> tuple[int, int]:
     return _ORDER.index(finding.severity), -(finding.lost_tokens or 0)
 
 
-def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return findings of one cause at one place of a file together, at the place of the first.
+def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
+    """Return findings of one cause at one place of a file together, at the place of the first; `verbose`: each alone.
 
     Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
     """
@@ -65,7 +65,7 @@ def group_findings(findings: Iterable[Finding]) -> list[list[Finding]]:
         place: object = (finding.path, finding.code, finding.severity)
         if finding.code not in UNEXPLAINED:
             place = (place, finding.chain, finding.json_path, type(finding.evidence))
-        groups.setdefault(number if finding.turn is None else place, []).append(finding)
+        groups.setdefault(number if verbose or finding.turn is None else place, []).append(finding)
     return list(groups.values())
 
 
@@ -74,9 +74,8 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 
     Without `verbose`, those of one cause and place are one: that of the costliest turn, with the cost of all turns.
     """
-    visible_ones = shown(findings, verbose=verbose)
     merged: list[tuple[Finding, str]] = []
-    for group in [[finding] for finding in visible_ones] if verbose else group_findings(visible_ones):
+    for group in group_findings(shown(findings, verbose=verbose), verbose=verbose):
         costliest = max(group, key=lambda finding: finding.lost_tokens or 0)
         if len(group) > 1:
             tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
@@ -105,8 +104,7 @@ class FindingsWriter:
     def write(self, findings: Sequence[Finding]) -> None:
         """Write the findings of the next file or files."""
         self.received += len(findings)
-        visible_ones = shown(findings, verbose=self._verbose)
-        for group in [[finding] for finding in visible_ones] if self._verbose else group_findings(visible_ones):
+        for group in group_findings(shown(findings, verbose=self._verbose), verbose=self._verbose):
             write_findings(group, self._out, again=not self._verbose and group[0].code in self._explained)
             self._explained |= {group[0].code} & {*UNEXPLAINED}
             self.written += 1

@@ -20,6 +20,7 @@ from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
 from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, simulation
+from lore.report.commands import shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
@@ -30,7 +31,6 @@ from lore.report.html.blocks import (
     Intro,
     PageBar,
     PageBlock,
-    shorten_path,
     table_of,
 )
 from lore.report.measured import measured_view

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -63,17 +62,6 @@ class Intro(NamedTuple):
     heading: str
     lead: str
     blocks: tuple[PageBlock, ...] = ()
-
-
-def shorten_path(path: str) -> str:
-    """Return a path, or a text that begins with one, with `~` for the home folder."""
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if len(home) > 1 and path.startswith(home + os.sep) else path
-
-
-def format_count(number: int | None) -> str:
-    """Return a count with separators; a dash if it is unknown."""
-    return "–" if number is None else f"{number:,}"
 
 
 def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:

@@ -20,11 +20,12 @@ from markupsafe import Markup
 import lore
 from lore.model.fact import format_money
 from lore.model.results.page import PageSession
+from lore.report.commands import shorten_path
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported
 from lore.report.html import answers, blocks, sessions, timeline
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, visible, when
+from lore.report.plain import counted, format_count, visible, when
 from lore.report.sentences.findings import format_fix, format_loss, format_usage
 from lore.report.sentences.spending import short_of
 
@@ -61,12 +62,12 @@ def _template() -> Template:
     )  # fmt: skip
     functions = (
         answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of, cost_of, counted,
-        rebilled_of, sessions.describe_session, sessions.describe_times, sessions.shared_beginning, share_read,
+        rebilled_of, sessions.shared_beginning, share_read,
         short_of, timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
-        "count": blocks.format_count, "digest": policy_digest, "fix": format_fix,
-        "loss": format_loss, "money": format_money, "name": sessions.name_of, "path": blocks.shorten_path,
+        "count": format_count, "digest": policy_digest, "fix": format_fix,
+        "loss": format_loss, "money": format_money, "name": sessions.name_of, "path": shorten_path,
         "tokens": tokens_of, "usage": format_usage,
     }  # fmt: skip
     environment.filters.update(filters)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from lore.model.results.page import PageSession, PageTurn
-from lore.report.html.blocks import shorten_path
 from lore.report.html.timeline import Timeline, draw_timeline
-from lore.report.plain import when
 
 SHOWN_BREAKS = 150  # of a session: the costliest
 
@@ -46,21 +43,6 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
 def name_of(path: str) -> str:
     """Return the last part of a path."""
     return os.path.basename(path.replace("\\", "/").rstrip("/")) or path
-
-
-def describe_session(session: PageSession) -> str:
-    """Return the path, format, project, models and times of a session."""
-    models = list(dict.fromkeys(turn.played.model for turn in session.turns if turn.played.model))
-    named = ", ".join(models[:3]) + (f" and {len(models) - 3:,} more" if len(models) > 3 else "")
-    project = f"project {shorten_path(session.project)}" if session.project else ""
-    times = describe_times(session.turns).removesuffix(", ")
-    return " · ".join(filter(None, (shorten_path(session.path), session.format, project, named, times)))
-
-
-def describe_times(turns: Sequence[PageTurn]) -> str:
-    """Return when turns were sent, with a comma after it; empty if that is unknown."""
-    times = [turn.played.at for turn in turns if turn.played.at is not None]
-    return f"{' to '.join(dict.fromkeys((when(min(times)), when(max(times)))))} UTC, " if times else ""
 
 
 def shared_beginning(turn: PageTurn) -> int:

@@ -25,20 +25,6 @@ KINDS = {  # of marks, with their explanation
 }  # fmt: skip
 
 
-class PromptCounts(NamedTuple):
-    """The tokens of a prompt, as billed, else as predicted."""
-
-    read: int
-    written: int
-    uncached: int
-    predicted: int | None  # tokens that were predicted to be read
-
-    @property
-    def whole(self) -> int:
-        """All tokens."""
-        return self.read + self.written + self.uncached
-
-
 class TimelineMark(NamedTuple):
     """Something that happened at a turn."""
 
@@ -63,30 +49,29 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     """Return the drawing of a chain's turns."""
     counts = [_count_prompt(turn) for turn in turns]
     grouped = max(1, -(-len(counts) // COLUMNS))
-    groups = [counts[at : at + grouped] for at in range(0, len(counts), grouped)]
-    columns = [min(group, key=lambda each: each.read / each.whole if each.whole else 1.0) for group in groups]
-    most = max((each.whole for each in counts), default=0)
-    areas = {  # of areas with the same outline only the front one is drawn
-        _outline([each.whole for each in columns], most): "uncached",
-        _outline([each.read + each.written for each in columns], most): "written",
-        _outline([each.read for each in columns], most): "read",
+    groups = [range(at, min(at + grouped, len(counts))) for at in range(0, len(counts), grouped)]
+    columns = [
+        min(group, key=lambda at: counts[at][0] / sum(counts[at]) if sum(counts[at]) else 1.0) for group in groups
+    ]
+    most = max(map(sum, counts), default=0)
+    styles = ("read", "written", "uncached")
+    areas = {  # from back to front; of areas with the same outline only the front one is drawn
+        _outline([sum(counts[at][:parts]) for at in columns], most): styles[parts - 1] for parts in (3, 2, 1)
     }
     shown = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
-    if any(turn.played.billed for turn in turns) and any(each.predicted is not None for each in columns):
-        predicted = [each.predicted or 0 for each in columns]
+    predicted = [turns[at].played.predicted.read_tokens for at in columns]
+    if any(turn.played.billed for turn in turns) and any(tokens is not None for tokens in predicted):
+        predicted = [tokens or 0 for tokens in predicted]
         shown.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
     return Timeline(len(columns), grouped, most, shown, _merge_marks(turns, grouped))
 
 
-def _count_prompt(turn: PageTurn) -> PromptCounts:
-    """Return the tokens of a prompt; 0 if neither the usage nor a prediction counts them."""
-    predicted, source = turn.played.predicted, turn.played.billed
+def _count_prompt(turn: PageTurn) -> list[int]:
+    """Return the tokens read, written and left uncached; 0 if neither the usage nor a prediction counts them."""
+    source = turn.played.billed
     if source is None or (source.read_tokens is None and source.uncached_tokens is None):
-        source = predicted
-    read, written, uncached = (
-        max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)
-    )
-    return PromptCounts(read, written, uncached, predicted.read_tokens)
+        source = turn.played.predicted
+    return [max(0, count or 0) for count in (source.read_tokens, source.write_tokens, source.uncached_tokens)]
 
 
 def kind_of(cause: CauseResult) -> str:

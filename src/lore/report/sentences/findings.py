@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -12,6 +13,9 @@ from lore.model import results
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
+from lore.model.results.store import SessionUsage, TurnResult
+
+_Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 
 def describe_missing(formats: Iterable[str], what: str) -> str:
@@ -41,7 +45,7 @@ def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) ->
     return ", ".join(f"{names.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
 
 
-def format_usage(billed: results.UsageResult | results.CachePrediction) -> str:
+def format_usage(billed: _Counts) -> str:
     """Return the known counts of a prompt; empty if none is known."""
     counts = (("read", billed.read_tokens), ("written", billed.write_tokens), ("uncached", billed.uncached_tokens))
     return ", ".join(f"{count:,} {name}" for name, count in counts if count is not None)
