@@ -12,6 +12,7 @@ from cli.running import lore, put, session
 from helpers.schemas import valid
 from lore.commands import assemble
 from lore.model.events import CacheReset, encode
+from lore.prompt.dialects import dialect_names
 from model.making import body, dumps, header, log, record, user
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -216,3 +217,104 @@ def test_breakpoints_are_chosen_by_option():
     plain = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl"
     bodies = [lore("assemble", str(plain), "--breakpoints", name).out for name in ("none", "lore")]
     assert ["cache_control" in one for one in bodies] == [False, True]
+
+
+# A parameter whose name was half a surrogate pair ended `--all` as a bug in lore.
+def test_parameter_names_and_numbers_keep_their_spelling():
+    start = record("session_started", v=1, session_id="s", params={"half": 1.0, "max_tokens": 9})
+    lines = log(start, record("append", item=user("u", "x")), record("turn_started", turn=1))
+    put("s.jsonl", lines.replace(b"half", b"\\ud800"))
+    ran = lore("assemble", "s.jsonl", "--all")
+    assert ran.code == 0
+    assert '"params":{"\\ud800":1.0,"max_tokens":9}' in ran.out
+    put("all.jsonl", ran.out.encode())
+    told = lore("diff-prefix", "all.jsonl#1", "s.jsonl#1", "--json", "--no-tokens").json
+    assert (told["relation"], told["problems"]) == ("identical", [])
+
+
+# The prompt of a log without turns may be one that providers refuse.
+@pytest.mark.parametrize("options", [[], ["--explain"]])
+def test_log_without_turns_is_assembled_with_note(options):
+    put("none.jsonl", log(header()))
+    put("one.jsonl", log(header(), record("append", item=user("u", "x"))))
+    none, one = (lore("assemble", name, *options) for name in ("none.jsonl", "one.jsonl"))
+    for ran in (none, one):
+        assert (ran.code, "no turn yet: its prompt so far is assembled" in ran.err) == (0, True)
+    assert "the prompt holds no message: providers refuse such a request" in none.err
+    assert "holds no message" not in one.err
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "bedrock", "gemini", "openai-chat", "openai-responses", "template"])
+def test_turn_without_message_is_noted(dialect):
+    put("none.jsonl", log(header(), record("turn_started", turn=1)))
+    for options in ([], ["--all"]):
+        ran = lore("assemble", "none.jsonl", "--dialect", dialect, *options)
+        assert ("holds no message" in ran.err) == (dialect != "template")
+        assert "so far" not in ran.err
+
+
+# The help named the dialects in one order, the error for an unknown one in another.
+@pytest.mark.parametrize("command", ["assemble", "diff-prefix"])
+def test_help_and_error_list_dialects_alike(command):
+    put("s.jsonl", log(header(), record("turn_started", turn=1)))
+    named = ", ".join(dialect_names())
+    shown = "".join(line.strip() + " " for line in lore(command, "--help").out.splitlines()).replace("- ", "-")
+    assert f"Request shape: {named}." in shown
+    words = ["s.jsonl#1", "s.jsonl#1"] if command == "diff-prefix" else ["s.jsonl"]
+    assert f"dialects: {named}\n" in lore(command, *words, "--dialect", "morse").err
+
+
+KNOWS = str(Path(__file__).parents[2] / "fixtures" / "sessions" / "knowledge.jsonl")
+ALTERNATING = (
+    "{{ bos_token }}{% set system = messages[0].content if messages[0].role == 'system' else '' %}"
+    "{% for m in (messages[1:] if system else messages) %}{% set asks = m.role in ['user', 'tool'] %}"
+    "{% if asks != (loop.index0 % 2 == 0) %}{{ raise_exception('Roles take turns: user, then model') }}{% endif %}"
+    "<start_of_turn>{{ 'user' if asks else 'model' }}\n{% if loop.first and system %}{{ system }}\n\n{% endif %}"
+    "{{ m.content|trim }}{% for c in m.tool_calls or [] %}{{ c.function|tojson }}{% endfor %}<end_of_turn>\n"
+    "{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+
+
+@pytest.fixture
+def template(tmp_path):
+    path = tmp_path / "alternating.jinja"
+    path.write_text(ALTERNATING)
+    return str(path)
+
+
+@pytest.mark.parametrize("tail", ["system", "user", "persist"])
+def test_alternating_template_renders_every_turn(template, tail):
+    """A durable delta was a user message before the user's own, which the template refused."""
+    bodies = [lore("assemble", KNOWS, "--template", template, "--tail", tail, "--turn", str(n)) for n in range(1, 5)]
+    assert [ran.code for ran in bodies] == [0] * 4, bodies
+    assert ["[knowledge update" in ran.out.partition("<end_of_turn>")[2] for ran in bodies] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    update = bodies[2].out.rpartition("<start_of_turn>user\n")[2].partition("<end_of_turn>")[0]
+    assert "\n\nThen drop the workaround for 3.9 in ini.py." in update
+
+
+@pytest.mark.parametrize("tail", ["system", "user", "persist"])
+def test_alternating_template_extends_the_previous_turn(template, tail, tmp_path):
+    made = lore("assemble", KNOWS, "--template", template, "--tail", tail, "--all")
+    turns = tmp_path / "turns.jsonl"
+    turns.write_text(made.out)
+    found = lore("diff-prefix", str(turns), "--fail-under", "1.0", "--json")
+    assert (made.code, found.code) == (0, 0), (made.err, found.out, found.err)
+    stable = 0
+    for one in made.lines:
+        assert one["keep_bytes"] == stable
+        stable += sum(len(part["data"].encode()) for part in one["append"]) - one["tail_bytes"]
+
+
+def test_only_the_requested_turn_is_rendered(tmp_path):
+    """Every turn up to it was rendered, each with all of its history: 300 turns took half a minute, one takes one."""
+    path = tmp_path / "late.jinja"
+    path.write_text("{% if messages|length < 4 %}{{ raise_exception('too early') }}{% endif %}{{ messages|length }}")
+    codes = [lore("assemble", KNOWS, "--template", str(path), "--turn", str(turn)).code for turn in (1, 4)]
+    every = lore("assemble", KNOWS, "--template", str(path), "--all")
+    assert (codes, every.code) == ([2, 0], 2)
+    assert "too early" in every.err

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from msgspec import Struct
 
 from cli.running import compacted, lore, put, session
 from helpers.each import each
 from helpers.schemas import valid
-from lore.commands.schema import schemas
+from lore.commands.schema import json_schema, schemas
 from lore.model.codes import CODES
 from model.making import assistant, body, header, log, record, user
 
@@ -240,3 +241,32 @@ def test_check_counts_compaction_seen_in_requests():
     found = lore("check", path, "--json").json
     assert [one["code"] for one in found["findings"]] == ["LORE125"]
     assert found["summary"]["compactions"] == 1
+
+
+class Base(Struct, kw_only=True):
+    """Base."""
+
+    name: str  # of the file
+
+
+class Row(Base):
+    """A row.
+
+    More.
+    """
+
+    count: int = 0
+    # the first
+    # of two lines
+    size: int | None = None
+    base: Base | None = None  # a nested struct
+
+
+def test_schema_describes_fields_by_their_comments():
+    parts = json_schema(Row)["$defs"]
+    described = {name: field.get("description") for name, field in parts["Row"]["properties"].items()}
+    assert described == {
+        "count": None, "size": "the first of two lines", "base": "a nested struct", "name": "of the file",
+    }  # fmt: skip
+    assert parts["Row"]["description"] == "A row.\n\nMore."
+    assert parts["Base"]["properties"]["name"]["description"] == "of the file"

@@ -11,13 +11,14 @@ from cli.running import session
 from formats import opencode
 from helpers.each import each
 from helpers.waiting import Script, add, put, rotate
-from lore.commands.fold import follow_events, follow_timeline, number_of
+from lore.commands.fold import fold, follow_events, follow_timeline, number_of
 from lore.errors import LoreError
 from lore.model.codes import Problem
 from lore.model.items import CompactDivider, ToolCall
 from lore.model.results.store import InjectedResult, TurnResult
 from lore.recording.opening import Options
-from model.making import call, dumps, record, said, user
+from model.making import call, dumps, header, record, said, user
+from model.making import log as log_of
 
 LOG = session()
 
@@ -210,3 +211,21 @@ def test_requests_and_injected_texts_are_shown(log):
     assert (injected.kind, injected.number, injected.before_turn, injected.saved) == ("delta", 0, 3, True)
     assert (second.turn, second.read_tokens, second.started_at) == (2, 7, "2026-01-01T00:00:10Z")
     assert (failed.turn, failed.state) == (3, "failed")
+
+
+STREAMED = [
+    record("append", item=user("u1", "first")),
+    record("append", item=said("a1", "")),
+    record("patch_text", uuid="a1", delta_text="the whole "),
+    record("patch_text", uuid="a1", delta_text="answer"),
+]
+
+
+@pytest.mark.parametrize("preserved", [[], ["u1"]])
+def test_pruned_message_keeps_its_streamed_text(tmp_path, preserved):
+    """Pruned before its pieces were joined, it was shown without text."""
+    path = tmp_path / "s.jsonl"
+    compaction = record("compact_applied", uuid="d", trigger="auto", preserved_uuids=preserved)
+    path.write_bytes(log_of(header(), *STREAMED, compaction))
+    items = [json.loads(bytes(item)) for item in fold(str(path), Options(), only_pruned=True).result.timeline]
+    assert (items[-1]["uuid"], items[-1]["text"]) == ("a1", "the whole answer")

@@ -197,3 +197,16 @@ def test_requests_are_ordered_by_their_times(desk):
     assert [msgspec.structs.replace(row, line=None) for row in right] == [
         msgspec.structs.replace(row, line=None) for row in left
     ]
+
+
+SEED = Path(__file__).resolve().parent.parent / "fuzz" / "corpus" / "numbers-past-64-bits.bin"
+
+
+def test_a_turn_past_64_bits_ends_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(SEED.read_bytes())
+    for _ in range(2):
+        ledgers = Ledgers(Options(), str(tmp_path / "cache"))
+        ((_, ledger),) = ledgers.each(list(inputs([str(log)])))
+        assert ledger.rows[0].number == 2**64
+        assert ledgers.taken == 0

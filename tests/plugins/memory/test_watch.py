@@ -24,8 +24,7 @@ from lore_plugins.memory.buckets import read_bucket
 from lore_plugins.memory.identities import bucket
 from model.making import ANSWER, said, user
 from plugins.memory.remembering import SAID
-from run.test_compacting_watch import BEGUN, CADENCE, Counting
-from run.test_stopping_watch import POLICY, stop_while_asking
+from run.test_compacting_watch import BEGUN, CADENCE, POLICY, Counting, stop_while_asking
 
 pytestmark = pytest.mark.usefixtures("state")
 

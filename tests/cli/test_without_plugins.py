@@ -1,4 +1,4 @@
-"""An installation without lore's plug-ins: what only the plug-in for engines can do is named, the rest works."""
+"""An installation without lore's plug-ins for engines or scale names what is missing; the rest works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import Ran
+from cli.running import Ran, lore, put, session
+from lore import plugins
+from lore.recording.filesystem import _remote_files, schemes
 from plugins.engines.caches.test_generated import recorded
 from plugins.engines.logs.writing import joined, prefill
 
@@ -64,3 +66,32 @@ def test_formats_of_plugins_are_not_listed():
     names = {row["name"] for row in without_plugins("formats", "--json").json["formats"]}
     assert "bodies" in names
     assert not names & {"vllm-log", "sglang-log", "llama-log", "engine-metrics"}
+
+
+@pytest.fixture
+def no_plug_ins(monkeypatch):
+    monkeypatch.setattr(plugins, "_has_own", lambda: False)
+    caches = (plugins._all_published, _remote_files, schemes)
+    for kept in caches:
+        kept.cache_clear()
+    yield
+    for kept in caches:
+        kept.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("args", "needed_for", "extra"),
+    [
+        (("check", "s3://b/p/"), "s3://", "remote"),
+        (("fold", "https://host/s.jsonl"), "https://", "remote"),
+        (("check", "s.jsonl", "--jobs", "local"), "--jobs local", "dask"),
+        (("check", "s.jsonl", "--report", "parquet=t"), "--report parquet", "tables"),
+    ],
+)
+@pytest.mark.usefixtures("no_plug_ins")
+def test_missing_plug_in_is_named_with_its_command(args, needed_for, extra):
+    put("s.jsonl", session())
+    ran = lore(*args)
+    assert ran.code == 2
+    assert f"{needed_for} needs lore's plug-in 'scale'" in ran.err
+    assert f"pipx install --force '.[{extra}]', or pip install '.[{extra}]'" in ran.err
