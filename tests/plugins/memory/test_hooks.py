@@ -262,3 +262,10 @@ def test_background_thread_reports_every_exception(error):
         raise error
 
     assert run_in_thread(make, "test").exception(timeout=60) is error
+
+
+def test_hooks_without_memory_and_settings_do_nothing(kept, store):
+    continuous = Continuous(kept, None, Dependencies(Failing()))
+    spoken(kept, 1, 1, SAID, calls=12)
+    assert (continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None)
+    assert [one.session_id for one in store.list()] == ["s1"]
