@@ -12,11 +12,11 @@ SIZES = st.sampled_from((1, 7, 16, 40, 300))
 
 
 @st.composite
-def sequences(draw, most: int = 14) -> list[Request]:
+def sequences(draw) -> list[Request]:
     """Requests of up to three chains with exact sizes, every clock running forwards."""
     texts: dict[str, list] = {}
     at, asked = 0.0, []
-    for _ in range(draw(st.integers(1, most))):
+    for _ in range(draw(st.integers(1, 14))):
         chain = draw(st.sampled_from("123"))
         before = texts.get(chain, [])
         same = draw(st.integers(0, len(before))) if draw(st.booleans()) else len(before)

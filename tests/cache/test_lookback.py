@@ -65,17 +65,16 @@ def text(said, *, breakpoint=False):
     return {"type": "text", "text": said, **(CACHE_CONTROL if breakpoint else {})}
 
 
-def loop(calls, *, keep=False, thinking=0):
+def loop(calls):
     """Return a question with a breakpoint, and the same with calls and results, the last one with a breakpoint."""
-    thought = [{"type": "thinking", "thinking": "…", "signature": "s"}] * thinking
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "ls", "input": {}} for n in range(calls)]
     results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "ok"} for n in range(calls)]
     results[-1] |= CACHE_CONTROL
     left = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
     right = parsed(
         body(
-            {"role": "user", "content": [text("go", breakpoint=keep)]},
-            {"role": "assistant", "content": [*thought, *uses]},
+            {"role": "user", "content": [text("go")]},
+            {"role": "assistant", "content": uses},
             {"role": "user", "content": results},
         )
     )

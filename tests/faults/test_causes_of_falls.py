@@ -113,13 +113,12 @@ def test_other_command_before_shorter_prompt_is_no_restart(ending, tmp_path):
     assert breaks(session, tmp_path) == [(4, "LORE117", "waste")]
 
 
-def dropped_server(session: Session, *, instructions: bool = True) -> Session:
+def dropped_server(session: Session) -> Session:
     session.attach(
         "deferred_tools_delta", addedNames=[], removedNames=["mcp__docs__find"], readdedNames=[],
         pendingMcpServers=["docs"],
     )  # fmt: skip
-    if instructions:
-        session.attach("mcp_instructions_delta", addedNames=[], removedNames=["docs"])
+    session.attach("mcp_instructions_delta", addedNames=[], removedNames=["docs"])
     return session
 
 

@@ -87,13 +87,13 @@ def test_verdicts_on_logs_with_odd_lines_hold(data, tmp_path_factory):
     assert differences(path, answers(path, "--format", "claude-code")) == []
 
 
-def passes(*counts: tuple[int, int], kinds: tuple[str, ...] = ("message",), model: str = "claude-opus-4-8"):
+def passes(*counts: tuple[int, int]):
     """Return `iterations` of a usage: tokens read and written by each pass of a response."""
-    kinds = kinds if len(kinds) == len(counts) else kinds * len(counts)
     return [
-        {"type": kind, "input_tokens": 3, "output_tokens": 50, "cache_read_input_tokens": read, "model": model,
-         "cache_creation_input_tokens": write, "cache_creation": {"ephemeral_1h_input_tokens": write}}
-        for kind, (read, write) in zip(kinds, counts, strict=True)
+        {"type": "message", "input_tokens": 3, "output_tokens": 50, "cache_read_input_tokens": read,
+         "model": "claude-opus-4-8", "cache_creation_input_tokens": write,
+         "cache_creation": {"ephemeral_1h_input_tokens": write}}
+        for read, write in counts
     ]  # fmt: skip
 
 

@@ -98,12 +98,12 @@ class _Claude:
 
 
 @st.composite
-def claude_logs(draw: Any, max_size: int = 10) -> bytes:
+def claude_logs(draw: Any) -> bytes:
     """A Claude Code log, with sidechains, compactions, rewinds, and lines left by a crash."""
     author = _Claude(draw)
     author.prompt("main")
     names = ("prompt", "answer", "answer", "rewind", "compact", "micro", "attachment", "metadata", "odd", "synthetic")
-    for name in draw(st.lists(st.sampled_from(names), max_size=max_size)):
+    for name in draw(st.lists(st.sampled_from(names), max_size=10)):
         getattr(author, name)(draw(st.sampled_from(["main", "main", "agent-7", "side"])))
     style = draw(styles)
     lines = draw(_oddly([write(one, style) for one in author.lines]))

@@ -25,13 +25,13 @@ class Compacted(Agent):
     def entries(self, chain="main"):
         return settled(self.session.state.chain(chain)).entries
 
-    def squeeze(self, keep=2, context=None, chain="main", *, summary="what was before", way=""):
+    def squeeze(self, keep=2, context=None, chain="main", *, way=""):
         """Compact by hand, with outside context or without; `way` restarts the agent afterwards."""
         inputs = PolicyInput(ChainActivity(), self.entries(chain), Compaction(keep_recent=keep))
         firing = find_due(inputs, ("manual",))
         if firing is not None:
             text = None if context is None else OUTSIDE.format(context)
-            self.take(compaction_events(self.session.state, chain, firing, summary, text), chain)
+            self.take(compaction_events(self.session.state, chain, firing, "what was before", text), chain)
         if way:
             self.restart(way)
 

@@ -50,9 +50,9 @@ def body_of(record):
 
 
 @contextmanager
-def recording(path, *upstreams, environment=None):
+def recording(path, *upstreams):
     told = []
-    recorder = CaptureProxy(make_routes(environment or {}, upstreams), str(path), 0, told.append)
+    recorder = CaptureProxy(make_routes({}, upstreams), str(path), 0, told.append)
     try:
         yield Recording(recorder, path, told)
     finally:
