@@ -68,14 +68,6 @@ def test_last_line_follows_the_short_summary(suite, folder) -> None:
     assert at < len(result.outlines) - 2
 
 
-def test_stable_cassettes_pass(suite, folder) -> None:
-    folder(cassettes__good=STABLE, deep__er__cassettes__of__good=STABLE, cassettes__other=NONE, else__bad=MOVED)
-    result = suite(PASSES, "--lore-cassettes")
-    assert result.ret == 0
-    assert "2 files, 2 chains, 4 turns" in said(result)
-    assert "1 file skipped" in said(result)
-
-
 def test_unsearched_folders_are_skipped(suite, folder, pytester) -> None:
     folder(cassettes__good=STABLE, venv__cassettes__bad=MOVED, node_modules__cassettes__bad=MOVED)
     folder(env__lib__cassettes__bad=MOVED, **{".hidden__cassettes__bad": MOVED})

@@ -19,14 +19,8 @@ KEY = {"authorization": "Bearer secret", "x-api-key": "secret", "anthropic-beta"
 ANSWER = {"id": "msg_1", "usage": {"input_tokens": 1}}
 
 
-def answering(request: httpx.Request) -> httpx.Response:
-    if request.url.path == "/moved":
-        return httpx.Response(307, headers={"location": "/v1/messages"})
+def answering(_request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json=ANSWER)
-
-
-async def answering_later(request: httpx.Request) -> httpx.Response:
-    return answering(request)
 
 
 class Local(BaseAdapter):
@@ -36,10 +30,6 @@ class Local(BaseAdapter):
         response = requests.Response()
         response.status_code, response.url, response.request = 200, request.url, request
         response._content = json.dumps(ANSWER).encode()
-        if request.url.endswith("/moved"):
-            response.status_code = 307
-            response.headers["location"] = "https://api.example/v1/messages"
-            response.raw = None
         return response
 
     def close(self):
