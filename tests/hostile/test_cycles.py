@@ -92,6 +92,10 @@ LORE = {
     "a compaction that preserves itself": [
         user("u", "a"), *TURN, record("compact_applied", uuid="d", trigger="manual", preserved_uuids=["d", "d"]),
     ],
+    "a compaction called like an item": [
+        user("u", "a"), *TURN, record("compact_applied", uuid="u", trigger="manual", preserved_uuids=["u"]),
+        record("compact_applied", uuid="u", trigger="manual", preserved_uuids=["u"]),
+    ],
     "one uuid for everything": [
         user("u", "a"), said("u", "b"), called("u", "u"), *TURN, record("patch_text", uuid="u", delta_text="x"),
         record("patch_tool_call", call_id="u", status="completed", output="u"), user("u", "c"),
