@@ -74,6 +74,15 @@ def test_call_is_found_by_what_its_bodies_look_like(record, tokens):
     assert (found.usage and found.usage.uncached_tokens) == tokens
 
 
+@each("record", [
+    {"request": ONE, "response": ANSWER, "response_cost": 0.25},
+    {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": 0.25}}},
+    {"call": {"request": {"body": ONE}, "response": {"body": ANSWER}}, "cost_usd": 0.25},
+])  # fmt: skip
+def test_stated_cost_is_recorded(record):
+    assert one(record).usage.recorded_dollars == 0.25
+
+
 def test_body_that_nothing_shows_as_sent_is_no_request():
     assert [found.code for found in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
 

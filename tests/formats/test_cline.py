@@ -123,6 +123,11 @@ def test_meaning_of_input_count_depends_on_client(begin, protocol, counts, expec
     assert bool(bill.contradiction) == (expected[0] is None)
 
 
+def test_stated_cost_of_request_is_recorded():
+    task = Task().request("x", tokens_in=9, tokens_out=5, cache_reads=0, cache_writes=0, cost=0.25).show("text", "a")
+    assert [bill.recorded_dollars for bill in bills(events(Cline, task.shown))] == [0.25]
+
+
 def condensed() -> Task:
     """A task that is condensed before its third request: hidden messages stay in the file."""
     task = Task().show("text", "t")

@@ -6,7 +6,7 @@ import pytest
 
 from helpers.each import each
 from lore.formats.bills import billed_of, reconcile
-from lore.model.events import Usage
+from lore.model.events import RecordedCost, Usage
 from model.making import dumps
 
 SHAPES = {
@@ -78,7 +78,10 @@ SHAPES = {
         {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
         Usage(36, 64, None, 5),
     ),
-    "openrouter's own count": ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Usage(36, 64)),
+    "openrouter's own count": (
+        {"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1},
+        Usage(36, 64, recorded=RecordedCost(0.1)),
+    ),
     "an engine's own count": ({"prompt_tokens": 100, "num_cached_tokens": 64}, Usage(36, 64)),
     "parts larger than the sum": (
         {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}},

@@ -190,7 +190,8 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     if counts.count(None) == len(counts):
         return None
     found, odd = with_terms(Usage(*counts), usage), _odd(usage)
-    return replace(found, contradiction=odd) if odd else found
+    found = replace(found, contradiction=odd) if odd else found
+    return with_cost(found, str(usage["cost"]).encode()) if "cost" in usage else found  # OpenRouter's
 
 
 def usage_with_cached_input(
@@ -229,6 +230,12 @@ def recorded_dollars(stated: bytes) -> RecordedCost | None:
     except ValueError:
         return None
     return RecordedCost(dollars) if 0 < dollars < _MOST_DOLLARS else None
+
+
+def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
+    """Return a usage with the cost that a log states as JSON, in US dollars, if it states one."""
+    recorded = None if usage is None else recorded_dollars(stated)
+    return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 
 
 def name_of(at: object, bill: Usage | None) -> str | None:

@@ -28,7 +28,7 @@ from lore.formats.answers import (
     complete_call,
     is_stream,
 )
-from lore.formats.bills import reconcile
+from lore.formats.bills import reconcile, with_cost
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
 from lore.formats.lines import is_crowded, too_deep, too_many
 from lore.formats.values import text_in
@@ -70,6 +70,7 @@ class Http(Struct, frozen=True):
     answered: float | None = None
     ended: float | None = None
     usage: Usage | None = None  # this, and all that follow, are recorded apart from request and response
+    cost: bytes = b""  # in US dollars, JSON
     usage_from: str = ""  # its name, if the usage in the response outweighs it
     session: str = ""
     agent: str = ""
@@ -107,14 +108,16 @@ def exchanges_of(http: Http) -> list[Judged]:
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
         http = replace(http, status=status)
+    usage = (
+        reconcile(answer.usage, http.usage, "the response", http.usage_from)
+        if http.usage_from
+        else reconcile(http.usage, answer.usage, "the record's usage", "its response")
+    )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
-        reconcile(answer.usage, http.usage, "the response", http.usage_from)
-        if http.usage_from
-        else reconcile(http.usage, answer.usage, "the record's usage", "its response"),
-        answer.verdict, began if http.at is None else http.answered, http.response_id or answer.response_id,
-        answer.output, call, http.ended,
+        with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
+        http.response_id or answer.response_id, answer.output, call, http.ended,
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
     return [exchange, *found, failed] if failed else [exchange, *found]

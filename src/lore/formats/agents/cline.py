@@ -36,7 +36,7 @@ from msgspec.structs import replace
 
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bills import usage_with_cached_input
+from lore.formats.bills import usage_with_cached_input, with_cost
 from lore.formats.builder import DocumentReader
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
@@ -108,6 +108,7 @@ class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
     tokens_out: Raw = NULL
     cache_writes: Raw = NULL
     cache_reads: Raw = NULL
+    cost: Raw = NULL
     cancel_reason: str | None = None
 
 
@@ -348,7 +349,8 @@ class Cline(DocumentReader):
         if used is not None:
             request.model = request.model or used.model_id
             request.provider = request.provider or used.model_provider_id
-        return usage_of(request.counts, request.provider, request.model or self._model, request.began)
+        usage = usage_of(request.counts, request.provider, request.model or self._model, request.began)
+        return with_cost(usage, bytes(request.counts.cost))
 
     # condensations and truncations
 
@@ -451,6 +453,7 @@ class Cline(DocumentReader):
         self._start_turn(request, text_in(info.get("modelId", NULL)) or text_in(info.get("id", NULL)))
         if record.metrics is not None:
             usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
+            usage = with_cost(usage, bytes(record.metrics.get("cost", NULL)))
         uuid = self._uuid_of(message)
         if blocks := tuple([block for block in said.blocks if not is_environment(block)]):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))

@@ -49,6 +49,7 @@ class Layout(Struct, frozen=True):
     is_logged_late: bool = False  # `answered` may be when the call was logged: one near the end is unknown
     ended: Paths = ()  # when the response was complete
     origin: str = ""  # scheme and host, if the address lacks them
+    cost: Paths = ()  # in US dollars
     usage: Paths = ()  # apart from the response
     session: Paths = ()
     agent: Paths = ()
@@ -57,6 +58,7 @@ class Layout(Struct, frozen=True):
     failure: Paths = ()  # what the client said of a call that failed, instead of a response
 
 
+_COST = ("response_cost", "cost", "cost_usd", "costUSD", "total_cost")
 COMMON = Layout(
     url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
     method=("request.method", "req.method", "when.method", "method"),
@@ -73,7 +75,7 @@ COMMON = Layout(
               "res.json", "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "ts"),
-    answered=("response.timestamp",), is_logged_late=True,
+    answered=("response.timestamp",), is_logged_late=True, cost=_COST,
     ended=("logged_at", "response.ts"),
 )  # fmt: skip
 # A call whose request and response are records of their own.
@@ -95,7 +97,7 @@ BODIES = Layout(
     status=("status", "status_code"),
     response=("response.chunks", "response.body", "response", "response_body", "output", "response_sse", "chunks"),
     at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
-    usage=("usage", "usageMetadata", "usage_metadata"),
+    usage=("usage", "usageMetadata", "usage_metadata"), cost=_COST,
 )  # fmt: skip
 # `lore assemble --all --full`
 ASSEMBLED = replace(BODIES, request=("body",), agent=("chain",))
@@ -105,13 +107,14 @@ LITELLM = Layout(
     failure=("error_information.error_message", "metadata.error_information.error_message"),
     session=("session_id", "litellm_session_id", "conversation_id", "metadata.session_id",
              "metadata.litellm_session_id", "metadata.conversation_id"),
-    deployment=("model_id", "hidden_params.model_id"),
+    deployment=("model_id", "hidden_params.model_id"), cost=_COST,
 )  # fmt: skip
 INSPECT = Layout(at=("timestamp",), response_id=("call.response.id",))
 SPANS = Layout(
     url=("server.address",), session=("gen_ai.conversation.id", "session.id"),
     agent=("gen_ai.agent.id", "gen_ai.agent.name"), response_id=("gen_ai.response.id",),
     status=("http.response.status_code", "http.status_code", "error.type"),
+    cost=("gen_ai.usage.cost", "operation.cost", "llm.cost.total"),
 )  # fmt: skip
 
 _TEXTS = ("url", "method", "session", "agent", "response_id", "deployment", "failure")
@@ -190,6 +193,7 @@ def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None =
         served_by=text_in(members.get("served_by", b"")),
         purpose=text_in(members.get("purpose", b"")),
         usage=billed_of(record.first(layout.usage)) if layout.usage else None,
+        cost=record.first(layout.cost),
     )  # fmt: skip
 
 
