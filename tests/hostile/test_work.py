@@ -16,7 +16,7 @@ from helpers.work import calls
 from hostile import costly
 from hostile.captured import WRITERS, capture
 from hostile.formats import FORMATS, recording
-from lore.formats.captures import recorders
+from lore.formats import lines
 from lore.formats.registry import READERS, reader_of
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
@@ -32,7 +32,7 @@ APART = 3_000  # calls that a file takes whatever it holds: readers are imported
 @pytest.fixture(autouse=True)
 def few_short_entries(monkeypatch):
     """Scale the limit of short entries from files of 10 MB to files of 30 KB."""
-    monkeypatch.setattr(recorders, "SHORT_ENTRIES", 50)
+    monkeypatch.setattr(lines, "SHORT_ENTRIES", 50)
 
 
 LINES = [name for name in costly.files(100) if name.startswith("lines of")]
@@ -154,4 +154,4 @@ def test_document_that_is_not_a_list_is_reported():
 
 def test_session_without_list_of_messages_is_reported():
     data = b'{"x":"' + b"x" * (BEGINNING_BYTES + 10) + b'","messages":[]}'
-    assert [one.message for one in problems(data, "gemini-cli-json")] == ["a document without its list of messages"]
+    assert [one.message for one in problems(data, "gemini-cli-json")] == ["a document without messages"]

@@ -27,7 +27,7 @@ from msgspec import Raw, Struct, field
 from lore.formats.base import Read, Yields
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.documents import ElementCutter
-from lore.formats.lines import FEW_BYTES, Line, LineReader, fault, problem
+from lore.formats.lines import FEW_BYTES, Line, LineReader, fault
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
@@ -269,9 +269,8 @@ class LogReader(LineReader):
     def _record(self, line: Line) -> list[Read] | None:
         return self.session.read_record(line, self.handle) if line.data else None
 
-    def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield what the arrays of a document hold, and those of each that follows it as a chain of the session."""
-        yield from self._read_array(records)
+    def _read_following(self, records: ElementCutter) -> Iterator[Read]:
+        """Yield what the documents after the first one hold, each as a chain of the session."""
         for number in count(2):
             if not records.find_next():
                 return
@@ -302,19 +301,9 @@ class DocumentReader(LogReader):
     Its `recognises` gets the beginning of the file as it is.
     """
 
-    paths: ClassVar[tuple[str, ...]]
-    reads_arrays: ClassVar[bool] = False  # `paths` say where they are
+    reads_arrays: ClassVar[bool] = False
     times: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
-
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield what a document holds."""
-        records = ElementCutter(data, self.paths, start=self.start)
-        if records.find_array():
-            yield from self._read_documents(records)
-            return
-        if not records.is_empty:
-            yield problem(Code.UNREADABLE_LINE, "a document without its list of messages", Line(1, 0, b""))
-        yield from self.end()
+    longest: ClassVar[int] = ENTRY_BYTES
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
         begin = (records.begin or b"").removeprefix(BOM).lstrip(SPACE)

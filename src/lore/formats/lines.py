@@ -27,7 +27,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_deep, is_json, raw_members
-from lore.model.limits import RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
+from lore.model.limits import BEGINNING_BYTES, RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES, SHORT_ENTRIES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
@@ -334,11 +334,14 @@ class LineReader(TextReader):
     """A reader of JSON records.
 
     A format implements `_record` (what a record holds) and `_odd` (what becomes of an object that is not one of its
-    records).
+    records). With other `paths` than the document itself its files are documents, in which one of these is the array.
     """
 
-    reads_arrays: ClassVar[bool] = True  # the records may also be the elements of JSON arrays, one after another
+    reads_arrays: ClassVar[bool] = True  # the records are on lines, or the elements of JSON arrays one after another
+    paths: ClassVar[tuple[str, ...]] = ("",)  # of the array of a document that holds its records; "": the document
     most: ClassVar[int] = RECORD_VALUES  # values of a record
+    longest: ClassVar[int] = RECORD_BYTES  # bytes of an element of an array
+    shortest: ClassVar[int] = 0  # of an element that may be a record: after too many shorter ones the rest is skipped
 
     def __init__(self) -> None:
         self.array = ""  # path of the array that holds the records, if it is not the document itself
@@ -350,23 +353,45 @@ class LineReader(TextReader):
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         start, data = peek(data) if self.reads_arrays else (b"", data)
-        if start == b"[" or self.array:
-            return self._read_documents(ElementCutter(data, (self.array,), RECORD_BYTES, start=self.start))
-        return self._read_lines(data)
+        if self.reads_arrays and start != b"[" and not self.array:
+            return self._read_lines(data)
+        paths = (self.array,) if self.array else self.paths
+        return self._read_documents(ElementCutter(data, paths, self.longest, start=self.start))
 
     def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
         """Yield what the arrays of a document, and of those that follow it, hold."""
+        if not records.find_array():
+            yield from self._without_array(records)
+            yield from self.end()
+            return
         yield from self._read_array(records)
+        yield from self._read_following(records)
+
+    def _read_following(self, records: ElementCutter) -> Iterator[Read]:
+        """Yield what the documents after the first one hold."""
         while records.find_next():
             yield from self._read_array(records)
 
+    def _without_array(self, records: ElementCutter) -> Iterator[Read]:
+        if not records.is_empty:
+            where = " or ".join(path[1:] or "a list" for path in self.paths)
+            within = f" within {BEGINNING_BYTES >> 20} MiB" if records.is_cut else ""
+            yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
+
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
+        short = 0
         for record in records:
             yield from self.read_line(record)
+            short += 0 < len(record.data) < self.shortest
+            if short > SHORT_ENTRIES:  # of millions of `{}` each would be a problem
+                reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {self.shortest} bytes"
+                message = f"the rest of the document is passed over: {reason}"
+                yield problem(Code.CAPTURE_TOO_LARGE, message, records.place)
+                return
         self.is_whole = records.is_whole
         yield from self.end()
         if not records.is_whole:
-            yield problem(Code.TORN_LAST_LINE, "the array ends inside a record", records.place)
+            yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", records.place)
 
     def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
         read_line = self.read_line

@@ -71,14 +71,14 @@ class InspectLog(Documents):
     def recognises(cls, head: bytes) -> bool:
         return _OPENING.match(head.removeprefix(BOM).lstrip(b" \t\r\n")) is not None or super().recognises(head)
 
-    def without_array(self, elements: ElementCutter) -> Iterator[Read]:
-        return super().without_array(elements) if elements.is_cut else iter(())
+    def _without_array(self, records: ElementCutter) -> Iterator[Read]:
+        return super()._without_array(records) if records.is_cut else iter(())
 
-    def _element(self, element: Line) -> Iterable[Read]:
+    def read_line(self, line: Line) -> Iterable[Read]:
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
-        if not element.data or is_crowded(element.data, self.most):
-            return super()._element(element)
-        return (placed(value, element) for value in _sampled(element.data))
+        if not line.data or is_crowded(line.data, self.most):
+            return super().read_line(line)
+        return (placed(value, line) for value in _sampled(line.data))
 
 
 class InspectArchive(PackReader):

@@ -7,7 +7,7 @@ beginning of its files must hold.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import ClassVar
 
@@ -19,21 +19,19 @@ from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of, unescape
-from lore.formats.documents import ElementCutter
 from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body
-from lore.formats.lines import Line, RecordReader, fault, nonblank_lines, placed, problem, too_much
+from lore.formats.lines import Line, RecordReader, nonblank_lines, placed, problem, too_much
 from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, object_of, raw_members
-from lore.model.limits import BEGINNING_BYTES, CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES, SHORT_ENTRIES
+from lore.model.limits import CAPTURED_BYTES, CAPTURED_CALLS, ENTRY_BYTES
 from lore.model.turn import Exchange
 
 _NAMES = {path.rpartition(".")[2] for paths in (COMMON.url, COMMON.request) for path in paths}
 _NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join(sorted(_NAMES)).encode())  # or an escaped key
 _SMALL = 1024  # bytes of a record that is searched for these names before it is parsed: there may be a million
-_SHORT = 128  # bytes: the address and the headers of a call are longer
 
 
 class CallReader(RecordReader):
@@ -52,10 +50,10 @@ class Documents(CallReader):
     """A reader of documents that list calls; a format names `paths` and the words that its beginning must hold."""
 
     name: ClassVar[str]
-    reads_arrays: ClassVar[bool] = False  # `paths` say where they are
-    paths: ClassVar[tuple[str, ...]]
+    reads_arrays: ClassVar[bool] = False
     words: ClassVar[tuple[bytes, ...]]
-    longest: ClassVar[int] = ENTRY_BYTES  # bytes of an element
+    longest: ClassVar[int] = ENTRY_BYTES
+    shortest: ClassVar[int] = 128  # bytes: the address and the headers of a call are longer
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -64,45 +62,10 @@ class Documents(CallReader):
         begin = head.removeprefix(BOM).lstrip(SPACE)
         return (begin[:1] == b"{" and array_at(head, cls.paths) >= 0) or (begin[:1] == b"[" and "" in cls.paths)
 
-    def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield the calls of a document, and what of it could not be read."""
-        elements = ElementCutter(data, self.paths, self.longest, start=self.start)
-        short = 0
-        for element in _elements(elements):
-            yield from self._element(element)
-            short += 0 < len(element.data) < _SHORT
-            if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
-                reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {_SHORT} bytes"
-                message = f"the rest of the document is passed over: {reason}"
-                yield problem(Code.CAPTURE_TOO_LARGE, message, elements.place)
-                return
-        if elements.begin is None:
-            yield from self.without_array(elements)
-        elif not elements.is_whole:
-            yield problem(Code.TORN_LAST_LINE, "the document ends before its list does", elements.place)
-
-    def without_array(self, elements: ElementCutter) -> Iterator[Read]:
-        """Yield what there is to report of a document without its array."""
-        if not elements.is_empty:
-            where = " or ".join(path[1:] or "a list" for path in self.paths)
-            within = f" within {BEGINNING_BYTES >> 20} MiB" if elements.is_cut else ""
-            yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
-
-    def _element(self, element: Line) -> Iterable[Read]:
-        """Return the exchanges and problems of one element."""
-        if not element.data:
-            return [problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}", element)]
-        reads = self._whole(element)
-        if reads is None:
-            return [problem(Code.UNREADABLE_LINE, f"unreadable entry: {fault(element.data)}", element)]
-        return reads
-
-
-def _elements(elements: ElementCutter) -> Iterator[Line]:
-    """Yield the elements of a document's array, and of the arrays of documents that follow it."""
-    yield from elements
-    while elements.find_next():
-        yield from elements
+    def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
+        if line.data:
+            return super()._unreadable(line, reason)
+        return (problem(Code.CAPTURE_TOO_LARGE, f"an entry is passed over: {too_much(self.longest)}", line),)
 
 
 class Cassette(Documents):
