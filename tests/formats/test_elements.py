@@ -191,7 +191,11 @@ def test_endless_number_is_never_held_whole():
 
 
 HAR = (ROOT / "fixtures/captures/har").glob("*.har")
-SAMPLES = {"har": next(HAR).read_bytes(), "opencode": (ROOT / "fixtures/opencode/session.json").read_bytes()}
+SAMPLES = {
+    "har": next(HAR).read_bytes(),
+    "vcr": (ROOT / "fixtures/captures/vcr/betamax.json").read_bytes(),
+    "opencode": (ROOT / "fixtures/opencode/session.json").read_bytes(),
+}
 SEVERAL = {  # how often a document is in a file
     "list": (b"[%b, %b]", 2), "one after another": (b"%b\n%b\n", 2), "member": (b'{"at": 1, "it": %b}', 1),
     "members": (b'{"a": %b, "note": {"x": 1}, "b": %b}', 2), "listed in a member": (b'{"all": [%b, %b], "n": 2}', 2),
@@ -221,11 +225,18 @@ def test_sessions_of_a_list_are_chains_of_their_own():
     assert {read.value.chain for read in reads if isinstance(read.value, TurnStarted)} >= {"main", "main-2"}
 
 
-def test_records_of_listed_documents_are_found():
-    log = (ROOT / "fixtures/claude-code/compaction.jsonl").read_bytes().splitlines()
-    one = b'{"id": 1, "records": [%b]}' % b",".join(log)
-    data = SEVERAL["listed in a member"][0] % (one, one)
-    assert requests(reader_of(data), [data]) == 2 * requests(reader_of(b"\n".join(log)), [b"\n".join(log)])
+@each("data", [b'[{"id": 1, "records": [%b]}, {"records": [%b]}]', b'{"all": [{"records": [%b]}, {"records": [%b]}]}'])
+def test_records_of_every_listed_document_are_read(data):
+    log = b",".join((ROOT / "fixtures/claude-code/compaction.jsonl").read_bytes().splitlines())
+    data %= (log, log)
+    assert requests(reader_of(data), [data]) == 2 * requests(reader_of(b"[%b]" % log), [b"[%b]" % log])
+
+
+def test_list_that_is_a_document_is_found_in_a_member():
+    screen = b'[{"ts": 1785574800000, "type": "say", "say": "api_req_started", "text": "{\\"tokensIn\\":5}"}]'
+    assert recognise(screen) is Cline
+    data = b'{"at": 1, "screen": %b, "n": 2}' % screen
+    assert requests(reader_of(data), [data]) == 1
 
 
 def test_many_values_after_a_document_cost_linear_time():

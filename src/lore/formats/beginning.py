@@ -21,7 +21,7 @@ _STRUCTURE = pattern(
     re.DOTALL,
 )
 _ARRAY = pattern(rb"[ \t\r\n]*\[")
-_OBJECT = pattern(rb"[ \t\r\n]*(?:\[[ \t\r\n]*)?(?=\{)")
+_OBJECT = pattern(rb"[ \t\r\n]*(\[)?[ \t\r\n]*(?=\{)")
 _DAMAGED = pattern(  # comments, and the rest of a torn record, before a record
     rb"(?:[ \t\r]*(?:(?:#|//)[^\n]*)?\n)*+(?:(?:[^\n]*[\]}],?[ \t\r]*\n)?|(?:[ \t\]}][^\n]*\n)*?\}[ \t\r]*\n)"
     rb'\{[ \t\r\n]*"'
@@ -100,16 +100,17 @@ def members_of(head: bytes) -> dict[str, None]:
 def arrays_in(data: bytes) -> Iterator[str]:
     """Yield the paths, of one or two keys, of the arrays in the object that a file begins with."""
     for path, end in _keys_in(data):
-        if _ARRAY.match(data, end) is not None:
+        if path[0] and _ARRAY.match(data, end) is not None:  # not one in a list, of which only the first has it
             yield "." + b".".join(path).decode("utf-8", "replace")
 
 
-def objects_in(data: bytes) -> Iterator[int]:
-    """Yield where the objects begin that a file's first value lists, or holds at its two upper levels."""
+def parts_in(data: bytes) -> Iterator[int]:
+    """Yield where the objects, and lists of them, begin that a file's first value holds at its two upper levels."""
     begin = len(data) - len(data.removeprefix(BOM))
-    ends = (end for _, end in _keys_in(data))
-    starts = (_OBJECT.match(data, end) for end in chained((begin,), ends))
-    return (start.end() for start in starts if start is not None and start.end() > begin)
+    for _, end in chained((((), begin),), _keys_in(data)):
+        found = _OBJECT.match(data, end)
+        if found is not None:
+            yield from (at for at in (found.start(1), found.end()) if at > begin)
 
 
 def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:

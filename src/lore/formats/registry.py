@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
-from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording, objects_in
+from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording, parts_in
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
@@ -245,7 +245,7 @@ def _reader_of_part(head: bytes, names: list[str]) -> Reader | None:
     line = next(nonblank_lines(head), b"").strip(SPACE)
     if len(line) < len(head.strip(SPACE)) and raw_members(line) is not None:  # lines
         return None
-    starts = (0, *islice(objects_in(head), _PARTS))
+    starts = (0, *islice(parts_in(head), _PARTS))
     documents = [name for name in names if FORMATS[name].document]
     for begin in starts[1:]:
         part = head[begin:]

@@ -44,7 +44,7 @@ class YamlError(Exception):
 
 
 class Vcr(Documents):
-    """Reader of cassettes: JSON if the first byte that is not a space is a brace, else YAML."""
+    """Reader of cassettes: JSON if the first byte that is not a space is a brace or a bracket, else YAML."""
 
     name: ClassVar[str] = "vcr"
     paths: ClassVar[tuple[str, ...]] = (".interactions", ".http_interactions")
@@ -57,7 +57,7 @@ class Vcr(Documents):
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield the calls of a cassette."""
         start, pieces = peek(data)
-        if start == b"{":
+        if start in (b"{", b"["):
             yield from super().read(pieces)
         elif start:
             anchors: dict[str, bytes] = {}  # of the whole file, which is read in parts
