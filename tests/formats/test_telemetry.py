@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from formats.captures import exchanges, fixture
 from helpers.each import each
 from lore.formats.captures.telemetry import GenAI
+from lore.formats.registry import recognise
 from lore.model.events import Usage
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of
@@ -39,6 +42,29 @@ def prompt(exchange):
     dialect = dialect_of(exchange.body)
     assert dialect is not None
     return dialect.parse(exchange.body, exchange.fidelity, Memo())
+
+
+_TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+_NUMBERED = {f"llm.input_messages.{n}.message.{key}": text for n, one in enumerate(_TURNS) for key, text in one.items()}
+_PARTS = {
+    "llm.input_messages.0.message.role": "user",
+    "llm.input_messages.0.message.contents.0.message_content.text": "a",
+    "llm.input_messages.1.message.role": "assistant", "llm.input_messages.1.message.content": "b",
+}  # fmt: skip
+
+
+@each("own", [
+    {"llm.model_name": "m", **_NUMBERED}, {"llm.model_name": "m", **_PARTS},
+    {"ai.model.id": "m", "ai.prompt.messages": json.dumps(_TURNS)},
+])  # fmt: skip
+@pytest.mark.parametrize("shape", ["attributes", "tags"])
+def test_messages_of_other_conventions_are_read(shape, own):
+    data = dumps({"name": "call", shape: {**own, "llm.token_count.prompt": "9"}})
+    assert recognise(data) is GenAI
+    found = only(data)
+    texts = [json.loads(found.body)["messages"][number]["content"][0]["text"] for number in (0, 1)]
+    assert texts == ["a", "b"]
+    assert (prompt(found).model, found.usage.uncached_tokens) == ("m", 9)
 
 
 @each("counts, usage", [

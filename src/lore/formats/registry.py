@@ -142,7 +142,7 @@ FORMATS: dict[str, Format] = {
     "claude-events": _requests("captures.telemetry:ClaudeEvents", "request bodies in Claude Code's telemetry events",
         "wire", b"api_request_body", b"api_response_body"),
     "otel-genai": _requests("captures.telemetry:GenAI", "OpenTelemetry spans of model calls", "structural",
-        b'"gen_ai.', by_time=True),
+        b'"gen_ai.', b'"llm.input_messages.', b'"ai.prompt.messages"', by_time=True),
     "litellm": _requests("captures.litellm:LiteLLM", "LiteLLM's logging payloads", "structural", b'"model_parameters"',
         b'"proxy_server_request"', b'"standard_logging_object"', b'"litellm_params"', b'"hidden_params"', b'"args"',
         b'"kwargs"', b'"cost"', by_time=True),

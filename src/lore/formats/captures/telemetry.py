@@ -5,9 +5,10 @@ span that OpenTelemetry's conventions for generative AI call a model call is an 
 conventions have their own shape of messages, which is written as OpenAI's. A model call without recorded content is a
 problem; other spans are ignored. Claude Code's events hold the bodies of its requests and responses, which are paired.
 
-Before the conventions had attributes for messages, instrumentations wrote one attribute for each member
-(`gen_ai.prompt.0.content`, `llm.request.functions.0.name`: OpenLLMetry), or a list of events as text in `events`
-(`gen_ai.user.message`, …: Pydantic AI and Logfire). Numbers in such keys only give an order: large ones cost nothing.
+Others write one attribute for each member (`gen_ai.prompt.0.content`, `llm.request.functions.0.name`: OpenLLMetry;
+`llm.input_messages.0.message.content`: OpenInference), a list of events as text in `events` (`gen_ai.user.message`, …:
+Pydantic AI and Logfire), or the messages as text in an attribute of their own (`ai.prompt.messages`: Vercel's AI SDK).
+Numbers in such keys only give an order: large ones cost nothing.
 
 Sources: OTLP's JSON encoding; OpenTelemetry's semantic conventions for generative AI, 1.37 and later.
 """
@@ -46,7 +47,10 @@ from lore.model.jsonslice import array, is_json, raw_members
 from lore.model.limits import TYPED_LEVELS
 from lore.model.times import decode_time
 
-_NESTED = (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"))
+_NESTED = (
+    ("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"),
+    ("batches", "scopeSpans", "spans"),  # Tempo
+)  # fmt: skip
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
 _SMALL = 1024  # bytes of a record that is searched for a call's attributes before it is sliced
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
@@ -78,7 +82,7 @@ def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
 
 
 def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
-    own = _attributes(record.get("attributes", b""))
+    own = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
     for event in _tables(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
             if key not in shared:
@@ -134,8 +138,10 @@ def _tables(raw: bytes) -> list[dict[str, bytes]]:
     return [found for element in array(raw) if (found := raw_members(element)) is not None] if raw[:1] == b"[" else []
 
 
-_INPUT = ("gen_ai.input.messages", "gen_ai.input_messages")
+_INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages")
+_MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
 _OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
+_NAMED = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # or a key that is escaped
 _PARAMS = {
     "gen_ai.request.max_tokens": "max_tokens",
     "gen_ai.request.temperature": "temperature",
@@ -161,7 +167,7 @@ class GenAI(RecordReader):
         return any(_is_call(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
-        if len(line.data) < _SMALL and b"gen_ai." not in line.data and b"\\u" not in line.data:
+        if len(line.data) < _SMALL and _NAMED.search(line.data) is None:
             return []  # most records of a log are not calls
         return [found for span in span_records(members) if _is_call(span) for found in _judged(span)]
 
@@ -171,7 +177,7 @@ def _is_call(span: SpanRecord) -> bool:
     own = span.attributes
     if span.text("gen_ai.operation.name") in _OTHER or own.at("gen_ai.tool.call.id"):
         return False
-    return any(own.at(key) for key in ("gen_ai.request.model", *_INPUT))
+    return any(own.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
 
 
 def _judged(span: SpanRecord) -> list[Judged]:
@@ -179,7 +185,7 @@ def _judged(span: SpanRecord) -> list[Judged]:
     messages = _messages(own)
     params = {name: value for key, name in _PARAMS.items() if (value := own.at(key))}
     tools = _list(own.at("gen_ai.tool.definitions") or own.at("gen_ai.request.tools")) or _numbered_tools(own)
-    model = own.first(("gen_ai.request.model", "gen_ai.response.model"))
+    model = own.first(_MODELS)
     sent = RecordedBody(body_of(model, messages, tools, params), "structural")
     call = replace(call_in(own, SPANS, sent), at=span.at, usage=_usage(own), failure=span.failure or "")
     if span.failure and call.status is None and (named := _CODE.search(span.failure[:_BEGINNING])) is not None:
@@ -250,7 +256,7 @@ def _usage(own: Record) -> Usage | None:
     """
     found = dict[str, int]()
     for name, keys in _COUNTS.items():
-        counts = (count_in(raw) for key in keys if (raw := own.at(key)))
+        counts = (count_in(raw.strip(b'"')) for key in keys if (raw := own.at(key)))
         count = next((count for count in counts if count is not None), None)
         if count is not None:
             found[name] = count
@@ -292,8 +298,22 @@ def _numbered_tools(own: Record) -> bytes:
 
 def _numbered_messages(own: Record) -> list[bytes]:
     found: list[bytes] = []
-    for message in _numbered(own.members, "gen_ai.prompt."):
-        calls = _numbered(message, "tool_calls.")
+    for prefix in ("gen_ai.prompt.", "llm.input_messages."):
+        found += _messages_after(own, prefix)
+    return found
+
+
+def _messages_after(own: Record, prefix: str) -> list[bytes]:
+    found: list[bytes] = []
+    for numbered in _numbered(own.members, prefix):
+        message = {name.removeprefix("message."): raw for name, raw in numbered.items()}
+        texts = (part.get("message_content.text", b'""') for part in _numbered(message, "contents."))
+        if parts := [b'{"type":"text","text":' + text + b"}" for text in texts]:
+            message["content"] = array_of(parts)
+        calls = [
+            {name.removeprefix("tool_call.").removeprefix("function."): raw for name, raw in call.items()}
+            for call in _numbered(message, "tool_calls.")
+        ]
         if message.get("content") == b'""' and message.get("role") != b'"tool"':
             del message["content"]
         if calls or message.keys() & {"role", "content"}:
