@@ -523,6 +523,10 @@ class _RecordFinder(RecordReader):
         self.found.append(line.data.strip(SPACE).translate(None, b"\r\n") + b"\n")
         return ()
 
+    def _read_following(self, records: ElementCutter) -> Iterator[Read]:
+        del records
+        return iter(())
+
 
 def begins_with_records(head: bytes) -> bool:
     """Return whether the first lines of a file are an object each, as in JSON Lines."""

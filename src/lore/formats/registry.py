@@ -224,8 +224,9 @@ def reader_of(head: bytes) -> Reader | None:
     found = _first_that_recognises(head, b"", documents, signs)
     records = head if has_lines or found else records_on_lines(head)
     found = found or _first_that_recognises(head, records, specific, signs)
-    if found is None and (reader := _reader_of_part(head, [name for name in named if name not in LAST])) is not None:
-        return reader
+    inner = _reader_of_part(head, [name for name in named if name not in LAST], signs) if found is None else None
+    if inner is not None:
+        return inner
     found = found or _first_that_recognises(head, head, generic, signs)
     found = found or _first_that_recognises(head, records, generic, signs)
     return None if found is None else READERS[rank_alike(head, found)[0]]()
@@ -233,14 +234,14 @@ def reader_of(head: bytes) -> Reader | None:
 
 def reader_as(name: str, head: bytes) -> Reader:
     """Return the reader of this name for a file that begins like this, or for a part of it that the reader knows."""
-    found = _reader_of_part(head, [name]) if name in FORMATS and not READERS[name].recognises(head) else None
-    return found or READERS[name]()
+    is_known = name not in FORMATS or READERS[name].recognises(head)
+    return (None if is_known else _reader_of_part(head, [name], _Signs(head))) or READERS[name]()
 
 
 _PARTS = 8  # objects and arrays of a document, in which records are looked for
 
 
-def _reader_of_part(head: bytes, names: list[str]) -> Reader | None:
+def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | None:
     """Return a reader of a document in a document, or of the records in one of its arrays, which no format names."""
     line = next(nonblank_lines(head), b"").strip(SPACE)
     if len(line) < len(head.strip(SPACE)) and raw_members(line) is not None:  # lines
@@ -248,15 +249,14 @@ def _reader_of_part(head: bytes, names: list[str]) -> Reader | None:
     starts = (0, *islice(parts_in(head), _PARTS))
     documents = [name for name in names if FORMATS[name].document]
     for begin in starts[1:]:
-        part = head[begin:]
-        found = _first_that_recognises(part, b"", documents, _Signs(part))
+        found = _first_that_recognises(head[begin:], b"", documents, signs)
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start = begin
             return reader
     arrays = ((start, array) for start in starts for array in arrays_in(head[start:]))
     for start, array in islice(arrays, _PARTS):
         records = records_on_lines(head[start:], array)
-        found = _first_that_recognises(b"", records, names, _Signs(records)) if records else None
+        found = _first_that_recognises(b"", records, names, signs) if records else None
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start, reader.array = start, array
             return reader

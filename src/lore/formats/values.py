@@ -282,11 +282,20 @@ def output_of(content: Raw) -> Raw:
 
 
 def called(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
-    """Return a call of OpenAI's shape; arguments that are not a JSON object remain text."""
+    """Return a call of OpenAI's shape."""
+    return ToolCall(uuid, call_id, name, arguments_of(arguments), response_id=response)
+
+
+def arguments_of(arguments: Raw) -> Raw:
+    """Return the arguments of a call as a JSON object; another text as its member `arguments`."""
+    kind = opens(arguments)
+    if kind == "{":
+        return arguments
+    if kind in ("n", ""):
+        return Raw(b"{}")
     given = text_in(arguments).encode("utf-8", "surrogatepass")
     try:
         _OBJECT.decode(given)
-        found = Raw(given)
     except msgspec.DecodeError:
-        found = Raw(b'{"arguments":%b}' % arguments)
-    return ToolCall(uuid, call_id, name, found, response_id=response)
+        return Raw(b"{}") if not given.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
+    return Raw(given)

@@ -23,7 +23,6 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Read, Reader
-from lore.formats.lines import is_crowded, too_many
 from lore.formats.outputs import output_items
 from lore.formats.registry import row_of
 from lore.model.canonical import string_in
@@ -129,8 +128,6 @@ class RequestRecording(Recording):
         )  # fmt: skip
 
     def _prompt(self, read: Read, exchange: Exchange) -> Prompt | None:
-        if is_crowded(exchange.body):
-            return self._report(read, Code.CAPTURE_TOO_LARGE, f"a request is passed over: {too_many()}")
         dialect = self.dialect or dialect_of(exchange.body)
         if dialect is None:
             return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")

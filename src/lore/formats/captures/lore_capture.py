@@ -24,7 +24,7 @@ from lore.formats.base import Read
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
 from lore.formats.contents import NO_CONTENT, Content, unescape
 from lore.formats.http import ENDPOINT, Http, endpoint_of, exchanges_of
-from lore.formats.lines import Line, LineReader, is_crowded, nonblank_lines, placed, problem, too_many
+from lore.formats.lines import Line, LineReader, nonblank_lines, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -72,8 +72,6 @@ class LoreCapture(LineReader):
         return "lore_capture" in opening or opening.keys() >= {"call", "part", "at"}  # or its beginning is missing
 
     def _record(self, line: Line) -> list[Read] | None:
-        if is_crowded(line.data):
-            return [problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many()}", line)]
         members = raw_members(line.data)
         if members is None:
             return None

@@ -36,7 +36,7 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
-from lore.formats.values import block_in, opens, spoken, stamp_of, text_in
+from lore.formats.values import arguments_of, block_in, opens, spoken, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
@@ -68,7 +68,6 @@ Members: TypeAlias = Mapping[str, bytes]
 Part: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
 
 _LIST = lenient.decoding(list[Raw])
-_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode(data: bytes) -> Members:
@@ -188,21 +187,6 @@ def output_of(content: Raw) -> Raw:
 
 def _text_of(raw: Raw) -> Raw:
     return Raw(encode(bytes(raw).decode("utf-8", "backslashreplace")))
-
-
-def arguments_of(arguments: Raw) -> Raw:
-    """Return the arguments of a call as a JSON object; another text as its member `arguments`."""
-    kind = opens(arguments)
-    if kind == "{":
-        return arguments
-    if kind in ("n", ""):
-        return Raw(b"{}")
-    given = text_in(arguments).encode("utf-8", "surrogatepass")
-    try:
-        _OBJECT.decode(given)
-    except msgspec.DecodeError:
-        return Raw(b"{}") if not given.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
-    return Raw(given)
 
 
 def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> list[Block | ToolCall]:
