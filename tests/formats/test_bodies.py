@@ -74,6 +74,15 @@ def test_call_is_found_by_what_its_bodies_look_like(record, tokens):
     assert (found.usage and found.usage.uncached_tokens) == tokens
 
 
+@each("answer", [ANSWER, [{"type": "message_start", "message": ANSWER}, {"type": "message_stop"}]])
+def test_invocation_log_of_bedrock_names_the_model(answer):
+    sent = {name: value for name, value in ONE.items() if name != "model"}
+    bodies = {"input": {"inputBodyJson": sent}, "output": {"outputBodyJson": answer}}
+    found = one({"schemaType": "ModelInvocationLog", "modelId": "anthropic.claude-x", **bodies})
+    assert (json.loads(found.body), found.usage.uncached_tokens) == (sent, 7)
+    assert found.call.endpoint == "bedrock-runtime.amazonaws.com/model/anthropic.claude-x/invoke"
+
+
 @each("record", [
     {"request": ONE, "response": ANSWER, "response_cost": 0.25},
     {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": 0.25}}},

@@ -175,3 +175,8 @@ def test_headers_of_other_types_are_ignored(raw):
 def test_status_is_read_in_every_layout(raw, status):
     """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
     assert status_of(raw) == status
+
+
+@each("wrapped", [{"text": "{}", "charset": "utf-8"}, {"text": "{}"}, {"mimeType": "application/json", "text": "{}"}])
+def test_text_beside_its_type_is_the_content(wrapped):
+    assert content_of(dumps(wrapped)) == Content(b'"{}"', "text")

@@ -97,20 +97,18 @@ def members_of(head: bytes) -> dict[str, None]:
     return {path[0].decode("utf-8", "replace"): None for path, _ in _keys_in(head) if len(path) == 1}
 
 
-def arrays_in(data: bytes) -> Iterator[str]:
-    """Yield the paths, of one or two keys, of the arrays in the object that a file begins with."""
-    for path, end in _keys_in(data):
-        if path[0] and _ARRAY.match(data, end) is not None:  # not one in a list, of which only the first has it
-            yield "." + b".".join(path).decode("utf-8", "replace")
+def parts_in(data: bytes) -> Iterator[tuple[str, int]]:
+    """Yield path and place of the objects, and the lists of objects, at the two upper levels of the first value.
 
-
-def parts_in(data: bytes) -> Iterator[int]:
-    """Yield where the objects, and lists of them, begin that a file's first value holds at its two upper levels."""
-    begin = len(data) - len(data.removeprefix(BOM))
-    for _, end in chained((((), begin),), _keys_in(data)):
+    The path of an object, and of a list in a list, is empty.
+    """
+    first = len(data) - len(data.removeprefix(BOM))
+    for path, end in chained((((b"",), first),), _keys_in(data)):
         found = _OBJECT.match(data, end)
-        if found is not None:
-            yield from (at for at in (found.start(1), found.end()) if at > begin)
+        if found is not None and found.start(1) > first:
+            yield ("." + b".".join(path).decode("utf-8", "replace") if path[0] else ""), found.start(1)
+        if found is not None and found.end() > first:
+            yield "", found.end()
 
 
 def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:

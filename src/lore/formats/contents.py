@@ -72,7 +72,7 @@ def content_of(raw: bytes) -> Content:
         members = sliced_members(raw)
         if "kind" in members and (found := _kinded(members)) is not None:
             return found
-        if "mimeType" in members or ("text" in members and len(members) == 1):  # HAR
+        if "mimeType" in members or (len(members) <= 3 and members.get("text", b"")[:1] == b'"'):  # HAR, Charles
             text = members.get("text", b"")
             form: ContentForm = "base64" if members.get("encoding") == b'"base64"' else "text"
             return Content(text, form) if text[:1] == b'"' and text != b'""' else NO_CONTENT

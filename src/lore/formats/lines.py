@@ -227,6 +227,8 @@ def nonblank_lines(head: bytes) -> Iterator[bytes]:
     """Yield the lines of a file's beginning that are not blank."""
     at = len(BOM) if head.startswith(BOM) else 0
     while at < len(head):
+        blank = _BLANK_LINES.match(head, at)
+        at = at if blank is None else blank.end()
         end = head.find(b"\n", at)
         end = len(head) if end < 0 else end
         piece = head[at:end]
@@ -383,7 +385,7 @@ class LineReader(TextReader):
         for record in records:
             yield from self.read_line(record)
             short += 0 < len(record.data) < self.shortest
-            if short > SHORT_ENTRIES:  # of millions of `{}` each would be a problem
+            if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
                 reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {self.shortest} bytes"
                 message = f"the rest of the document is passed over: {reason}"
                 yield problem(Code.CAPTURE_TOO_LARGE, message, records.place)

@@ -12,6 +12,7 @@ format whose reader is asked after it), or only a reader class, which is asked a
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain as chained
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import HOLDS, Reader
-from lore.formats.beginning import SPACE, arrays_in, is_damaged, may_be_recording, parts_in
+from lore.formats.beginning import SPACE, is_damaged, may_be_recording, parts_in
 from lore.formats.captures.bodies import Bodies
 from lore.formats.folders import OPENING
 from lore.formats.http import is_plain_request
@@ -238,23 +239,25 @@ def reader_as(name: str, head: bytes) -> Reader:
     return (None if is_known else _reader_of_part(head, [name], _Signs(head))) or READERS[name]()
 
 
-_PARTS = 8  # objects and arrays of a document, in which records are looked for
+_LINES = pattern(rb"\s*\{[^\n]*\}[ \t\r]*\n\s*\{")  # records on lines, though the first may be damaged
+_PARTS = 16  # objects and lists of a document, in which records are looked for
 
 
 def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | None:
     """Return a reader of a document in a document, or of the records in one of its arrays, which no format names."""
-    line = next(nonblank_lines(head), b"").strip(SPACE)
-    if len(line) < len(head.strip(SPACE)) and raw_members(line) is not None:  # lines
+    if _LINES.match(head) is not None:
         return None
-    starts = (0, *islice(parts_in(head), _PARTS))
+    parts = list(islice(parts_in(head), _PARTS))
     documents = [name for name in names if FORMATS[name].document]
-    for begin in starts[1:]:
+    for _, begin in parts:
         found = _first_that_recognises(head[begin:], b"", documents, signs)
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start = begin
             return reader
-    arrays = ((start, array) for start in starts for array in arrays_in(head[start:]))
-    for start, array in islice(arrays, _PARTS):
+    inner = ((at, path) for _, at in parts if head[at] == 0x7B for path, _ in parts_in(head[at:]))
+    for start, array in islice(chained(((0, path) for path, _ in parts), inner), _PARTS):
+        if not array:
+            continue
         records = records_on_lines(head[start:], array)
         found = _first_that_recognises(b"", records, names, signs) if records else None
         if found is not None and isinstance(reader := READERS[found](), LineReader):

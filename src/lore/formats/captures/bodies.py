@@ -24,6 +24,7 @@ from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import ANSWERS, ASKED, ENDPOINT, Http, Judged, endpoint_of, exchanges_of, is_body
 from lore.formats.lines import Line, LineReader, fault, nonblank_lines, placed, problem
 from lore.formats.plain_chat import signs
+from lore.formats.values import text_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -122,6 +123,8 @@ def _judged(data: bytes) -> list[Judged]:
     if is_body(members):
         return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire"))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
+    if http.request.form == "json" and not is_body(http.request.members):
+        http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
     if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
         http = _search(members, http)
     return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))
@@ -129,6 +132,7 @@ def _judged(data: bytes) -> list[Judged]:
 
 _SEARCHED = 16  # objects of a record in which its body is looked for
 _SENT = frozenset(("custom_id", "usage"))
+_EVENTS = pattern(rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")')
 _AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))
 
 
@@ -141,8 +145,10 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
             text = unescape(raw) if raw[:2] == b'"{' else raw
             inner = raw_members(text) if text[:1] == b"{" and raw is not request.raw else None
             if inner is None:
-                is_answer = raw[:1] == b'"' and response is NO_CONTENT and is_stream(unescape(raw[:_BEGIN] + b'"'))
-                response = Content(raw, "text") if is_answer else response
+                is_answer = raw[:1] == b'"' and is_stream(unescape(raw[:_BEGIN] + b'"'))
+                is_events = raw[:1] == b"[" and _EVENTS.match(raw) is not None
+                if response is NO_CONTENT and (is_answer or is_events):
+                    response = Content(raw, "text" if is_answer else "events")
             elif request is NO_CONTENT and is_body(inner):
                 request = Content(raw, "json" if text is raw else "text")
             elif response is NO_CONTENT and inner.keys() & ANSWERS:
@@ -151,6 +157,8 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
                 objects.append(inner)
     if http.request is NO_CONTENT:
         http = call_in(Record(around), _AROUND)
+        if (model := text_in(around.get("modelId", b""))) and not http.url:  # Bedrock's log of invocations
+            http = replace(http, url=f"https://bedrock-runtime.amazonaws.com/model/{model}/invoke")
         is_sent = response is not NO_CONTENT or around.keys() & _SENT or ENDPOINT.search(endpoint_of(http.url, {}))
         request = request if is_sent else NO_CONTENT
     return replace(http, request=request, response=response)

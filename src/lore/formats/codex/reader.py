@@ -374,7 +374,10 @@ class Codex(LogReader):
             usage = self._billed(items.CodexUsage(whole, read, None, output))
             self._session.end_response(usage, f"{name}:before", is_given_up=True)
             return
-        detail = f"the sums grew by {whole:,} input tokens more than the last response was billed"
+        more, what = next(
+            (count, what) for count, what in ((whole, "input"), (read, "cached"), (output, "output")) if count
+        )
+        detail = f"the sums grew by {more:,} {what} tokens more than the last response was billed"
         self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
 
     def _read_usage_record(self, record: items.CodexUsageRecord) -> None:
