@@ -56,7 +56,11 @@ class Cassettes:
     def __init__(self, config: pytest.Config, folder: str) -> None:
         self._config = config
         self._is_worker = hasattr(config, "workerinput")
-        self._folder = self._checked_folder(folder) if folder else None
+        path = os.path.join(config.invocation_params.dir, folder)
+        if not os.path.isdir(path):
+            fault = "is not a folder" if os.path.exists(path) else "does not exist"
+            raise pytest.UsageError(f"--lore-cassettes={folder} {fault}")
+        self._folder = _shown_path(path) if folder else None
         try:
             self._settings = find(None, config.rootpath)
         except LoreError as error:
@@ -65,13 +69,6 @@ class Cassettes:
         self._moved: set[str] = set()  # marked tests whose own assertions reported something
         self._verdict: CassetteVerdict | None = None
         self._watch()
-
-    def _checked_folder(self, folder: str) -> str:
-        path = os.path.join(self._config.invocation_params.dir, folder)
-        if not os.path.isdir(path):
-            fault = "is not a folder" if os.path.exists(path) else "does not exist"
-            raise pytest.UsageError(f"--lore-cassettes={folder} {fault}")
-        return _shown_path(path)
 
     def _watch(self) -> None:
         """Wrap the constructor of VCR's cassettes, if VCR is installed, to note their files."""
@@ -106,8 +103,7 @@ class Cassettes:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add the cassettes that a worker used."""
-        sent: Used = getattr(node, "workeroutput", {}).get(_SENT, {})
-        for path, tests in sent.items():
+        for path, tests in getattr(node, "workeroutput", {}).get(_SENT, {}).items():
             self._used.setdefault(path, {}).update(tests)
 
     @pytest.hookimpl(tryfirst=True)

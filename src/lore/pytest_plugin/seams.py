@@ -154,17 +154,10 @@ def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]
     Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
     """
     kind = cast("Any", type(stream))
-    own: dict[str, Any] = {
-        name: note(getattr(kind, name), pieces) for name, note in methods.items() if hasattr(kind, name)
-    }
-    names: dict[str, Any] = {
-        "__slots__": (),
-        "__module__": kind.__module__,
-        "__qualname__": kind.__qualname__,
-        "__doc__": kind.__doc__,
-    }
+    members = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    members |= {name: note(getattr(kind, name), pieces) for name, note in methods.items() if hasattr(kind, name)}
     try:
-        stream.__class__ = type(kind.__name__, (kind,), {**names, **own})
+        stream.__class__ = type(kind.__name__, (kind,), {"__slots__": (), **members})
     except TypeError:
         return  # a fake that is written in C, as io.BytesIO: its answer is not kept
 

@@ -64,7 +64,7 @@ BAD_NOTES: tuple[dict[str, Any], ...] = (
     *({field: text} for text in ("a\0b", "\ud800", "x" * 513) for field in ("created_at", "updated_at")),
     *({"metadata": text} for text in (b"[]", b"", b"null", b"{", b'{"a":\xff}', b'{"a":NaN}')),
 )
-ONE = b'[{"role":"user","text":"one"}]'  # content of a prompt delta
+_DELTA = b'{"kind": "prompt_delta", "seq": 1, "selector": {}, "content": [{"role":"user","text":"one"}]}'  # with spaces
 
 
 def line(kind: str, **fields: object) -> bytes:
@@ -80,12 +80,6 @@ def header(session_id: str = "s", **fields: object) -> bytes:
 def message(uuid: str, text: str = "hello") -> bytes:
     """Return the line of a user's message."""
     return line("append", item={"type": "user_message", "uuid": uuid, "text": text})
-
-
-def prompt_delta(seq: int, selector: bytes = b"{}", content: bytes | None = ONE) -> bytes:
-    """Return the record of a prompt delta, with spaces as a writer might set them."""
-    text = b'{"kind": "prompt_delta", "seq": %d, "selector": %b' % (seq, selector)
-    return text + (b"}" if content is None else b', "content": %b}' % content)
 
 
 def begin(store: Store, *lines: bytes, session_id: str = "s", **fields: object) -> Head:
@@ -306,7 +300,7 @@ def moved_session(store: Store) -> Answers:
 
 def full_saves(store: Store) -> Answers:
     """A session that is saved in full is created or extended; an event that it lacks is not lost."""
-    lines = (header(project_id="p"), message("u1"), prompt_delta(4))
+    lines = (header(project_id="p"), message("u1"), _DELTA)
     data = SessionData(
         session_id="s", head=NOTHING, events=lines, project_id="p", leaf_id="u1", metadata=b'{"a": 1}',
         created_at=AT, updated_at=LATER,
@@ -370,9 +364,9 @@ def projects(store: Store) -> Answers:
 
 def deletion_with_forks(store: Store) -> Answers:
     """Forks are deleted before the session that they were forked from, and clients of all of them are forgotten."""
-    begin(store, prompt_delta(1), session_id="root")
+    begin(store, _DELTA, session_id="root")
     begin(store, session_id="one", parent_session_id="root")
-    begin(store, prompt_delta(1), session_id="grandchild", parent_session_id="one")
+    begin(store, _DELTA, session_id="grandchild", parent_session_id="one")
     begin(store, session_id="other", parent_session_id="a session of another store")
     for name in ("root", "grandchild", "other"):
         store.bind(f"to {name}", name)
@@ -387,8 +381,8 @@ def deletion_with_forks(store: Store) -> Answers:
 
 def deletion_and_a_new_session(store: Store) -> Answers:
     """A session that begins again under the name of a deleted one has nothing of it."""
-    begin(store, prompt_delta(1), message("u1", "x" * 100_000), project_id="p")
-    begin(store, message("u1"), prompt_delta(1), session_id="stays")
+    begin(store, _DELTA, message("u1", "x" * 100_000), project_id="p")
+    begin(store, message("u1"), _DELTA, session_id="stays")
     store.bind("client", "s")
     yield store.delete("s")
     yield store.vacuum() >= 0
@@ -478,10 +472,8 @@ class StoreScenarios:
     def several(self, place: Path, count: int) -> Generator[Sequence[Store]]:
         """Open several stores at one place; one that lives in its process alone is returned several times."""
         with ExitStack() as stack:
-            if not self.restarts:
-                yield [stack.enter_context(self.opened(place))] * count
-            else:
-                yield [stack.enter_context(self.opened(place)) for _ in range(count)]
+            stores = [stack.enter_context(self.opened(place)) for _ in range(count if self.restarts else 1)]
+            yield stores if self.restarts else stores * count
 
 
 class StoreContract(StoreScenarios):
