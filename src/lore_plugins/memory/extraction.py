@@ -21,12 +21,15 @@ again once, with the reason in the prompt.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
+from importlib import resources
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
 from lore.asking import Ask, SummaryError, UnusableAnswerError, again, usable
 from lore.compaction import BYTES_PER_TOKEN, Entries, count_calls, has_real_activity, is_injected, tokens_of
@@ -173,43 +176,22 @@ WRAPPED = 50  # characters from which a line without an end mark may continue in
 SHORTEST, LONGEST = 8, 300  # characters of a sentence: a shorter one says too little, a longer one is not a sentence
 
 
-def _pattern(*words: str) -> re.Pattern[str]:
-    return re.compile("|".join(words), re.IGNORECASE)
+class _Sentences(Struct):
+    section: str
+    roles: tuple[Role, ...]
+    patterns: tuple[str, ...]
 
 
-_BOTH, _USER = ("user", "assistant"), ("user",)
-_TABLE: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = (
-    ("preferences", _USER, _pattern(
-        r"\b(?:i|we)(?:'d)? (?:much |really |strongly |now |no longer |don'?t |do not )?(?:prefer|dislike|hate)\b",
-        r"\bi like (?:to|my|the|when)\b", r"\bi (?:don'?t|do not|no longer) like\b",
-        r"\bfrom now on\b", r"^(?:please )?(?:always|never) \w+", r"\byou (?:should|must) (?:always|never)\b",
-        r"\bdon'?t ever\b", r"^(?:please )?call me\b", r"\bwant you to (?:always|never)\b",
-    )),
-    ("decisions", _BOTH, _pattern(
-        r"\blet'?s (?:use|go with|keep|stick|switch|drop)\b",
-        r"\bwe(?:'ll| will| shall) (?:use|go with|keep|switch)\b",
-        r"\bwe(?:'ve| have)? (?:switched|moved|migrated) to\b",
-        r"^(?:decision|decided|agreed)\s*[:\-]",
-        r"\b(?:we|i)(?:'ve| have)? (?:decided|chose|chosen|agreed)\b", r"\b(?:go|going) with\b",
-    )),
-    ("tasks", _BOTH, _pattern(r"^(?:todo|task|next step)s?\s*(?::|- )")),
-    ("tasks", _USER, _pattern(  # a model that "needs to" is about to
-        r"\bremind me to\b", r"\bdon'?t forget to\b", r"\b(?:we|i)(?: still)? (?:need|have|ought) to\b",
-        r"\b(?:we|i) must\b", r"\bby (?:tomorrow|monday|friday|next week)\b",
-    )),
-    ("open_items", _BOTH, _pattern(
-        r"\b(?:still|remains?) (?:open|unclear|unresolved|failing|broken|missing)\b",
-        r"^open (?:question|issue|item)s?\s*:", r"\bblocked (?:on|by)\b",
-        r"\b(?:not|n't) (?:yet )?(?:decided|resolved|fixed)\b", r"\bto be (?:decided|confirmed)\b",
-    )),
-    ("facts", _USER, _pattern(
-        r"^(?:my|our) [\w' -]{1,40} (?:is|are|was|has|uses?|runs?|lives?)\b",
-        r"\b(?:i am|i'm) (?:a|an|the|from|based|called)\b", r"\bi (?:work|live|own|maintain)\b",
-        r"^(?:\w+,? )?we (?:now |still |no longer |don'?t |do not )?(?:use|run|deploy|host|own|maintain)\b",
-        r"^(?:please )?(?:remember|note)(?: that\b|:)",
-        r"^(?:fyi|for the record)\b",
-    )),
-)  # fmt: skip
+class _English(Struct):
+    """The rows of `data/english.toml`."""
+
+    sentences: tuple[_Sentences, ...]
+    no_keys: frozenset[str]
+
+
+_TOML = resources.files("lore_plugins.memory").joinpath("data", "english.toml").read_text("utf-8")
+_ENGLISH = msgspec.convert(tomllib.loads(_TOML), _English)
+_TABLE = [(row.section, row.roles, re.compile("|".join(row.patterns), re.IGNORECASE)) for row in _ENGLISH.sentences]
 _FORGET = re.compile(
     r"^(?:please )?forget (?:that |about |what i said about |what i told you about )?(.+)", re.IGNORECASE
 )
@@ -314,17 +296,6 @@ MOST_LINES = 12  # of a message of `key: value` lines; a longer one is pasted da
 _KEY_VALUE = re.compile(r"([^\W\d_][\w./\- ]{0,39}?)\s*(?::=|[:：]|=)(?!//|=)\s*(\S.*)")
 
 
-# Keys that begin lines of logs, mail, commits and lists.
-_NO_KEYS = frozenset((
-    "error", "warning", "warn", "info", "debug", "trace", "fatal", "note", "todo", "task", "step", "steps", "question",
-    "answer", "example", "usage", "output", "input", "expected", "actual", "result", "http", "https", "ftp", "file",
-    "line", "from", "to", "cc", "subject", "re", "fwd", "date", "sent", "user", "assistant", "system", "human", "feat",
-    "fix", "chore", "docs", "refactor", "test", "tests", "style", "perf", "build", "ci", "revert", "summary", "title",
-    "description", "idea", "problem", "solution", "done", "open", "decision", "decided", "agreed", "fyi", "ps", "nb",
-    "update", "correction", "remember", "reminder",
-))  # fmt: skip
-
-
 def key_value_facts(text: str) -> tuple[str, ...]:
     """Return the lines of a message that consists of `key: value` or `key = value` lines; empty for any other message.
 
@@ -335,7 +306,9 @@ def key_value_facts(text: str) -> tuple[str, ...]:
         return ()
     found = [_KEY_VALUE.fullmatch(line) for line in lines]
     keys = [[""] if match is None else match[1].lower().split() for match in found]
-    if None in found or any(len(words) > 3 or words[0] in _NO_KEYS or words[-1] in _NO_KEYS for words in keys):
+    if None in found or any(
+        len(words) > 3 or words[0] in _ENGLISH.no_keys or words[-1] in _ENGLISH.no_keys for words in keys
+    ):
         return ()
     if len(lines) == 1:
         return tuple(lines) if found[0] is not None and found[0][2][0].isdigit() else ()

@@ -23,14 +23,17 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import tomllib
 from collections.abc import Iterable
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from importlib import import_module
+from importlib import import_module, resources
 from threading import Lock
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import httpx
+import msgspec
 
 from lore.errors import LoreError, install_hint, reason_of
 from lore.formats import account_of
@@ -203,23 +206,6 @@ class Signer:
         return found
 
 
-# Recorded headers, in lower case; names that end in "-" are prefixes.
-_REQUEST = (
-    "accept", "accept-encoding", "content-encoding", "content-length", "content-type", "transfer-encoding",
-    "user-agent", "anthropic-version", "anthropic-beta", "anthropic-dangerous-direct-browser-access", "openai-beta",
-    "openai-organization", "openai-project", "originator", "version", "x-stainless-", "x-app", "x-goog-api-client",
-    "x-claude-code-session-id", "x-claude-code-agent-id", "x-claude-code-request-class", "x-claude-code-compaction",
-    "session_id", "session-id", "x-session-id", "x-session-affinity", "thread-id", "conversation_id",
-    "x-openai-subagent", "x-codex-beta-features", "x-codex-turn-metadata", "x-client-request-id", "x-title",
-    "http-referer", "x-amzn-bedrock-performanceconfig-latency", "x-amzn-bedrock-service-tier",
-)  # fmt: skip
-_RESPONSE = (
-    "content-encoding", "content-length", "content-type", "transfer-encoding", "date", "retry-after", "retry-after-ms",
-    "request-id", "x-request-id", "x-should-retry", "anthropic-organization-id", "anthropic-ratelimit-",
-    "x-ratelimit-", "openai-model", "openai-organization", "openai-processing-ms", "openai-version", "cf-ray",
-    "x-litellm-model-id", "x-litellm-model-api-base", "x-litellm-version", "x-amzn-requestid", "x-amzn-errortype",
-    "x-amzn-bedrock-", "x-goog-", "x-gemini-service-tier", "server-timing", "server", "x-generation-id",
-)  # fmt: skip
 _PARAMETERS = (b"alt", b"beta", b"api-version", b"limit", b"stream", b"$alt", b"prettyPrint")
 _PLAIN = re.compile(rb"[A-Za-z0-9.,_-]{0,40}")  # values that are kept, unlike `alt=sse;key=…`
 _SECRET = re.compile(r"key|token(?!s)|secret|auth|cookie|signature|credential|password", re.IGNORECASE)
@@ -227,9 +213,15 @@ LONGEST_HEADER = 8 * 1024  # characters of a recorded value
 _KEYS = (b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization", b"chatgpt-account-id")
 
 
+@cache
+def _listed_headers() -> dict[str, tuple[str, ...]]:
+    text = resources.files("lore_plugins.record").joinpath("data", "headers.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, tuple[str, ...]])
+
+
 def recorded_headers(headers: Pairs, *, request: bool) -> dict[str, str]:
     """Return the headers of a request or response to record, by name in lower case."""
-    listed = _REQUEST if request else _RESPONSE
+    listed = _listed_headers()["request" if request else "response"]
     names = frozenset(name for name in listed if not name.endswith("-"))
     begins = tuple(name for name in listed if name.endswith("-"))
     found: dict[str, str] = {}
