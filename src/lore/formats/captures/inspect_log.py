@@ -74,7 +74,7 @@ class InspectLog(Documents):
     def _without_array(self, records: ElementCutter) -> Iterator[Read]:
         return super()._without_array(records) if records.is_cut else iter(())
 
-    def read_line(self, line: Line) -> Iterable[Read]:
+    def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
         if not line.data or is_crowded(line.data, self.most):
             return super().read_line(line)
