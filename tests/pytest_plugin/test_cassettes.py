@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from lore.model.codes import fix_of
 from pytest_plugin.asking import body, recording
 
 STABLE = recording(body(1), body(2))
@@ -225,6 +226,8 @@ def test_settings_apply_to_cassettes(suite, folder, pytester) -> None:
     assert suite(PASSES, "--lore-cassettes").ret == 0
     folder(cassettes__bad=MOVED)
     assert "LORE401" in said(suite(PASSES, "--lore-cassettes"))
+    settings.write_text('[tool.lore.check]\nreader = "user"\n')
+    assert fix_of("LORE101", "user")[:40] in said(suite(PASSES, "--lore-cassettes"))
     settings.write_text("[tool.lore.check]\nmin_reus = 1.0\n")
     result = suite(PASSES, "--lore-cassettes")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -11,11 +11,10 @@ import pytest
 from lore.cache.base import Simulate
 from lore.cache.breakpoint_rules import seconds
 from lore.cache.rules import DatedRules
-from lore.commands.common import dated_rules
 from lore.config import Loaded, Settings
 from lore.errors import LoreError
 from lore.model.limits import RULES_BYTES
-from lore.run.rules import load, packaged, stale
+from lore.run.rules import Dated, load, packaged, stale
 
 OWN = "[[rules]]\nrule='price_read'\nprovider='anthropic'\nmodel='claude-opus-5'\nvalue={}\n"
 
@@ -38,11 +37,11 @@ def test_rules_option_overrides_rules_of_settings(tmp_path):
     (tmp_path / "own.toml").write_text(OWN.format(1), "utf-8")
     (tmp_path / "given.toml").write_text(OWN.format(2), "utf-8")
     loaded = Loaded(Settings(simulate=Simulate(rules="own.toml")), tmp_path / "lore.toml")
-    assert read_price(dated_rules(loaded).rules()) == 1
-    assert read_price(dated_rules(loaded, str(tmp_path / "given.toml")).rules()) == 2
-    assert dated_rules(Loaded(Settings())).rules() is packaged()
+    assert read_price(Dated.of(loaded).rules()) == 1
+    assert read_price(Dated.of(loaded, str(tmp_path / "given.toml")).rules()) == 2
+    assert Dated.of(Loaded(Settings())).rules() is packaged()
     here = Loaded(Settings(simulate=Simulate(rules=str(tmp_path / "own.toml"))))
-    assert read_price(dated_rules(here).rules()) == 1
+    assert read_price(Dated.of(here).rules()) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes")

@@ -14,11 +14,9 @@ from lore.commands import common
 from lore.commands.pages import page_among, read_twice, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
-from lore.files import relative
 from lore.judge.policy import Budgets, Policy, Ruling
 from lore.model.codes import Problem
 from lore.model.results import CheckResult, Summary
-from lore.recording import corpus
 from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -159,15 +157,13 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:
         raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
-    policy, file = loaded.settings.check.policy, loaded.file
-    return CheckContext(
+    context, policy = CheckContext.of(loaded), loaded.settings.check.policy
+    return replace(
+        context,
         policy=replace(policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)),
-        settings="" if file is None else corpus.show(relative(file)),
-        root="" if file is None or options.config is not None else str(file.parent),
+        root="" if options.config is not None else context.root,
         redact=options.redact,
         narrowed=narrowed,
-        dated=common.dated_rules(loaded),
-        reader=loaded.settings.check.reader,
     )
 
 

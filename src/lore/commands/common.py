@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lore.recording.base import Problems
     from lore.recording.inputs import Input
     from lore.report.console import Console
-    from lore.run.rules import Dated
     from lore.run.spending.ledgers import Ledgers
 
 R = TypeVar("R", bound="CommandResult")
@@ -165,28 +164,15 @@ def refuse_unapproved(loaded: Loaded, compaction: Compaction | None, *, sources:
     refuse_unapproved(file, used, own_settings_folder(), corpus.show(file.path))
 
 
-def dated_rules(loaded: Loaded, rules_file: str | None = None) -> Dated:
-    """Return the cache and price rules: of a file that was named, else those of the settings.
-
-    A path in the settings is relative to the settings file.
-    """
-    from lore.run.rules import Dated
-
-    simulate, file = loaded.settings.simulate, loaded.file
-    rules = rules_file or simulate.rules or ""
-    if not rules_file and rules and file is not None:
-        rules = str(file.parent / rules)
-    return Dated(rules, simulate.tolerance, loaded.settings.check.tail_labels)
-
-
 def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> Ledgers:
     """Return a reader of ledgers with these settings; it keeps them in the user's cache folder unless that is off."""
     from lore.recording.opening import Options
+    from lore.run.rules import Dated
     from lore.run.spending.ledgers import Ledgers, cache_file
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     kept_in = "" if no_cache else cache_file(surroundings())
-    return Ledgers(options, kept_in, dated=dated_rules(loaded), now=now, jobs=cores())
+    return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=cores())
 
 
 def tail_policy(given: str | None, configured: Policy) -> Policy:

@@ -120,7 +120,7 @@ def _comparison(options: DiffOptions) -> TurnComparison:
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
-    dated, predictors = common.dated_rules(loaded), tuple[Predictor, ...]()
+    dated, predictors = Dated.of(loaded), tuple[Predictor, ...]()
     load_plugins()
     for name in names:
         cache_named(name)  # raises LoreError for an unknown one

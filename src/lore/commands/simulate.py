@@ -25,6 +25,7 @@ from lore.report.sentences.findings import describe_interruption
 from lore.report.simulation import write, write_csv, write_reliability, write_rules
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
+from lore.run.rules import Dated
 from lore.run.simulation import simulate
 from lore.tokens.o200k import Counter
 
@@ -93,7 +94,7 @@ def run(options: SimulateOptions) -> int:
     Exit code 2 if a name cannot be read, 3 if a recording could be read only in part.
     """
     settings = _check_options(options)
-    dated = common.dated_rules(settings, options.rules_file)
+    dated = Dated.of(settings, options.rules_file or "")
     if options.rules:
         found = list_rules(dated.rules(), options.provider, options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)

@@ -71,10 +71,11 @@ def run(
     from lore.recording.opening import Options
     from lore.report.redacted import redacted
     from lore.run.recent import no_session_of_project
+    from lore.run.rules import Dated
     from lore.run.running import judge_running
 
     loaded, here = common.found_settings(config), common.surroundings()
-    options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
+    options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)
     if refresh:
         refresh_status(path or here.folder, status_file.status_folder(), options, dated, here)
         return 0

@@ -59,7 +59,7 @@ def run(
         check_followable(path)
         if not os.path.lexists(path) and not corpus.is_in_database(path):
             raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists the sessions here")
-    options, dated = Options(rules=loaded.settings.assemble), common.dated_rules(loaded)
+    options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)
     watch = SessionWatch(path, options, dated, common.surroundings(), time.monotonic)
     while as_json:
         found = watch.look()

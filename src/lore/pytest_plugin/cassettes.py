@@ -26,8 +26,6 @@ import pytest
 from lore.config import Loaded, find
 from lore.errors import LoreError
 from lore.pytest_plugin.recorder import MOVED, PROCESS
-from lore.recording.corpus import show
-from lore.recording.opening import Options
 from lore.report.console import Console
 from lore.report.forms.registry import REPORTS
 from lore.report.plain import visible
@@ -184,15 +182,7 @@ def _shown_path(path: str) -> str:
 def _check(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
     if not paths:
         return None
-    settings, file = loaded.settings, loaded.file
-    context = CheckContext(
-        settings.check.policy,
-        settings="" if file is None else show(os.path.relpath(file)),
-        root="" if file is None else str(file.parent),
-        budgets=settings.check.budgets,
-        options=Options(rules=settings.assemble),
-    )
-    return check(paths, context, CheckRun(pass_over=True))
+    return check(paths, CheckContext.of(loaded), CheckRun(pass_over=True))
 
 
 def _errors(outcome: CheckOutcome | None) -> list[Any]:

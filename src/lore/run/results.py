@@ -29,11 +29,9 @@ from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
-from lore.recording.opening import Options
 from lore.report.forms.json_report import render
 from lore.run.checking.check import CheckOutcome, conclude
 from lore.run.checking.verdicts import CheckContext, judge_file
-from lore.run.rules import Dated
 
 _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
@@ -178,13 +176,7 @@ def _read_settings(path: str | None, written: tuple[int, int] | None) -> tuple[C
     load_plugins()
     context = CheckContext()
     if path is not None:
-        settings = find(path, None).settings
-        rules = str(Path(path).parent / settings.simulate.rules) if settings.simulate.rules else ""
-        dated = Dated(rules, settings.simulate.tolerance, settings.check.tail_labels)
-        context = CheckContext(
-            policy=settings.check.policy, settings=path, dated=dated, reader=settings.check.reader,
-            budgets=settings.check.budgets, options=Options(rules=settings.assemble),
-        )  # fmt: skip
+        context = replace(CheckContext.of(find(path, None)), settings=path, root="")
     context.check_names()
     return context, maker_of(context)
 

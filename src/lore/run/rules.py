@@ -18,6 +18,7 @@ from lore.model.limits import RULES_BYTES
 from lore.recording.corpus import show
 
 if TYPE_CHECKING:
+    from lore.config import Loaded
     from lore.judge.judge import Judge
 
 
@@ -52,6 +53,14 @@ class Dated(NamedTuple):
     path: str = ""
     tolerance: float = Simulate().tolerance
     labels: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, loaded: Loaded, rules_file: str = "") -> Dated:
+        """Return the rules of a file that was named, else those of the settings, whose paths begin at their file."""
+        simulate, rules = loaded.settings.simulate, rules_file or loaded.settings.simulate.rules or ""
+        if not rules_file and rules and loaded.file is not None:
+            rules = str(loaded.file.parent / rules)
+        return cls(rules, simulate.tolerance, loaded.settings.check.tail_labels)
 
     def known(self) -> None:
         """Raise LoreError if the user's file of rules cannot be read."""

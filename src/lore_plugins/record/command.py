@@ -56,13 +56,14 @@ def run(options: RecordOptions) -> int:
 
     Needs the extra `record`. lore's own lines go to standard error; --json adds one line after the command's output.
     """
+    from lore.run import Dated
     from lore_plugins.record.live import closing_lines, export_lines
     from lore_plugins.record.recorder import CannotRunError, CaptureProxy, child_environment, run_command, wait_for_end
     from lore_plugins.record.upstreams import make_routes
 
     if not options.command and options.listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
-    dated = common.dated_rules(common.found_settings(options.config))
+    dated = Dated.of(common.found_settings(options.config))
     routes = make_routes(os.environ, options.upstream or (), options.only or ())
     recorder = CaptureProxy(routes, options.output, options.listen or 0, common.tell)
     pointing = recorder.environment()

@@ -117,6 +117,7 @@ def run(options: ReplayOptions) -> int:
 def _replay(options: ReplayOptions, loaded: Loaded, server: Server) -> ReplayRun:
     """Return the replay that the options ask for."""
     from lore.recording import Options
+    from lore.run import Dated
     from lore.tokens import Counter
     from lore_plugins.replay.plan import parse_layouts
     from lore_plugins.replay.replaying import ReplayRun
@@ -125,7 +126,7 @@ def _replay(options: ReplayOptions, loaded: Loaded, server: Server) -> ReplayRun
     opening = Options(format=options.format, rules=loaded.settings.assemble, counter=Counter(), log=say)
     layouts = parse_layouts(options.layouts, options.dialect, opening.open(options.recording))
     outputs = _outputs(options.output, layouts)
-    return ReplayRun(options, opening, layouts, outputs, common.dated_rules(loaded), server, say)
+    return ReplayRun(options, opening, layouts, outputs, Dated.of(loaded), server, say)
 
 
 def _outputs(output: str | None, layouts: tuple[PromptLayout, ...]) -> dict[str, str]:

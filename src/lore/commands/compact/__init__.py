@@ -25,6 +25,7 @@ from lore.report.compacted import write, write_dry_run
 from lore.report.plain import visible
 from lore.run.checking.verdicts import CheckContext
 from lore.run.compaction import dry_run
+from lore.run.rules import Dated
 
 INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
@@ -117,7 +118,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     if options.window is not None:
         policy = replace(policy or TRIED, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
-    dated, explain = common.dated_rules(settings), common.tell if options.verbose else None
+    dated, explain = Dated.of(settings), common.tell if options.verbose else None
     with common.unquoted(redact=options.redact):
         result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
     if options.redact:
@@ -144,7 +145,7 @@ def _compact(options: CompactOptions, policy: Compaction | None, settings: Loade
 
     try:
         with _signals(_end, signal.SIGTERM):
-            result = compact(options, policy, common.dated_rules(settings).rules(), settings.settings)
+            result = compact(options, policy, Dated.of(settings).rules(), settings.settings)
     except SummaryError as error:
         error.message = f"no summary could be made, and nothing was compacted: {error.message}"
         error.exit_code = INCOMPLETE
@@ -174,7 +175,7 @@ def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded)
 
     hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
     with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
-        watch(options.session, policy, common.dated_rules(settings).rules(), hands, settings.settings)
+        watch(options.session, policy, Dated.of(settings).rules(), hands, settings.settings)
     return 0
 
 

@@ -35,7 +35,6 @@ from lore.report.console import line
 from lore.report.plain import counted
 from lore.report.stored import write_imported, write_list, write_shown, write_verified, write_written
 from lore.run import recent
-from lore.run.completion import read_completion
 from lore.run.recent import kept_by_agents
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.lines import check_id
@@ -100,6 +99,7 @@ def import_(
     stored with other content is a conflict: exit 3 if it is one of several inputs.
     """
     from lore.commands.store.importing import import_sessions
+    from lore.run.completion import read_completion
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
     here, sources = common.surroundings(), list(paths or [])

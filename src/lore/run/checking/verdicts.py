@@ -33,6 +33,7 @@ from lore.run.rules import PACKAGED, Dated
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
+    from lore.config import Loaded
 
 
 R = TypeVar("R")
@@ -109,6 +110,16 @@ class CheckContext(Struct, frozen=True):
     budgets: Budgets = Budgets()
     options: Options = field(default_factory=Options)
     tabled: bool = False  # results have the recording's ledger
+
+    @classmethod
+    def of(cls, loaded: Loaded) -> CheckContext:
+        """Return how the settings say that recordings are checked; paths in them begin at their file."""
+        settings, file, check = loaded.settings, loaded.file, loaded.settings.check
+        return cls(
+            policy=check.policy, settings="" if file is None else corpus.show(relative(file)),
+            root="" if file is None else str(file.parent), dated=Dated.of(loaded), reader=check.reader,
+            budgets=check.budgets, options=Options(rules=settings.assemble),
+        )  # fmt: skip
 
     def ruling(self, key: str) -> Ruling:
         """Return the policy for one file."""
