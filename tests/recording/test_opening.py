@@ -8,7 +8,7 @@ from formats.streaming import anthropic, sse
 from lore.model.codes import Problem
 from lore.model.times import parse_timestamp
 from lore.recording.base import KEPT, Problems
-from lore.recording.corpus import parse_name
+from lore.recording.corpus import open_head, parse_name
 from lore.recording.opening import Options, pick
 from model.making import assistant, body, dumps, header, log, record, said, user
 
@@ -66,6 +66,12 @@ def test_log_in_utf16_is_read(tmp_path, encoding):
     """Windows PowerShell's `>` writes UTF-16."""
     text = ("\ufeff" + LOG.decode()).encode(encoding)
     assert [turn.number for turn in recording(tmp_path, text).turns()] == [1, 1, 2]
+
+
+def test_picture_is_not_decoded_as_utf16(tmp_path):
+    picture = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00"
+    (tmp_path / "r").write_bytes(picture)
+    assert open_head(str(tmp_path / "r")).head == picture
 
 
 def test_unknown_dialect_is_a_problem(tmp_path):

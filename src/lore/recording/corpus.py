@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import sys
-from codecs import iterdecode
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, iterdecode
 from collections.abc import Callable, Generator, Iterator
 from io import FileIO
 from itertools import chain
@@ -125,7 +125,9 @@ def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
     start, whole = peek(pieces)
     if start == _SEPARATOR:
         return (piece.replace(_SEPARATOR, b" ") for piece in whole)
-    if start in (b"\xff", b"\xfe"):
+    first = next(whole, b"")
+    whole = chain((first,), whole)
+    if first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         return (text.encode("utf-8", "replace") for text in iterdecode(whole, "utf-16", "replace"))
     return whole
 
