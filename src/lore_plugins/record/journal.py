@@ -30,6 +30,7 @@ from lore.errors import LoreError, reason_of
 from lore.files import append, synchronise_folder, try_lock
 from lore.model import format_timestamp
 from lore.recording import show
+from lore.store import Tell
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
 _EVERY = 1.0  # seconds between two flushes, each of which may delay a `write`
@@ -37,14 +38,17 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_B
 
 
 class Journal:
-    """An open capture. Used by one thread; another one flushes it."""
+    """An open capture. Used by one thread; another one flushes it.
+
+    `tell` hears when writing fails or works again, and when a new file is started.
+    """
 
     end: int  # length in bytes
     torn: int  # bytes of an unfinished record that were cut off when it was opened
 
-    def __init__(self, path: str, *, new: bool = False) -> None:
+    def __init__(self, path: str, tell: Tell, *, new: bool = False) -> None:
         """Open a file; with `new` raise FileExistsError if it exists. Raise LoreError if it cannot be used."""
-        self.path, self.shown = path, show(path)
+        self.path, self.shown, self._tell = path, show(path), tell
         self._made = not os.path.lexists(path)
         self.kept = True  # false once it was removed for lack of records
         try:
@@ -57,6 +61,7 @@ class Journal:
         self.begin = self.end  # where the records of this run begin
         self.number = 1  # of the file, increased when a new one is started under the name
         self.failed = ""  # why the last append failed
+        self._is_failing = False
         self._opening = self._missing = b""
         self._changed, self._waiting, self._ending = Condition(), False, False
         self._thread = Thread(target=self._synchronise, name="lore-record-sync", daemon=True)
@@ -94,7 +99,7 @@ class Journal:
     def open_run(self, line: bytes) -> None:
         """Append the first record of a run, which is repeated in each new file. Raises LoreError."""
         self._opening = self._missing = line
-        if not self.append(b""):
+        if not self._append(b""):
             raise self._write_error(self.failed)
 
     def append(self, line: bytes, number: int = 0) -> int:
@@ -102,6 +107,16 @@ class Journal:
 
         A record that continues one in the file `number` fails if a new file was started since.
         """
+        before, written = self.number, self._append(line, number)
+        if self.number != before:
+            self._tell(f"{self.shown} was moved, removed or emptied: a new file is started")
+        elif bool(written) == self._is_failing:
+            self._is_failing = not written
+            failed = f"error: {self.shown} cannot be written: {self.failed}; requests are still forwarded"
+            self._tell(f"{self.shown} is written again" if written else failed)
+        return written
+
+    def _append(self, line: bytes, number: int = 0) -> int:
         try:
             self._follow_name()
             if self._missing:
@@ -203,33 +218,11 @@ def last_character_end(data: bytes | bytearray) -> int:
     return len(data) - len(decoder.getstate()[0])
 
 
-class Writer:
-    """Appends records; reports to `tell` when writing fails or works again, and when a new file is started."""
-
-    def __init__(self, journal: Journal, tell: Callable[[str], None]) -> None:
-        self._journal, self._tell, self._failing, self._number = journal, tell, False, journal.number
-
-    def append(self, record: dict[str, Any], body: bytes = b"", number: int = 0) -> int:
-        """Append a record as `Journal.append` does."""
-        written = self._journal.append(line_of(record, body), number)
-        shown = self._journal.shown
-        if self._journal.number != self._number:
-            self._number = self._journal.number
-            self._tell(f"{shown} was moved, removed or emptied: a new file is started")
-        elif bool(written) == self._failing:
-            self._failing = not written
-            self._tell(
-                f"{shown} is written again" if written
-                else f"error: {shown} cannot be written: {self._journal.failed}; requests are still forwarded"
-            )  # fmt: skip
-        return written
-
-
 class CallSide:
     """The request or the response of a call; a response is written only if its `request` was."""
 
-    def __init__(self, writer: Writer, call: str, part: str, request: CallSide | None = None) -> None:
-        self._writer, self._named, self._request = writer, {"call": call, "part": part}, request
+    def __init__(self, journal: Journal, call: str, part: str, request: CallSide | None = None) -> None:
+        self._journal, self._named, self._request = journal, {"call": call, "part": part}, request
         self._members: dict[str, Any] = {}  # of the first record
         self._pieces = bytearray()
         self._number = 0  # of the file with its records
@@ -282,13 +275,13 @@ class CallSide:
         if self.whole:
             self._write(members, bytes(self._pieces))
         if not self.whole and self._number:
-            self._writer.append({**self._named, **members, "ended": NOT_WRITTEN}, number=self._number)
+            self._journal.append(line_of({**self._named, **members, "ended": NOT_WRITTEN}), self._number)
 
     def _write(self, members: dict[str, Any], body: bytes) -> None:
         if not self.whole:
             return
         number = self._number or (0 if self._request is None else self._request._number)
-        written = self._writer.append({**self._named, **members, **self._members}, body, number)
+        written = self._journal.append(line_of({**self._named, **members, **self._members}, body), number)
         if written:
             self._number, self._members = written, {}
         self._failed = not written
@@ -297,9 +290,9 @@ class CallSide:
 class RecordedCall:
     """A running call; times are those of `clock`."""
 
-    def __init__(self, name: str, writer: Writer, clock: Callable[[], float]) -> None:
-        self.request = CallSide(writer, name, "request")
-        self.response = CallSide(writer, name, "response", self.request)
+    def __init__(self, name: str, journal: Journal, clock: Callable[[], float]) -> None:
+        self.request = CallSide(journal, name, "request")
+        self.response = CallSide(journal, name, "response", self.request)
         self.clock, self.began = clock, clock()
         self.ended = LEFT  # how it ended, set by the proxy
         self.server = ""  # its origin

@@ -38,7 +38,7 @@ from lore_plugins.record.forwarding import (
     recorded_headers,
     recorded_url,
 )
-from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, Writer, line_of
+from lore_plugins.record.journal import COMPLETE, STOPPED, Journal, RecordedCall, line_of
 from lore_plugins.record.results import RecordedUpstream
 from lore_plugins.record.upstreams import Route, Routes
 
@@ -123,8 +123,7 @@ class Proxy:
     ) -> None:  # fmt: skip
         self._routes, self._hosts, self._run, self._tell, self._clock = routes, hosts, run, tell, clock
         self._token = b"/" + token.encode()
-        self._journal, self._writer = journal, Writer(journal, tell)
-        self._client, self._signer = server, Signer()
+        self._journal, self._client, self._signer = journal, server, Signer()
         self._told = set[str]()
         self.counts = TrafficCounts()
 
@@ -152,7 +151,7 @@ class Proxy:
             return
         self.counts.calls += 1
         self.counts.open += 1
-        call = RecordedCall(f"{self._run}-{self.counts.calls}", self._writer, self._clock)
+        call = RecordedCall(f"{self._run}-{self.counts.calls}", self._journal, self._clock)
         try:
             await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=has_token)
         finally:

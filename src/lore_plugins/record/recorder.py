@@ -75,7 +75,7 @@ class CaptureProxy:
         with ExitStack() as undone:
             undone.callback(listener.close)
             server = make_client()
-            journal = _open_journal(output)
+            journal = _open_journal(output, tell)
             undone.callback(journal.close)
             self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
             self._proxy.open(__version__)
@@ -160,18 +160,18 @@ def _readable(path: str, begin: int) -> tuple[int, int] | None:
     return reads[True], reads[False]
 
 
-def _open_journal(output: str | None) -> Journal:
+def _open_journal(output: str | None, tell: Tell) -> Journal:
     """Open the named file, or a new one with the time in its name."""
     from lore_plugins.record.journal import Journal  # noqa: PLC0415 - only if something is recorded
 
     if output == "-":
         raise LoreError("standard output is the command's, so a capture must be a file", hint="--output FILE")
     if output is not None:
-        return Journal(output)
+        return Journal(output, tell)
     name = f"record-{datetime.fromtimestamp(time.time(), UTC):%Y%m%d-%H%M%S}"
     for number in range(1, 100):
         with suppress(FileExistsError):
-            return Journal(f"{name}.jsonl" if number == 1 else f"{name}-{number}.jsonl", new=True)
+            return Journal(f"{name}.jsonl" if number == 1 else f"{name}-{number}.jsonl", tell, new=True)
     raise LoreError(f"{name}.jsonl exists", hint="name another file with --output")
 
 

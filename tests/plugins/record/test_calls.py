@@ -8,7 +8,7 @@ import json
 from lore.formats.captures.lore_capture import LoreCapture
 from lore.model.turn import Exchange
 from lore.testing import everything
-from lore_plugins.record.journal import Journal, RecordedCall, Writer
+from lore_plugins.record.journal import Journal, RecordedCall
 
 OPENING = b'{"lore_capture":1}\n'
 HEAD = {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {}, "account": ""}
@@ -18,23 +18,24 @@ BODY = b'{"model":"claude-opus-5","max_tokens":1,"messages":[{"role":"user","con
 class Disk(Journal):
     """A capture in which the appends with these numbers fail."""
 
-    def __init__(self, path, *refused):
-        super().__init__(str(path))
+    def __init__(self, path, tell, *refused):
+        super().__init__(str(path), tell)
         self.refused, self.count = refused, 0
 
-    def append(self, line, number=0):
+    def _append(self, line, number=0):
         self.count += 1
         if self.count in self.refused:
             self.failed = "no space left on device"
             return 0
-        return super().append(line, number)
+        return super()._append(line, number)
 
 
 def passed(path, *refused, chunks=(b'{"id":"msg_1",', b'"usage":{"input_tokens":1,', b'"output_tokens":1}}')):
     """Write a call; return its records and the messages."""
-    told, disk = [], Disk(path, *(number + 1 for number in refused))
+    told = []
+    disk = Disk(path, told.append, *(number + 1 for number in refused))
     disk.open_run(OPENING)
-    call = RecordedCall("a-1", Writer(disk, told.append), lambda: 100.0)
+    call = RecordedCall("a-1", disk, lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(BODY)
     call.request.end(100.0)
@@ -80,10 +81,9 @@ def test_answer_to_an_unwritten_request_is_not_written(tmp_path):
 
 def test_call_begun_in_another_file_is_not_continued(tmp_path):
     path, told = tmp_path / "c.jsonl", []
-    journal = Journal(str(path))
+    journal = Journal(str(path), told.append)
     journal.open_run(OPENING)
-    writer = Writer(journal, told.append)
-    call = RecordedCall("a-1", writer, lambda: 100.0)
+    call = RecordedCall("a-1", journal, lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(BODY)
     call.request.end(100.0)
@@ -100,9 +100,9 @@ def test_call_begun_in_another_file_is_not_continued(tmp_path):
 
 def test_request_is_written_before_an_early_answer(tmp_path):
     path = tmp_path / "c.jsonl"
-    journal = Journal(str(path))
+    journal = Journal(str(path), print)
     journal.open_run(OPENING)
-    call = RecordedCall("a-1", Writer(journal, print), lambda: 100.0)
+    call = RecordedCall("a-1", journal, lambda: 100.0)
     call.request.begin(100.0, HEAD)
     call.request.add(b"begin")
     call.request.flush()

@@ -21,7 +21,7 @@ def test_each_record_is_one_synchronised_write(tmp_path, monkeypatch):
     write, fsync = os.write, os.fsync
     monkeypatch.setattr(journal.os, "write", lambda file, data: written.append(bytes(data)) or write(file, data))
     monkeypatch.setattr(journal.os, "fsync", lambda file: synchronised.append(len(written)) or fsync(file))
-    file = Journal(str(tmp_path / "c.jsonl"))
+    file = Journal(str(tmp_path / "c.jsonl"), print)
     assert file.append(OPENING)
     assert file.append(b'{"a":1}\n')
     file.close()
@@ -34,7 +34,7 @@ def test_each_record_is_one_synchronised_write(tmp_path, monkeypatch):
 def test_unfinished_last_record_is_cut_off(tmp_path, torn):
     path = tmp_path / "c.jsonl"
     path.write_bytes(OPENING + b'{"a":1}\n' + torn)
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     assert (file.torn, file.end) == (len(torn), len(OPENING) + 8)
     file.append(b'{"b":2}\n')
     file.close()
@@ -45,7 +45,7 @@ def test_unfinished_last_record_is_cut_off(tmp_path, torn):
 def test_file_with_a_torn_first_record_is_restarted(tmp_path, torn):
     path = tmp_path / "c.jsonl"
     path.write_bytes(torn)
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     file.append(OPENING)
     file.close()
     assert path.read_bytes() == OPENING
@@ -58,28 +58,28 @@ def test_file_that_is_no_capture_is_refused(tmp_path, content):
     path = tmp_path / "agent.py"
     path.write_bytes(content)
     with pytest.raises(LoreError, match="not written by lore record"):
-        Journal(str(path))
+        Journal(str(path), print)
     assert path.read_bytes() == content
 
 
 def test_second_recorder_of_a_file_is_refused(tmp_path):
     path = str(tmp_path / "c.jsonl")
-    first = Journal(path)
+    first = Journal(path, print)
     with pytest.raises(LoreError, match="another lore record"):
-        Journal(path)
+        Journal(path, print)
     first.close()
-    Journal(path).close()
+    Journal(path, print).close()
 
 
 def test_folder_or_missing_place_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "no" / "c.jsonl", "a\0b"):
         with pytest.raises(LoreError, match="cannot write"):
-            Journal(str(path))
+            Journal(str(path), print)
 
 
 def test_refused_write_leaves_no_half_record(tmp_path, monkeypatch):
     path = tmp_path / "c.jsonl"
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     file.append(OPENING)
     write, room = os.write, [5]
 
@@ -100,7 +100,7 @@ def test_refused_write_leaves_no_half_record(tmp_path, monkeypatch):
 
 def test_moved_file_is_restarted_without_loss(tmp_path):
     path, moved = tmp_path / "c.jsonl", tmp_path / "c.jsonl.1"
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     file.open_run(OPENING)
     number = file.append(b'{"a":1}\n')
     path.rename(moved)
@@ -115,7 +115,7 @@ def test_moved_file_is_restarted_without_loss(tmp_path):
 @pytest.mark.parametrize("empty", [lambda path: path.write_bytes(b""), lambda path: path.unlink()])
 def test_emptied_or_removed_file_is_restarted(tmp_path, empty):
     path = tmp_path / "c.jsonl"
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     file.open_run(OPENING)
     file.append(b'{"a":1}\n')
     empty(path)
@@ -127,14 +127,14 @@ def test_emptied_or_removed_file_is_restarted(tmp_path, empty):
 
 def test_file_that_took_the_capture_name_is_kept(tmp_path):
     path = tmp_path / "c.jsonl"
-    file = Journal(str(path))
+    file = Journal(str(path), print)
     file.open_run(OPENING)
     path.unlink()
     path.write_bytes(b"notes of mine\n")
     assert not file.append(b'{"a":1}\n')
     assert "not written by lore record" in file.failed
     path.unlink()
-    other = Journal(str(path))
+    other = Journal(str(path), print)
     assert not file.append(b'{"a":1}\n')
     assert "another lore record" in file.failed
     other.close()
@@ -147,7 +147,7 @@ def test_file_that_took_the_capture_name_is_kept(tmp_path):
 def test_missing_folder_refuses_until_it_is_back(tmp_path):
     folder = tmp_path / "captures"
     folder.mkdir()
-    file = Journal(str(folder / "c.jsonl"))
+    file = Journal(str(folder / "c.jsonl"), print)
     file.open_run(OPENING)
     (folder / "c.jsonl").unlink()
     folder.rmdir()
@@ -162,7 +162,7 @@ def test_missing_folder_refuses_until_it_is_back(tmp_path):
 def test_disk_full_at_start_is_an_error(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full")
-    file = Journal("/dev/full")
+    file = Journal("/dev/full", print)
     with pytest.raises(LoreError, match="no space left on device"):
         file.open_run(OPENING)
     file.close()
@@ -173,7 +173,7 @@ def test_run_without_records_changes_no_file(before, tmp_path):
     path = tmp_path / "c.jsonl"
     if before is not None:
         path.write_bytes(before)
-    journal = Journal(str(path))
+    journal = Journal(str(path), print)
     journal.open_run(b'{"lore_capture":1}\n')
     assert path.read_bytes() == (before or b"") + b'{"lore_capture":1}\n'
     journal.close()
