@@ -20,19 +20,23 @@ from plugins.record.conftest import body_of
 from plugins.record.standin import StandIn, served
 from plugins.replay.engines import VLLM, serving
 
+# Both ask without an SDK, which takes seconds to import. This one asks the turns of a conversation.
 AGENT = """
-import sys, anthropic
-with anthropic.Anthropic(api_key="sk-ant-SECRET-0123456789", max_retries=0) as client:
-    messages = []
-    for number in range(int(sys.argv[1])):
-        messages.append({"role": "user", "content": f"question {number}"})
-        with client.messages.stream(model="claude-opus-5", max_tokens=900, messages=messages,
-                                    system=f"The time is 12:0{number}:00. " + "word " * 2000) as stream:
-            messages.append({"role": "assistant", "content": "".join(stream.text_stream)})
+import json, os, sys, urllib.request
+messages = []
+for number in range(int(sys.argv[1])):
+    messages.append({"role": "user", "content": f"question {number}"})
+    body = {"model": "claude-opus-5", "max_tokens": 900, "messages": messages, "stream": True,
+            "system": f"The time is 12:0{number}:00. " + "word " * 2000}
+    request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode())
+    request.add_header("content-type", "application/json")
+    request.add_header("x-api-key", "sk-ant-SECRET-0123456789")
+    urllib.request.urlopen(request).read()
+    messages.append({"role": "assistant", "content": "answer"})
 print("done", flush=True)
 """
 
-# Asks without an SDK, which takes a second to import: BODY PATH BODY PATH ...; exits with the number of requests.
+# Takes BODY PATH BODY PATH ...; exits with the number of requests.
 ASKING = """
 import os, sys, urllib.error, urllib.request
 for body, path in zip(sys.argv[1::2], sys.argv[2::2]):
