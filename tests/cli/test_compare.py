@@ -79,8 +79,18 @@ def test_agents_are_compared_where_their_logs_are():
     answer = compared("agent:claude-code", "agent:codex")
     assert [answer[side]["spending"]["requests"] for side in ("left", "right")] == [3, 1]
     assert {measure["outcome"] for measure in answer["measures"]} <= {"too-few", "unknown"}
-    assert "too few to say" in lore("compare", "agent:claude-code", "agent:codex", "-v").out
-    assert "too few" not in lore("compare", "agent:claude-code", "agent:codex").out
+    assert "  too few to say" in lore("compare", "agent:claude-code", "agent:codex", "-v").out
+    assert "  too few" not in lore("compare", "agent:claude-code", "agent:codex").out
+
+
+def test_dearer_request_is_explained_before_chance():
+    claude("a", STEADY, day=1, path="before/{}.jsonl")
+    claude("b", [(10, 60_000, 9_000, 900)] * 3, day=20, path="after/{}.jsonl", model="claude-opus-4-8")
+    last = lore("compare", "before", "after").out.splitlines()[-2:]
+    assert re.match(
+        r"a request costs [\d.]+ times as much in B \(.*prompts are [\d.]+ times as long; .*models diff", last[0]
+    )
+    assert last[1].startswith("1 session of A and 1 of B are too few to say")
 
 
 def test_only_verbose_shows_counts_and_intervals(two):

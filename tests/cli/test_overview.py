@@ -158,7 +158,11 @@ def test_compare_sums_the_time_before(monkeypatch):
     shown = lore("--since", "8d", "--compare").out
     assert "before that" in shown
     assert "cost +" in shown
+    assert "lore compare 16d..8d 8d.." in shown
     assert lore("--json", "--since", "8d").json["before"] is None
+    alone = lore("--since", "5d", "--compare").out
+    assert "no requests in the same length of time" in alone
+    assert "lore compare" not in alone, "it would fail: one side has no requests"
 
 
 def rows(out):

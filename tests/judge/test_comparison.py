@@ -27,7 +27,7 @@ def session(requests=100, breaks=0, read=900, uncached=100, dollars=None, **more
 def test_share_has_wilsons_interval():
     """Figures of Newcombe's tables (1998), method 3: 81 of 263 and 15 of 148."""
     for events, trials, low, high in ((81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605)):
-        side = share_of(events, trials)
+        side = share_of(events, trials, 2)
         assert side.interval is not None
         assert isclose(side.interval.low, low, abs_tol=1e-4)
         assert isclose(side.interval.high, high, abs_tol=1e-4)
@@ -35,7 +35,7 @@ def test_share_has_wilsons_interval():
 
 def test_difference_of_shares_has_newcombes_interval():
     """56 of 70 against 48 of 80: 0.0524 to 0.3339 by his method 10."""
-    found = measure(BY_NAME["breaks"], [session(80, 48)], [session(70, 56)])
+    found = measure(BY_NAME["breaks"], [session(40, 24)] * 2, [session(35, 28)] * 2)
     assert found.difference == pytest.approx(0.2)
     assert found.interval is not None
     assert found.interval.low == pytest.approx(0.0524, abs=1e-4)
@@ -56,7 +56,13 @@ def test_difference_of_shares_has_newcombes_interval():
     ],
 )
 def test_counts_decide_what_can_be_said(left, right, outcome):
-    assert compared_shares(share_of(*left), share_of(*right)) == outcome
+    assert compared_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
+
+
+def test_one_session_on_a_side_is_too_few():
+    """Requests of one session depend on each other: 14 of 234 against 0 of 82 once gave a strong advice."""
+    assert compared_shares(share_of(500, 900, 1), share_of(5, 900, 6)) == "too-few"
+    assert measure(BY_NAME["breaks"], [session(900, 500)], [session(450, 2)] * 2).outcome == "too-few"
 
 
 def test_amount_needs_five_sessions_a_side():
@@ -73,7 +79,8 @@ def test_one_bad_session_makes_no_difference_of_sides():
     found = measure(BY_NAME["breaks"], left, right)
     assert found.interval is not None
     assert (found.interval.over, found.outcome) == ("sessions", "no-difference")
-    assert compared_shares(share_of(5, 600), share_of(44, 600)) == "higher", "which is what requests alone would say"
+    alone = compared_shares(share_of(5, 600, 6), share_of(44, 600, 6))
+    assert alone == "higher", "which is what requests alone would say"
 
 
 def test_equal_sides_differ_in_one_of_twenty():
@@ -94,7 +101,7 @@ counts = st.tuples(st.integers(0, 500), st.integers(0, 500)).map(lambda pair: (m
 
 @given(counts, counts)
 def test_sides_that_change_places_change_the_outcome_alone(left, right):
-    forth, back = (compared_shares(share_of(*a), share_of(*b)) for a, b in ((left, right), (right, left)))
+    forth, back = (compared_shares(share_of(*a, 2), share_of(*b, 2)) for a, b in ((left, right), (right, left)))
     turned = {"higher": "lower", "lower": "higher"}
     assert turned.get(forth, forth) == back
 
