@@ -82,8 +82,8 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
     if price is None:
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
     lost = verdict.lost_tokens or 0
-    again = exact(paid_again(price, usage, lost))
     zero = Decimal(0)
+    again = exact(paid_again(price, usage, lost)) if lost else zero
     if_read = lost * price.read / MILLION if again and price.read is not None else zero
     read, output = parts.pop("read", zero), parts.pop("output", zero)
     context = sum([parts.pop(kind, zero) for kind in ("uncached", "write", "write_5m", "write_1h")], zero)
