@@ -66,7 +66,7 @@ ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
     ({"endpoint": "/v1/messages", "body": ONE}, None),
     ({"custom_id": "a", "params": ONE}, None),
 ])  # fmt: skip
-def test_call_is_found_by_what_its_bodies_look_like(record, tokens):
+def test_call_is_found_by_shapes_of_bodies(record, tokens):
     data = dumps(record) + b"\n"
     assert recognise(data) is Bodies
     (found,) = read(data)
@@ -92,7 +92,7 @@ def test_stated_cost_is_recorded(record):
     assert one(record).usage.recorded_dollars == 0.25
 
 
-def test_body_that_nothing_shows_as_sent_is_no_request():
+def test_body_without_sign_of_sending_is_ignored():
     assert [found.code for found in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
 
 

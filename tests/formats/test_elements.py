@@ -220,7 +220,7 @@ def test_every_document_of_a_file_is_read(shape, name, size):
         assert (found.name, requests(found, pieces)) == (name, expected)
 
 
-def test_sessions_of_a_list_are_chains_of_their_own():
+def test_listed_sessions_are_chains_of_their_own():
     reads = everything(reader_of(data := SEVERAL["list"][0] % ((SAMPLES["opencode"],) * 2)), data)
     assert {read.value.chain for read in reads if isinstance(read.value, TurnStarted)} >= {"main", "main-2"}
 
@@ -232,7 +232,7 @@ def test_records_of_every_listed_document_are_read(data):
     assert requests(reader_of(data), [data]) == 2 * requests(reader_of(b"[%b]" % log), [b"[%b]" % log])
 
 
-def test_list_that_is_a_document_is_found_in_a_member():
+def test_listed_document_is_found_in_a_member():
     screen = b'[{"ts": 1785574800000, "type": "say", "say": "api_req_started", "text": "{\\"tokensIn\\":5}"}]'
     assert recognise(screen) is Cline
     data = b'{"at": 1, "screen": %b, "n": 2}' % screen

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from lore.formats.answers import is_stream
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.captures.layouts import ASSEMBLED, BODIES, COMMON, Record, call_in
@@ -132,7 +131,10 @@ def _judged(data: bytes) -> list[Judged]:
 
 _SEARCHED = 16  # objects of a record in which its body is looked for
 _SENT = frozenset(("custom_id", "usage"))
-_EVENTS = pattern(rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")')
+_STREAM = pattern(  # as text, or as a list of events
+    rb'"(?:event:|data: ?\{)|'
+    rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")'
+)
 _AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))
 
 
@@ -145,10 +147,8 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
             text = unescape(raw) if raw[:2] == b'"{' else raw
             inner = raw_members(text) if text[:1] == b"{" and raw is not request.raw else None
             if inner is None:
-                is_answer = raw[:1] == b'"' and is_stream(unescape(raw[:_BEGIN] + b'"'))
-                is_events = raw[:1] == b"[" and _EVENTS.match(raw) is not None
-                if response is NO_CONTENT and (is_answer or is_events):
-                    response = Content(raw, "text" if is_answer else "events")
+                if response is NO_CONTENT and _STREAM.match(raw) is not None:
+                    response = Content(raw, "text" if raw[:1] == b'"' else "events")
             elif request is NO_CONTENT and is_body(inner):
                 request = Content(raw, "json" if text is raw else "text")
             elif response is NO_CONTENT and inner.keys() & ANSWERS:
@@ -165,6 +165,5 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
 
 
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_BEGIN = 64  # bytes of a text that may be a stream
 _NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
