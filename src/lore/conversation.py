@@ -59,8 +59,8 @@ class AutomaticCompaction(Protocol):
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:
         """Return a function that is called before each request of one session; it may add followers to the session.
 
-        With the session's state, the chain and the time it returns the events of the compaction that is due, or the
-        problem that there is none.
+        With the session's state, the chain and the time it returns the events of the compaction that is due, or a
+        problem if that cannot be made.
         """
         ...
 

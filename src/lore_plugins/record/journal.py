@@ -33,7 +33,7 @@ from lore.recording import show
 from lore.store import Tell
 
 OPENING = b'"lore_capture"'  # the first member of a capture's first record
-_EVERY = 1.0  # seconds between two flushes, each of which may delay a `write`
+_EVERY = 1.0  # seconds between two flushes: a flush may delay a `write`
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 

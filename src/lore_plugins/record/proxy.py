@@ -46,7 +46,7 @@ _NO_TOKEN = "lore signs only requests to the address that it set as AWS_ENDPOINT
 _LENGTH = b"content-length"
 _USAGE = re.compile(rb'"usage" *: *\{')
 _ASK_FOR_USAGE = (
-    'a stream came without usage, so what it read from the cache is not known: let the client send "stream_options": '
+    'a stream came without usage, so its reads from the cache are not known: let the client send "stream_options": '
     '{"include_usage": true}'
 )
 _ELSEWHERE = "the request is for another host, which this proxy does not serve"

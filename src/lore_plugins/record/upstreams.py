@@ -33,7 +33,7 @@ class Variable(Struct, frozen=True):
     general: str = ""  # the variable that clients read if this one is not set
 
     def value(self, environment: Mapping[str, str]) -> str:
-        """Return the user's value, "" if there is none."""
+        """Return the user's value; "" without one."""
         return (environment.get(self.name) or environment.get(self.general) or "").strip()
 
 
