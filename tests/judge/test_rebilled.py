@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 from msgspec import Raw
 
@@ -11,6 +13,9 @@ from formats.codex import Rollout
 from judge.captures import asks, break_codes, call, judged, text, usage
 from judge.judged import Judged, opened
 from judge.pi_sessions import session
+from lore.cache.prices import Price
+from lore.judge.base import paid_again
+from lore.model.events import Usage
 from lore.model.items import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
 
 LONG = "The stack trace of the failing request is long, here is every frame. " * 120  # some 2,000 tokens
@@ -125,3 +130,9 @@ def test_unlogged_summary_is_not_billed_again(tmp_path):
     (found,) = lore("check", str(path), "--json", "-v").json["findings"]
     assert found["code"] == "LORE125"
     assert 3_400 <= found["lost_tokens"] <= 3_450
+
+
+def test_bill_without_input_has_no_rebilled_cost():
+    price = Price(uncached=Decimal(5), read=Decimal("0.5"))
+    assert paid_again(price, Usage(10, 20, 0, 5), 100) == 0.00045
+    assert paid_again(price, Usage(None, None, None, 5), 100) is None

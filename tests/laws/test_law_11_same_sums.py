@@ -83,6 +83,8 @@ def assert_same_sums(path: str, home: Path) -> None:
         assert spending.unexplained_tokens == counted.unexplained_tokens
         assert_same_money(spending.paid_again, counted.waste_dollars)
         assert_same_money(spending.unexplained, counted.unexplained_dollars)
+        assert spending.expected_tokens == counted.expected_tokens
+        assert_same_money(spending.expected, counted.expected_dollars)
     if len(pages) == 1 and not overview.subagent_requests:  # a status line leaves out files of subagents
         running = judge_running(path, Options(), PACKAGED).running
         assert (running.requests, running.breaks) == (overview.requests, overview.breaks)

@@ -21,7 +21,7 @@ Colour: TypeAlias = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")
 ]
 Verbose: TypeAlias = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Report files read, files skipped, and decisions.")
+    bool, typer.Option("-v", "--verbose", help="Show more, and report files read, files skipped and decisions.")
 ]
 Config: TypeAlias = Annotated[
     str | None, typer.Option("--config", help="Settings: a lore.toml, or a pyproject.toml with [tool.lore].")
@@ -56,7 +56,7 @@ Page: TypeAlias = Annotated[
 ]
 Open: TypeAlias = Annotated[
     bool,
-    typer.Option("--open", help="Open the page in a browser; without --report html=… it lies in your cache folder."),
+    typer.Option("--open", help="Open the page in a browser; if you name no file, it is in your cache folder."),
 ]
 Last: TypeAlias = Annotated[
     bool,

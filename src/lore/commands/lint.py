@@ -57,7 +57,9 @@ class LintOptions(Struct, frozen=True):
     ]
     cache: Annotated[
         str | None,
-        typer.Option("--cache", help="Who would cache it, whatever it looks like; an unknown word lists them."),
+        typer.Option(
+            "--cache", help="The cache that serves the requests; default: by their shape; an unknown word lists all."
+        ),
     ] = None
     model: Annotated[
         str | None, typer.Option("--model", help="The model of bodies that name none (Gemini's, Bedrock's).")

@@ -59,8 +59,8 @@ def run(
 ) -> int:
     """List the sessions that agents keep here, the newest first.
 
-    Of each: its age, agent, requests and cost, the share of its prompts that was read from a cache, the re-billed part,
-    its project, title and path. Sessions that are shown are read for that, up to 256 MB of them; --all reads all.
+    Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
+    project, title and path. The sessions shown are read for these figures, at most 256 MB; --all reads all.
     `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers and names
     alone; nothing leaves this machine.
     """

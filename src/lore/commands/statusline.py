@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 def run(
     path: Annotated[
         str | None,
-        typer.Argument(help="A recording, or a project's folder, whose newest session it is; default: as stdin says."),
+        typer.Argument(
+            help="A recording, or a project's folder (its newest session); default: the session that stdin names."
+        ),
     ] = None,
     parts: Annotated[
         str | None,
@@ -49,8 +51,8 @@ def run(
 ) -> int:
     """Print one line about the running session: prompt size, share read, re-billed, cache expiry, last break.
 
-    Claude Code hands its session over on standard input (`lore statusline --install` prints the setting); elsewhere it
-    is the newest session of the current project. Results are kept in your cache folder, in numbers and names
+    Claude Code names its session on standard input (`lore statusline --install` prints the setting); elsewhere the
+    session is the newest of the current project. Results are kept in your cache folder, in numbers and names
     alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
     Subagents that have logs of their own are not in the sums.
     """

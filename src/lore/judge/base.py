@@ -205,9 +205,10 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
 def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | None:
     """Return how much more tokens cost than a read of them, in the price's currency; None if a price is unknown.
 
-    They count as written for an hour, then as written for five minutes, the rest as uncached.
+    They count as written for an hour, then as written for five minutes, the rest as uncached. None, too, for a bill
+    that does not count input: the request has no cost that they could be a part of.
     """
-    usage = None if bill is None else bill.first_pass
+    usage = None if bill is None or not bill.has_input else bill.first_pass
     if tokens is None or usage is None or price.uncached is None:
         return None
     if not tokens:

@@ -58,7 +58,9 @@ class CompactOptions(Struct, frozen=True):
         int | None,
         typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
     ] = None
-    interval: Annotated[float, typer.Option("--interval", help="With --watch: seconds between two looks.")] = 10.0
+    interval: Annotated[
+        float, typer.Option("--interval", help="With --watch: seconds between two checks of the store.")
+    ] = 10.0
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
     ] = None

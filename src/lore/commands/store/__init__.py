@@ -42,7 +42,7 @@ from lore.store.registry import address_of, load_notes, mask_url, may_exist, ope
 from lore.store.reserved import DEFAULT_USER, drop_reserved
 
 app = common.branch(
-    "Keep sessions in a store, saved by delta.\n\nWhoever may read its files or tables reads all of them."
+    "Keep sessions in a store, saved by delta.\n\nEveryone who may read its files or tables can read all sessions."
 )
 ClientKey: TypeAlias = Annotated[str, typer.Argument(metavar="CLIENT_KEY", help="What identifies a client.")]
 SessionIds: TypeAlias = Annotated[
