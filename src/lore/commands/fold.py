@@ -324,7 +324,7 @@ def number_of(cursor: str) -> int:
 
 
 def cursor_after(events: tuple[bytes, ...], number: int) -> str:
-    """Return the cursor after this number of events: it begins with a digest of the first and the last of them."""
+    """Return the cursor after this number of events, at most all: a digest of the first and last of them, and it."""
     ends = events[0] + events[number - 1] if number else b""
     return f"{blake2b(ends, digest_size=4).hexdigest()}:{number}"
 

@@ -25,9 +25,10 @@ PLACES_SHOWN = 4  # that an error names
 
 
 def whereabouts(here: Surroundings, *, wide: bool = True) -> tuple[tuple[str, ...], list[str]]:
-    """Return the places that were searched, in order, and those with logs of the current folder, else (`wide`) of all.
+    """Return the places that were searched, in order, and those of them with logs of agents.
 
-    The last place is the current folder, which is not searched. Costs a listing of each place up to its first log.
+    Logs of the current folder are searched for, and (`wide`) those of all folders if it has none. If nothing is found,
+    the last place that was searched is the current folder. Costs a listing of each place up to its first log.
     """
     looked: dict[str, None] = {}
     for project in (True, False) if wide else (True,):

@@ -220,7 +220,9 @@ class Period:
         }
         self.first: dict[str, _FirstRequest] = {}  # of each session
         self._causes = CauseSums()
-        self.codes = defaultdict[str, dict[str, float]](dict)  # of causes in each session -> their cost
+        self.codes = defaultdict[str, dict[str, float]](
+            dict
+        )  # by session: codes of its causes -> their cost in dollars
 
     @property
     def is_empty(self) -> bool:
