@@ -236,12 +236,13 @@ class ModelHistory:
         return next((place.tokens for place in within if place.has_expired(pause)), None)
 
     def expire(self, pause: float) -> Position | None:
-        """Forget positions that expired in a pause (seconds), from the last one back to the first that did not expire.
+        """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last.
 
-        With breakpoints a pause of more than an hour removes all. Returns the last position that remains, if any.
+        Without breakpoints none is forgotten, as the next request writes everything again: None if the last expired.
         """
-        past = self.breakpoints and pause > ONE_HOUR * GRACE
-        while self.positions and (past or self.positions[-1].has_expired(pause)):
+        if not self.breakpoints:
+            return None if self.positions and self.positions[-1].has_expired(pause) else self.last
+        while self.positions and (pause > ONE_HOUR * GRACE or self.positions[-1].has_expired(pause)):
             self.positions.pop()
         return self.last
 

@@ -337,14 +337,10 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
 def _expired(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel | None:
     """Return the level after an expiry: what lives longer and is within reach, or what other sessions keep."""
     last, pause = history.last, state.pause
-    if last is None or pause is None:
+    if last is None or pause is None or last is history.expire(pause):
         return None
     tokens = 0 if chain.head_expires else history.shared_head or 0
-    if not history.breakpoints:  # this request writes everything again, so that the positions hold from now on
-        return ReadLevel(tokens, "expiry") if last.has_expired(pause) else None
-    if last is history.expire(pause):
-        return None
-    left = history.cut(state.unchanged)
+    left = history.cut(state.unchanged) if history.breakpoints else None
     # a breakpoint at the end has to look back to it; tools and system have their own
     if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
         tokens = max(tokens, left.tokens)
@@ -411,7 +407,7 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
 def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
     """Learn the read after a fall: `shared_head` from a certain cause, `known_head` if the history changed."""
     why, shared = state.level.why, history.shared_head or 0
-    if why == "session-changed" or (why == "expiry" and not history.positions):
+    if why == "session-changed" or (why == "expiry" and not (history.positions and history.breakpoints)):
         history.shared_head = read
         return
     if why == "compaction" and read < shared:

@@ -162,8 +162,7 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     """Return whether a prompt with more messages continues the previous one although texts of that were rewritten.
 
     The previous prompt's blocks are compared with those at the same places: at least half have to be equal or nearly
-    equal, or all to have equal content in another spelling. Short blocks of several are never nearly equal. False if
-    the prompt is not longer.
+    equal (short ones of several equal), or all to have equal content in another spelling. False if it is not longer.
     """
     if len(current.messages) <= len(previous.messages):
         return False

@@ -115,13 +115,12 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the current prompt's content that the previous one had nowhere, and the other; `common` are not in it.
+    """Return the segments that the previous prompt has nowhere, and the others, without the first `common` equal ones.
 
-    What a compaction moves to another place is not fresh. The first `common` segments of both are equal.
+    What a compaction moves to another place is not fresh.
     """
     had = Counter(canonical_of(segment) for segment in iterate_from(previous, common, tail=True))
-    fresh: list[Segment] = []
-    kept: list[Segment] = []
+    fresh, kept = list[Segment](), list[Segment]()
     for segment in iterate_from(current, common, tail=True):
         form = canonical_of(segment)
         (kept if had[form] > 0 else fresh).append(segment)
