@@ -115,9 +115,9 @@ def canonical_of(segment: Segment) -> bytes:
 
 
 def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tuple[list[Segment], list[Segment]]:
-    """Return the segments that the previous prompt has nowhere, and the others, without the first `common` equal ones.
+    """Return the current prompt's segments that the previous one has nowhere, and the others.
 
-    What a compaction moves to another place is not fresh.
+    The first `common` segments, which are equal, are in neither. What a compaction moves to another place is not fresh.
     """
     had = Counter(canonical_of(segment) for segment in iterate_from(previous, common, tail=True))
     fresh, kept = list[Segment](), list[Segment]()
