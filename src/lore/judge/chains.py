@@ -293,13 +293,16 @@ class ComparedChain:
     # what usage omits
 
     def _note_reads(self, turn: Turn) -> None:
-        """Remember whether the latest read reached the end of the previous prompt, whose writes are not reported."""
+        """Remember whether the latest read reached the end of the previous prompt, whose writes are not reported.
+
+        A read that fell says nothing of that.
+        """
         previous, read = self._last, counts.first_pass_read(turn.usage)
         if previous is None or not read or _cache_of(previous) != _cache_of(turn) or counts.bills_writes(previous):
             return
-        whole, reads = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
-        if read >= reads - counts.DROP:
-            unread = whole - read
+        whole = counts.prompt_tokens(previous.usage)
+        unread = whole - read
+        if read >= (counts.cached(previous.usage) or 0) - counts.DROP:
             self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
 
     def _with_cached(self, previous: Turn, current: Turn) -> Turn:
