@@ -223,8 +223,12 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
         for cause in result.unexplained if verbose else ():
             says, advice = _in_words(cause, chosen)
             rows.append((*_amounts([cause]), f"  {says}", advice))
-    priced = slice(0 if dollars is not None else 1, None)
-    write_table(_CAUSE_COLUMNS[priced], [row[priced] for row in rows], out)
+    _write_causes(rows, out, priced=dollars is not None)
+
+
+def _write_causes(rows: Sequence[tuple[Cell, ...]], out: Console, *, priced: bool) -> None:
+    shown = slice(0 if priced else 1, None)
+    write_table(_CAUSE_COLUMNS[shown], [row[shown] for row in rows], out)
 
 
 def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> None:
@@ -234,9 +238,8 @@ def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> 
     cost, tokens = _amounts(result.missed)
     amount = f"{tokens} tokens" if cost == "-" else f"{cost}, {tokens} tokens"
     out.print(line((f"not re-billed, but could have been read from a cache: {amount}", "bold")))
-    priced = slice(0 if cost != "-" else 1, None)
-    rows = [(*_amounts([cause]), *_in_words(cause, chosen))[priced] for cause in result.missed]
-    write_table(_CAUSE_COLUMNS[priced], rows, out)
+    rows = [(*_amounts([cause]), *_in_words(cause, chosen)) for cause in result.missed]
+    _write_causes(rows, out, priced=cost != "-")
 
 
 def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str]:
