@@ -342,8 +342,7 @@ def chosen_inputs(
     from lore.recording.agents.sessions import newest, newest_of_project
     from lore.run import recent
 
-    after = None if since is None else recent.since(since, time.time())
-    wanted = None if after is None else partial(recent.is_as_new, since=after)
+    wanted = None if since is None else partial(recent.is_as_new, since=recent.since(since, time.time()))
     looked: tuple[str, ...] = ()
     if last and not paths:
         session = newest_of_project(surroundings(), format)

@@ -197,7 +197,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     )
     same = names[0].path == names[1].path and before.chain == after.chain
     after = msgspec.structs.replace(after, changes=between if same else ())
-    pair = _pair_of(_not_failed(before), _not_failed(after), comparison, same=same)
+    pair = _pair_of(before, after, comparison, same=same)
     comparison.predicted(pair.left)
     place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
     return comparison.figures(pair.left).describe(
@@ -216,6 +216,8 @@ def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengt
 
 
 def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: bool) -> Pair:
+    # Turns that are named are compared even if their requests failed.
+    before, after = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (before, after)]
     chain = ComparedChain(billed=same and after.number == before.number + 1, rules=comparison.dated.rules)
     chain.advance(before)
     pair = chain.advance(after)
@@ -231,11 +233,6 @@ def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: boo
         pair, price=price_of(comparison.dated.rules(), after, size=size),
         priced_as=Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour),
     )  # fmt: skip
-
-
-def _not_failed(turn: Turn) -> Turn:
-    """Return the turn without its failure: a named turn is compared even if its request failed."""
-    return msgspec.structs.replace(turn, call=Call()) if turn.failed else turn
 
 
 def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.commands import common, flags
+from lore.commands import common, flags, status_file
 from lore.errors import LoreError
 
 if TYPE_CHECKING:
-    from lore.commands.status_file import KeptStatus
     from lore.recording.agents.logs import Surroundings
     from lore.recording.opening import Options
     from lore.run.rules import Dated
@@ -56,7 +55,6 @@ def run(
     alone; when the log has grown, a background process judges it again, and the line says `judging …` until then.
     Subagents that have logs of their own are not in the sums.
     """
-    from lore.commands import status_file
     from lore.report.status_line import DEFAULT, PARTS, client_and_path, parts_of
 
     if install:
@@ -100,37 +98,34 @@ def _log_of(name: str, here: Surroundings) -> str | None:
 
 def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
     """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
-    from lore.commands.status_file import UNUSED, write_state
-
     began, path = time.time(), _log_of(name, here) or ""
     if path:
         keep_status(folder, path, options, dated)
     if path != name:
-        write_state(folder, name, {"newest": path, "at": began})
+        status_file.write_state(folder, name, {"newest": path, "at": began})
     with suppress(OSError):  # the folder cannot be written
         for entry in os.scandir(folder):
-            if entry.stat().st_mtime < began - UNUSED:
+            if entry.stat().st_mtime < began - status_file.UNUSED:
                 os.unlink(entry.path)
 
 
-def keep_status(folder: str, path: str, options: Options, dated: Dated) -> KeptStatus:
+def keep_status(folder: str, path: str, options: Options, dated: Dated) -> status_file.KeptStatus:
     """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
-    from lore.commands.status_file import KeptStatus, stamp_of, write_state
     from lore.model.running import RunningTotals
     from lore.recording.tailing import check_followable
     from lore.run.running import judge_running
 
-    began, (size, written) = time.time(), stamp_of(path) or (0, 0)
+    began, (size, written) = time.time(), status_file.stamp_of(path) or (0, 0)
     try:
         check_followable(path)
         running = judge_running(path, options, dated).running
     except LoreError as error:
         options.log(error.message)
         running = RunningTotals("")
-    known = KeptStatus(running, size, written, began, time.time() - began)
+    known = status_file.KeptStatus(running, size, written, began, time.time() - began)
     last = running.last_break
     fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}
-    write_state(folder, path, {**known._asdict(), "running": fields})
+    status_file.write_state(folder, path, {**known._asdict(), "running": fields})
     return known
 
 

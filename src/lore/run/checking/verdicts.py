@@ -150,7 +150,10 @@ def processes_for(files: list[Input], jobs: int) -> int:
 def each_result(
     files: list[Input], jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R]
 ) -> Generator[R]:  # fmt: skip
-    """Yield what `here` makes of each file, in order; if there is much to read, `apart` in up to `jobs` processes."""
+    """Yield what `here` returns for each file, in the order of the files.
+
+    If there is much to read, up to `jobs` processes call `apart`, which can be pickled, like its results.
+    """
     if (processes := processes_for(files, jobs)) == 1:
         yield from map(here, ahead(files))
         return

@@ -220,9 +220,7 @@ class Period:
         }
         self.first: dict[str, _FirstRequest] = {}  # of each session
         self._causes = CauseSums()
-        self.codes = defaultdict[str, dict[str, float]](
-            dict
-        )  # by session: codes of its causes -> their cost in dollars
+        self.codes = defaultdict[str, dict[str, float]](dict)  # by session: code of a cause -> its cost
 
     @property
     def is_empty(self) -> bool:
