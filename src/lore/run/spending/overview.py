@@ -202,12 +202,6 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
 }
 
 
-class _FirstRequest(NamedTuple):
-    agent: str
-    project: str
-    at: float | None
-
-
 class Period:
     """The requests of a time: their sums in all and by group, and their causes."""
 
@@ -218,7 +212,7 @@ class Period:
         self._groups: dict[GroupBy, defaultdict[str, Sums]] = {
             name: defaultdict(Sums) for name in groups if name in _KEYS
         }
-        self.first: dict[str, _FirstRequest] = {}  # of each session
+        self.first: dict[str, LedgerRequest] = {}  # of each session
         self._causes = CauseSums()
         self.codes = defaultdict[str, dict[str, float]](dict)  # by session: code of a cause -> its cost
 
@@ -231,7 +225,7 @@ class Period:
         sums = self._sums.get(key)
         if sums is None:
             sums = self._sums[key] = Sums()
-            self.first.setdefault(request.session, _FirstRequest(request.agent, request.project, request.at))
+            self.first.setdefault(request.session, request)
         if sums is not self._latest:
             self._latest.sum_added()
             self._latest = sums
