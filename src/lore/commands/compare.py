@@ -283,7 +283,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     worded = words_of_causes([replace((left + right)[0], names=[], lifetime=None) for left, right in causes.values()])
     compared: list[tuple[float, ComparedCause]] = []
     for (key, both), words in zip(causes.items(), worded, strict=True):
-        shares = [share_of(side.broken[key], side.billed) for side in sides]
+        shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
         paid = [_dollars(own) for own in both]
         each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(

@@ -4,7 +4,7 @@ A measure is a ratio of sums over the billed requests of sessions. Requests of o
 interval is that of a ratio estimator over sessions (linearised variance, Student's t; Cochran, Sampling Techniques,
 1977, chapter 6). With fewer than five sessions a share of requests has Wilson's interval (1927) over requests, an
 amount none. Two sides differ if the interval of their difference excludes 0 (MOVER-D of Zou and Donner, 2008); with
-fewer than five events nothing is said. All intervals are 95 %.
+fewer than five events, or with one session on a side, nothing is said. All intervals are 95 %.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lore.model.results.overview import Interval, Measure, MeasureSide, Outcome,
 
 _DIGITS = 6  # decimals of shares and amounts
 SESSIONS = 5  # from which on the spread between sessions says something
+LEAST_SESSIONS = 2  # of each side, from which on anything is said: requests of one session depend on each other
 EVENTS = 5  # of both sides together, from which on shares are compared
 Z = 1.959964
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -72,11 +73,11 @@ def measure(ratio: Ratio, left: Sequence[Spending], right: Sequence[Spending]) -
     )  # fmt: skip
 
 
-def share_of(events: int, trials: int) -> MeasureSide:
-    """Return a share of requests with Wilson's interval; None without requests."""
+def share_of(events: int, trials: int, sessions: int) -> MeasureSide:
+    """Return a share of the requests of `sessions` sessions with Wilson's interval; None without requests."""
     if not trials:
-        return MeasureSide(None, events, trials, 0, None)
-    return MeasureSide(round(events / trials, _DIGITS), events, trials, 0, _wilson(events, trials))
+        return MeasureSide(None, events, trials, sessions, None)
+    return MeasureSide(round(events / trials, _DIGITS), events, trials, sessions, _wilson(events, trials))
 
 
 def compared_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
@@ -142,7 +143,7 @@ def _outcome(ratio: Ratio, left: MeasureSide, right: MeasureSide, difference: In
         return "unknown"
     events, trials = left.events + right.events, left.trials + right.trials
     few = ratio.share and min(events, trials - events) < EVENTS
-    if difference is None or few:
+    if difference is None or few or min(left.sessions, right.sessions) < LEAST_SESSIONS:
         return "too-few"
     if difference.low > 0:
         return "higher"

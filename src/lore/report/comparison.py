@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, tokens_of
 from lore.report.plain import counted, day_of
+from lore.report.status_line import percent
 from lore.report.table import TableColumn, write_table
 
 _CAUSES = 8  # shown without -v
 _NAMED = 3  # of them in sentences
+_MODELS = 2  # named in a sentence
+_MUCH = 1.25  # times as much: from there on a difference is named
 _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
     "share_read": "read from a cache",
@@ -75,7 +79,8 @@ def _cause(cause: ComparedCause, *, verbose: bool) -> tuple[str, str, str, str]:
 
 
 def conclusions(result: Comparison) -> list[str]:
-    """Return what differs beyond chance, in sentences; else that nothing does, and what would be needed."""
+    """Return what a request costs if that differs much, and what differs beyond chance; else what is needed to say."""
+    cost = list(filter(None, [_cost_sentence(result)]))
     found = [
         f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_signed(measure.difference or 0.0, measure.unit)})"
         for measure in result.measures
@@ -86,7 +91,42 @@ def conclusions(result: Comparison) -> list[str]:
         f"{cause.says}: {'more' if cause.outcome == 'higher' else 'less'} often in B; {cause.fix}"
         for cause in causes[:_NAMED]
     ]
-    return found or ["nothing differs beyond chance: compare more sessions of each side"]
+    if found:
+        return [*cost, *found]
+    sessions = result.left.spending.sessions, result.right.spending.sessions
+    if min(sessions) < LEAST_SESSIONS:
+        few = f"{counted(sessions[0], 'session')} of A and {sessions[1]:,} of B"
+        return [*cost, f"{few} are too few to say what is more than chance: compare more sessions of each side"]
+    what = "no difference is sure to be more than chance" if cost else "nothing differs beyond chance"
+    return [*cost, f"{what}: compare more sessions of each side"]
+
+
+def _cost_sentence(result: Comparison) -> str:
+    """Return how many times as much a request costs in B, with what else differs; empty if it costs about the same."""
+    values = {measure.name: (measure.left.value, measure.right.value) for measure in result.measures}
+    times = {name: after / before for name, (before, after) in values.items() if before and after}
+    if not _differs(times.get("money", 1.0)):
+        return ""
+    before, after = (format_money(value) for value in values["money"])
+    parts = [
+        f"{what} are {_times(times[name], 'as long', 'shorter')}"
+        for name, what in (("prompt", "prompts"), ("output", "answers")) if _differs(times.get(name, 1.0))
+    ]  # fmt: skip
+    models = [join_names(side.models, _MODELS) for side in (result.left, result.right)]
+    parts += [f"models differ (A: {models[0]}; B: {models[1]})"] if models[0] != models[1] else []
+    shares = [None if value is None else percent(value) for value in values["share_read"]]
+    parts += [f"{shares[1]} is read from a cache instead of {shares[0]}"] if shares[0] != shares[1] else []
+    much = f"a request costs {_times(times['money'], 'as much', 'less')} in B ({after} instead of {before})"
+    return f"{much}: {'; '.join(parts)}" if parts else much
+
+
+def _differs(times: float) -> bool:
+    return not 1 / _MUCH < times < _MUCH
+
+
+def _times(times: float, more: str, less: str) -> str:
+    """Return a ratio in words: `3.6 times as long`, `69 % shorter`."""
+    return f"{times:,.3g} times {more}" if times > 1 else f"{percent(1 - times)} {less}"
 
 
 def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
