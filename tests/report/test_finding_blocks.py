@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from lore.judge.base import finding
 from lore.model.cause import Place
 from lore.model.differences import TextChanged
+from lore.model.evidence import OverBudget, ProviderSaid
 from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
-from lore.report.forms.terminal import FindingsWriter, group_findings
+from lore.report.forms.terminal import group_findings, write_blocks
 from lore.report.sentences.findings import cause_result, format_loss
 
 
@@ -27,16 +28,16 @@ def moved(turn, lost=1_000, **fields):
 
 def written(findings, *, verbose=False):
     out = io.StringIO()
-    FindingsWriter(Console(out, colour=False, terminal=False), verbose=verbose).write(findings)
+    write_blocks(findings, Console(out, colour=False, terminal=False), verbose=verbose)
     return out.getvalue()
 
 
 def test_turns_with_one_cause_are_one_block():
     lines = written([moved(2), moved(3, 4_000), moved(4)]).splitlines()
     assert lines[:2] == ["✗ LORE101 date-in-prefix in turns 2, 3, 4 at system[1].text", "    a.jsonl:2"]
-    assert lines[3:5] == ["      - …it is 09:03…", "      + …it is 09:04…"], "the costliest turn is shown"
-    assert "    this is turn 3 (-v: each turn)" in lines
-    assert "    6,000 tokens re-billed ($0.0600)" in lines
+    assert lines[2].startswith("    turn 2: a date or time in system[1] changed")
+    assert lines[3:5] == ["      - …it is 09:02…", "      + …it is 09:03…"], "the turn of the line that is named"
+    assert "    6,000 tokens re-billed ($0.0600) in 3 turns (-v: each turn)" in lines
     assert lines[-1].startswith("    fix (agent author): ")
 
 
@@ -54,6 +55,24 @@ def test_findings_of_different_places_are_different_blocks(other):
     assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
 
 
+def test_worst_turn_is_shown_if_too_little_is_reused():
+    low = [replace(moved(turn), code="LORE401", evidence=OverBudget("reuse", share, 0.9), message=f"{share}")
+           for turn, share in ((2, 0.65), (3, 0.52), (4, 0.6))]  # fmt: skip
+    assert written(low).splitlines()[1:3] == ["    a.jsonl:3", "    turn 3: 0.52"]
+
+
+def test_costliest_block_is_first():
+    cheap, dear = moved(2, 1_000), replace(moved(3, 9_000), path="b.jsonl", severity="warning")
+    assert written([cheap, dear]).index("b.jsonl") < written([cheap, dear]).index("a.jsonl")
+
+
+def test_turns_with_other_verdicts_are_other_blocks():
+    """One block once said `system_changed` of a turn for which the provider reports `messages_changed`."""
+    said = [replace(moved(turn), code="LORE159", evidence=ProviderSaid(reason))
+            for turn, reason in ((2, "system_changed"), (3, "messages_changed"), (4, "system_changed"))]  # fmt: skip
+    assert [len(group) for group in group_findings(said)] == [2, 1]
+
+
 def test_turns_beyond_six_are_counted():
     (heading, *_) = written([moved(turn) for turn in range(2, 12)]).splitlines()
     assert "turns 2, 3, 4, 5, 6, 7 and 4 more at system[1].text" in heading
@@ -63,7 +82,7 @@ def test_unexplained_falls_of_a_file_are_one_block():
     falls = [replace(moved(turn, 1_000 * turn), code="LORE301", json_path=None) for turn in (2, 7, 9)]
     lines = written(falls).splitlines()
     assert lines[0].endswith("LORE301 date-in-prefix in turns 2, 7, 9")
-    assert "    18,000 tokens re-billed ($0.18)" in lines
+    assert "    18,000 tokens re-billed ($0.18) in 3 turns (-v: each turn)" in lines
     text = written([falls[0], replace(falls[1], chain="agent-1"), replace(falls[2], path="b.jsonl")])
     assert "in 2 turns of 2 chains\n    a.jsonl:2\n" in text
     assert "in turn 9\n    b.jsonl:9\n" in text

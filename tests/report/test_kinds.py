@@ -207,8 +207,8 @@ def test_long_recording_hides_no_other_annotation():
     long = [found(turn=turn, line=turn, message=f"m{turn}", lost_tokens=turn) for turn in range(2, 40)]
     lines = text("github", checked(*long, found(path="b.jsonl", message="moved"))).splitlines()
     assert len(lines) == 2
-    assert "line=39," in lines[0]
-    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1: m39. 779 tokens " in lines[0]
+    assert "line=2," in lines[0]
+    assert "::turns 2, 3, 4, 5, 6, 7 and 32 more of agent-1: m2. 779 tokens " in lines[0]
     assert "file=b.jsonl," in lines[1]
 
 

@@ -12,9 +12,10 @@ import pytest
 from msgspec import Raw
 
 from lore.judge.base import finding
-from lore.model.cause import Place
-from lore.model.codes import UNEXPLAINED, Problem
-from lore.model.evidence import Told
+from lore.judge.messages import in_words
+from lore.model.cause import Place, RuledOut
+from lore.model.codes import Problem
+from lore.model.evidence import ReadFell, Told
 from lore.model.items import AssistantMessage, RawBlock, TextBlock
 from lore.model.results import (
     CheckResult,
@@ -29,7 +30,6 @@ from lore.report import diff, timeline
 from lore.report.console import Console
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.forms.terminal import FindingsWriter
 from lore.report.sentences.findings import cause_result
 from lore.report.timeline import write_row
 from model.making import Fold, append, started, user
@@ -155,11 +155,12 @@ def test_json_keeps_half_a_surrogate_pair(half):
 
 
 def test_explained_cause_is_repeated_without_reasons():
-    made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [CAUSE])
+    cause = msgspec.structs.replace(CAUSE, message="a date; ruled out: expiry")
+    made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [cause])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
-    assert "LORE101 date-in-prefix (waste): for the same reasons as above (-v: those of each turn)" in again
+    assert "LORE101 date-in-prefix (waste): a date (-v: what is ruled out)" in again
     assert "about 125 tokens re-billed (estimated), 500 bytes" in again
-    assert CAUSE.message not in again
+    assert cause.message not in again
     assert "fix:" not in again
 
 
@@ -191,25 +192,15 @@ def test_next_command_quotes_file_for_the_shell(path, typed):
     assert commands == ([] if typed is None else [f"next: lore simulate {typed} --what-if (what each fix would save)"])
 
 
-@pytest.mark.parametrize("together", [True, False])
-def test_unexplained_reasons_are_written_once(together):
-    fell = [found(code, f"it fell: {code}", turn=4, lost_tokens=9) for code in UNEXPLAINED]
-    findings = [msgspec.structs.replace(each, path=f"{name}.jsonl") for name in "abc" for each in (*fell, FOUND[0])]
-
-    def write(out):
-        writer = FindingsWriter(out, verbose=False)
-        for part in [findings] if together else [findings[:3], findings[3:6], findings[6:]]:
-            writer.write(part)
-
-    text = shown(write)
-    for each in fell:
-        assert text.count(each.message) == 1
-        assert text.index(each.message) < text.index("the same reasons as above")
-    assert text.count("for the same reasons as above (-v: those of each turn)") == 4
-    assert text.count(FOUND[0].message) == 3, "explanations differ from file to file"
-    assert all(f"in turn 4\n    {name}.jsonl" in text for name in "abc")
-    every = report(checked(Summary(), findings), verbose=True)
-    assert all(every.count(each.message) == 3 for each in fell)
+def test_what_is_ruled_out_is_written_once():
+    fell = ReadFell(900, 1_000, 100)
+    falls = [msgspec.structs.replace(found("LORE301", "", turn=4, lost_tokens=9), path=f"{name}.jsonl", evidence=fell,
+                                     ruled_out=(RuledOut("expiry", out=True),)) for name in "abc"]  # fmt: skip
+    text = report(checked(Summary(), [in_words(each) for each in falls]))
+    assert text.count("900 of 1,000 cached tokens were not read again") == text.count("fix (") == 3
+    assert text.count("ruled out: ") == 1
+    every = report(checked(Summary(), [in_words(each) for each in falls]), verbose=True)
+    assert every.count("ruled out: ") == 3
 
 
 @pytest.mark.parametrize(

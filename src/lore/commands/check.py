@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +20,7 @@ from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.registry import Report
-from lore.report.forms.terminal import FindingsWriter, Terminal
+from lore.report.forms.terminal import Terminal
 from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
@@ -98,9 +97,6 @@ def run(options: CheckOptions) -> int:
     page = page_among(reports, opens=False, needed=files_kept(loaded, options.baseline), name="check")
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
-    texts, writer = [target for target in reports if target.kind == "terminal"], None
-    if len(texts) == 1 and texts == [target for target in reports if not target.path] and not sys.stderr.isatty():
-        writer = FindingsWriter(common.out(None), verbose=options.verbose)  # as they come, if there is no progress bar
     with (
         common.progress(wanted=not options.verbose) as progress,
         common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
@@ -110,7 +106,6 @@ def run(options: CheckOptions) -> int:
             wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
             jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
             progress=progress, interrupted=interrupted,
-            on_findings=None if writer is None else common.writing()(writer.write),
         )  # fmt: skip
         if tables is None:
             outcome = check(which.paths, context, how)
@@ -118,7 +113,7 @@ def run(options: CheckOptions) -> int:
             from lore.run.spending.tables import check_into_tables
 
             outcome = check_into_tables(*tables, which.paths, context, how, common.tell)
-    code = _report(options, context, outcome, reports, which.paths, writer)
+    code = _report(options, context, outcome, reports, which.paths)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.answers import introduce_report
 
@@ -210,7 +205,6 @@ def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]
 
 def _report(
     options: CheckOptions, context: CheckContext, outcome: CheckOutcome, reports: list[Target], paths: list[str],
-    writer: FindingsWriter | None,
 ) -> int:  # fmt: skip
     """Write the reports, name what could not be judged, and return the exit code."""
     stopped = outcome.result.interrupted
@@ -225,7 +219,7 @@ def _report(
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}")
-    own: dict[str, Report] = {"terminal": Terminal(writer, quiet=options.quiet)}
+    own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
 

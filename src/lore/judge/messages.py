@@ -94,7 +94,7 @@ def _lead(finding: Finding) -> str:
 _KINDS = {
     "waste": "the prompt does not extend the previous one",
     "unattributable": "the cache was not reused, and the recording does not show why",
-    "expected": "the prompt starts again, as expected",
+    "expected": "the prompt changed, as expected",
 }
 _STRENGTHS = {
     "strong": "the billed read fell, and the recording shows why",

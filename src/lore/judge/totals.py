@@ -355,10 +355,6 @@ class RunTotals:
             if self._kept[finding.severity] <= FINDINGS_KEPT:
                 self._findings.append(finding)
 
-    def since(self, count: int) -> Sequence[Finding]:
-        """Return the findings that are kept, without the first `count`."""
-        return self._findings[count:]
-
     def checked(self) -> CheckResult:
         """Return all results."""
         return CheckResult(

@@ -65,7 +65,7 @@ class DiffWriter:
 def write(
     diff: DiffResult, out: Console, explained: AbstractSet[str] = frozenset(), *, problems: bool = True
 ) -> None:  # fmt: skip
-    """Write one comparison; causes whose codes were `explained` before are written without reasons and fix."""
+    """Write one comparison; causes whose codes were `explained` before have no fix and no list of what is ruled out."""
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
     described = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
@@ -143,8 +143,8 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
 def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> None:
     """Write a cause with its cost and fix; without `quote` omit the change, which is shown already."""
     message, evidence = cause.message, cause.evidence
-    if again:
-        message = "for the same reasons as above (-v: those of each turn)"
+    if again and evidence is not None:
+        message = f"{evidence.sentence()} (-v: what is ruled out)"
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])

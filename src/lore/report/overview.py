@@ -54,7 +54,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         _write_command(chosen.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
-    if result.before is not None and (command := chosen.before()):
+    if result.before is not None and result.before.requests and (command := chosen.before()):
         _write_command(command, out)
     out.print()
     several = len(result.agents) > 1
@@ -127,9 +127,9 @@ def share_read(spending: Spending) -> str:
 
 
 def rebilled_of(spending: Spending) -> str:
-    """Return the re-billed part: money if a price is known, else tokens; a dash for nothing."""
+    """Return the re-billed part: money if a price is known, else a count of tokens; a dash for nothing."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
-    return money(dollars) if dollars else tokens_of(tokens) if tokens else "-"
+    return money(dollars) if dollars else f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:

@@ -114,12 +114,12 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
 
 
 def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: bool) -> None:
-    """Write a turn's row, and the evidence of its cause; `again`: reasons like these were written before."""
+    """Write a turn's row, and the evidence of its cause; `again`: without what is ruled out."""
     cause = turn.cause
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
         weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
-        grounds = "for the same reasons as above" if again else describe_grounds(cause)
+        grounds = describe_grounds(replace(cause, ruled_out=()) if again else cause)
         out.print(line(" " * _INDENT, weak, grounds), indent=_INDENT)
 
 

@@ -18,7 +18,7 @@ from lore.judge.totals import is_unjudged
 from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.report.console import Console
-from lore.report.forms.terminal import FindingsWriter, Reported, command_of, shown, sums_lines, worst_first
+from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, worst_first, write_blocks
 from lore.report.plain import path_below, visible
 
 
@@ -63,7 +63,7 @@ def _add_case(
         case.set("line", line)
     kind, message = _ending(found, unjudged)
     text = io.StringIO()
-    FindingsWriter(Console(text, colour=False, terminal=False), verbose=verbose).write(found)
+    write_blocks(found, Console(text, colour=False, terminal=False), verbose=verbose)
     if kind or found:
         shown_as = SubElement(case, kind or "system-out")
         shown_as.text = "\n".join(map(visible, text.getvalue().splitlines()))

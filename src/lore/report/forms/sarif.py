@@ -61,11 +61,13 @@ def _rule(code: str) -> dict[str, Any]:
     facts = CODES[code]
     file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
     page = file.read_text("utf-8") if file.is_file() else facts.fix  # a plug-in's code has none
+    happened = facts.short or facts.name.replace("-", " ")
+    happened = happened[:1].upper() + happened[1:]
     return {
         "id": code,
         "name": "".join(word.capitalize() for word in facts.name.split("-")),
-        "shortDescription": {"text": facts.name},
-        "fullDescription": {"text": facts.fix},
+        "shortDescription": {"text": happened},
+        "fullDescription": {"text": f"{happened}. {facts.fix}"},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": SEVERITY[facts.kind]},
         "properties": {"tags": ["prompt-cache", facts.kind], "precision": "high"},

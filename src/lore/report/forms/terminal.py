@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from lore.judge.base import summed
 from lore.judge.messages import message_of
 from lore.model.codes import UNEXPLAINED
+from lore.model.evidence import OverBudget, ProviderSaid
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.model.results.lint import LintResult, LintSummary
@@ -59,91 +60,102 @@ def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> lis
     """Return findings of one cause at one place of a file together, at the place of the first; `verbose`: each alone.
 
     Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
+    Other evidence, or another verdict of the provider, is another group.
     """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        place: object = (finding.path, finding.code, finding.severity)
+        place: object = (finding.path, finding.code, finding.severity, type(finding.evidence), _verdict(finding))
         if finding.code not in UNEXPLAINED:
-            place = (place, finding.chain, finding.json_path, type(finding.evidence))
+            place = (place, finding.chain, finding.json_path)
         groups.setdefault(number if verbose or finding.turn is None else place, []).append(finding)
     return list(groups.values())
+
+
+def _verdict(finding: Finding) -> str:
+    """Return what the provider reports about the miss of a finding; empty if nothing."""
+    said = [each for each in (finding.evidence, *(other.evidence for other in finding.also))
+            if isinstance(each, ProviderSaid)]  # fmt: skip
+    return said[0].reason or said[0].other if said else ""
+
+
+def _quoted_of(group: Sequence[Finding]) -> Finding:
+    """Return the finding of a group that is shown: the first; of turns that reuse too little, the worst."""
+    return min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
+
+
+def _with_sums(group: Sequence[Finding]) -> Finding:
+    """Return the finding of a group that is shown, with what all of them cost."""
+    tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
+    dollars = summed(finding.lost_dollars for finding in group)
+    return replace(_quoted_of(group), lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
     """Return findings worst first, each with the turns in which it was found.
 
-    Without `verbose`, those of one cause and place are one: that of the costliest turn, with the cost of all turns.
+    Without `verbose`, those of one cause and place are one: that of the first turn, with the cost of all turns.
     """
-    merged: list[tuple[Finding, str]] = []
-    for group in group_findings(shown(findings, verbose=verbose), verbose=verbose):
-        costliest = max(group, key=lambda finding: finding.lost_tokens or 0)
-        if len(group) > 1:
-            tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
-            dollars = summed(finding.lost_dollars for finding in group)
-            costliest = replace(costliest, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
-        merged.append((costliest, describe_turns(group)))
+    groups = group_findings(shown(findings, verbose=verbose), verbose=verbose)
+    merged = [(_with_sums(group), describe_turns(group)) for group in groups]
     return sorted(merged, key=lambda pair: _badness(pair[0]))
 
 
 # findings
 
 
-class FindingsWriter:
-    """Writes the findings of each file when the file is judged.
+def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
+    """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, and the reasons for an unexplained fall are
-    written once: they are alike in every file.
+    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and what is ruled out
+    for an unexplained fall is written once.
     """
-
-    def __init__(self, out: Console, *, verbose: bool) -> None:
-        self._out, self._verbose = out, verbose
-        self._explained = set[str]()
-        self.received = 0  # findings
-        self.written = 0  # blocks
-
-    def write(self, findings: Sequence[Finding]) -> None:
-        """Write the findings of the next file or files."""
-        self.received += len(findings)
-        for group in group_findings(shown(findings, verbose=self._verbose), verbose=self._verbose):
-            write_findings(group, self._out, again=not self._verbose and group[0].code in self._explained)
-            self._explained |= {group[0].code} & {*UNEXPLAINED}
-            self.written += 1
+    groups, explained = group_findings(shown(findings, verbose=verbose), verbose=verbose), set[str]()
+    for group in groups if verbose else sorted(groups, key=_costliest_first):
+        again = not verbose and group[0].code in explained
+        write_findings([_without_ruled_out(finding) for finding in group] if again else group, out)
+        explained |= {group[0].code} & {*UNEXPLAINED}
+    return len(groups)
 
 
-def write_findings(group: Sequence[Finding], out: Console, *, again: bool = False) -> None:
-    """Write findings of one cause and place: place, change, cost, fix. With `again`, only place and cost."""
-    first = group[0]
-    mark, style = _MARKS[first.severity]
-    turns, path = describe_turns(group), first.json_path
+def _without_ruled_out(finding: Finding) -> Finding:
+    short = replace(finding, ruled_out=())
+    return replace(short, message=message_of(short))
+
+
+def _costliest_first(group: Sequence[Finding]) -> tuple[float, int, int]:
+    sums = _with_sums(group)
+    return -(sums.lost_dollars or 0.0), -(sums.lost_tokens or 0), _ORDER.index(sums.severity)
+
+
+def write_findings(group: Sequence[Finding], out: Console) -> None:
+    """Write findings of one cause and place: place, change, cost, fix."""
+    sums = _with_sums(group)
+    mark, style = _MARKS[sums.severity]
+    turns, path = describe_turns(group), sums.json_path
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
-    out.print(line((f"{mark} {first.code} {first.name}", style), f" {where}" if where else ""))
-    out.print(line("    ", (place_of(first.path, first.line), "bold")))
-    if again:
-        out.hint("    for the same reasons as above", "-v: those of each turn")
-    else:
-        _write_message(group, out)
-    tokens = sum(finding.lost_tokens or 0 for finding in group)
-    if tokens:
-        dollars = summed(finding.lost_dollars for finding in group)
-        out.print(line(f"    {format_loss(replace(first, lost_tokens=tokens, lost_dollars=dollars))}"))
-    is_advice = isinstance(first.requests, int)  # of `lore lint`
-    if (first.severity != "note" or is_advice) and not again:
-        heading, fix = format_fix(first)
+    out.print(line((f"{mark} {sums.code} {sums.name}", style), f" {where}" if where else ""))
+    out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
+    _write_message(sums, out, names_turn=len({other.message for other in group}) > 1)
+    if sums.lost_tokens and len(group) > 1:
+        out.hint(f"    {format_loss(sums)} in {counted(len(group), 'turn')}", "-v: each turn")
+    elif sums.lost_tokens:
+        out.print(line(f"    {format_loss(sums)}"))
+    is_advice = isinstance(sums.requests, int)  # of `lore lint`
+    if sums.severity != "note" or is_advice:
+        heading, fix = format_fix(sums)
         out.print(line(f"    {heading}: ", (fix, "green")))
 
 
-def _write_message(group: Sequence[Finding], out: Console) -> None:
-    """Write what changed, as a diff if the evidence quotes the change; of several turns the costliest one's."""
-    finding = max(group, key=lambda finding: finding.lost_tokens or 0)
+def _write_message(finding: Finding, out: Console, *, names_turn: bool) -> None:
+    """Write what changed, as a diff if the evidence quotes the change."""
+    turn = f"turn {finding.turn}: " if names_turn and finding.turn is not None else ""
     change = None if finding.evidence is None else finding.evidence.quoted_change()
     if change is None:
-        out.print(line(f"    {finding.message}"))
-    else:
-        out.print(line(f"    {message_of(finding, quote=False)}"))
-        for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
-            out.print(line(f"      {sign} ", (f"…{text}…", style)))
-    if len({other.message for other in group}) > 1:
-        out.hint(f"    this is turn {finding.turn}", "-v: each turn")
+        out.print(line(f"    {turn}{finding.message}"))
+        return
+    out.print(line(f"    {turn}{message_of(finding, quote=False)}"))
+    for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
+        out.print(line(f"      {sign} ", (f"…{text}…", style)))
 
 
 def describe_turns(group: Sequence[Finding]) -> str:
@@ -170,17 +182,15 @@ class Terminal:
 
     mixes = True
 
-    def __init__(self, begun: FindingsWriter | None = None, *, quiet: bool = False) -> None:
-        self._begun = begun  # has written the first findings
+    def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet  # findings only
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
-        findings = self._begun or FindingsWriter(out, verbose=verbose)
-        findings.write(result.findings[findings.received :])
+        written = write_blocks(result.findings, out, verbose=verbose)
         if self._quiet:
             return
-        if findings.written:
+        if written:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:

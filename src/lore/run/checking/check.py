@@ -7,7 +7,7 @@ Findings come in the order of the files and of their lines, whatever judges the 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache, partial
 from typing import Protocol
@@ -55,7 +55,6 @@ class CheckRun(Struct, frozen=True):
     cluster: Cluster | None = None  # workers elsewhere that judge the files
     progress: Callable[[int, int], None] | None = None  # called with bytes judged and bytes in all
     interrupted: Callable[[], bool] | None = None  # called after each turn; True ends the run
-    on_findings: Callable[[Sequence[Finding]], object] | None = None  # called with each file's findings, in order
     on_ledger: Callable[[Input, Ledger | None], object] | None = None  # called with each file and its ledger
 
     def is_interrupted(self) -> bool:
@@ -100,7 +99,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known = None if before is None else KnownFindings(Baseline() if context.update else before)
-    totals, judged, reported = RunTotals(known, recorder), 0, 0
+    totals, judged = RunTotals(known, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
@@ -111,9 +110,6 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
-            if run.on_findings is not None and (fresh := totals.since(reported)):
-                reported += len(fresh)
-                run.on_findings(fresh)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
