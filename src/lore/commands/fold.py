@@ -26,7 +26,7 @@ from lore.cache.prices import is_partial
 from lore.commands import flags
 from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
 from lore.errors import LoreError
-from lore.fold.turns import MOST_TOKENS
+from lore.fold.turns import MOST_TOKENS, STATES
 from lore.formats.base import Read
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
@@ -177,12 +177,11 @@ class TurnRows:
             self._clients.add(event.usage.client)
         if place == places[-1]:
             ended = {**dict.fromkeys(e.SUMMED_COUNTS), **counts}
-            self.rows[place] = msgspec.structs.replace(row, state=_ENDS[type(event)], ended_at=event.at, **ended)
+            self.rows[place] = msgspec.structs.replace(row, state=STATES[type(event)], ended_at=event.at, **ended)
         elif counts:  # late usage of the previous turn
             self.rows[place] = msgspec.structs.replace(row, **counts)
 
 
-_ENDS = {e.TurnCompleted: "completed", e.TurnFailed: "failed", e.TurnCanceled: "canceled"}
 TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 

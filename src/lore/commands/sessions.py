@@ -92,7 +92,7 @@ def list_sessions(
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
     wanted = [logs for logs in grouped if since is None or (logs[0].written or since) >= since]
     chosen = list(islice(wanted, most))
-    known = ledgers.known(log.file for logs in chosen for log in logs) if most_bytes is not None else set[str]()
+    known = ledgers.kept(log.file for logs in chosen for log in logs) if most_bytes is not None else {}
     read, left_out = 0, set[str]()
     for logs in chosen:
         size = sum(log.file.size for log in logs if log.file.path not in known)

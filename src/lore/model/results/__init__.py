@@ -7,7 +7,7 @@ Unknown values are null, never 0. Offsets are bytes, ranges half-open. The comme
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -15,9 +15,6 @@ from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Problem, Severity
 from lore.model.events import SUMMED_COUNTS, THOUGHTS, Usage
 from lore.model.evidence import Evidence
-
-if TYPE_CHECKING:
-    from lore.model.results.store import TurnResult
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 S = TypeVar("S", bound=Struct)
@@ -64,7 +61,7 @@ class UsageResult(Struct, frozen=True, kw_only=True):
         return cls.sum_of(others) if others else UNSET
 
     @classmethod
-    def sum_of(cls, usages: Iterable[Usage | UsageResult | TurnResult], **fields: Any) -> Self:
+    def sum_of(cls, usages: Iterable[Struct], **fields: Any) -> Self:
         """Return the sum of each count over the usages that know it; None if none does. `fields` override sums."""
         usages = list(usages)
         sums: dict[str, Any] = {}

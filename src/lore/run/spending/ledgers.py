@@ -70,7 +70,7 @@ class Ledgers:
 
     def each(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
         """Yield each file that is a recording, or that cannot be read, with its ledger."""
-        kept = self._find(files)
+        kept = self.kept(files)
         todo = [file for file in files if file.path not in kept]
         total, done = sum(file.size for file in todo), 0
         if progress is not None:
@@ -88,11 +88,7 @@ class Ledgers:
                 if ledger is not None:
                     yield file, placed(ledger, file)
 
-    def known(self, files: Iterable[Input]) -> set[str]:
-        """Return the paths of unchanged files whose ledgers are kept."""
-        return {*self._find(files)}
-
-    def _find(self, files: Iterable[Input]) -> dict[str, bytes]:
+    def kept(self, files: Iterable[Input]) -> dict[str, bytes]:
         """Return the kept ledgers of unchanged files by path, each to be decoded when its turn comes."""
         return {} if self._cache is None else self._cache.find({file.path: identity_of(file) for file in files})
 
