@@ -80,6 +80,16 @@ def test_stated_cost_is_recorded_once():
     assert last[1] is None
 
 
+def test_written_tokens_are_those_that_were_charged():
+    used = {"inputTokens": 900, "outputTokens": 90, "cacheReadTokens": 100, "cacheWriteTokens": 0}
+    charged = {"input": 5, "cache_read": 100, "cache_write": 795, "output": 90}
+    used["copilotUsage"] = {"tokenDetails": [{"tokenType": kind, "tokenCount": n} for kind, n in charged.items()]}
+    fold = plain().compact(compactionTokensUsed=used).folded()
+    usage = fold.state.chains["utility-1"].last.usage
+    assert (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens) == (5, 100, 795, 90)
+    assert [found.code for found in fold.problems] == ["LORE229"]
+
+
 def test_json_output_of_command_line_is_read():
     assert recognise(streamed().data()) is Copilot
     assert [end.turn for end in ends(streamed())] == [1, 2]

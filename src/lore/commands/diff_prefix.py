@@ -113,10 +113,10 @@ def run(options: DiffOptions) -> int:
 def _comparison(options: DiffOptions) -> TurnComparison:
     """Return how turns are compared: the settings, and the options that override them."""
     loaded = common.found_settings(options.config)
-    rules = loaded.settings.assemble
+    rules, counter = loaded.settings.assemble, Counter() if options.tokens else None
     read = Options(
         format=options.format, dialect=options.dialect, rules=rules,
-        policy=common.tail_policy(options.tail, rules.tail), counter=Counter() if options.tokens else None,
+        policy=common.tail_policy(options.tail, rules.tail), counter=counter,
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
     )  # fmt: skip
     names = options.cache or (loaded.settings.simulate.caches if options.tokens else ())
@@ -125,7 +125,8 @@ def _comparison(options: DiffOptions) -> TurnComparison:
     for name in names:
         cache_named(name)  # raises LoreError for an unknown one
     if options.tokens or names:
-        predictors = tuple(Predictor(dated.rules(), name) for name in dict.fromkeys(names or (None,)))
+        count = None if counter is None else counter.count
+        predictors = tuple(Predictor(dated.rules(), name, count=count) for name in dict.fromkeys(names or (None,)))
     who = common.reader_named(options.reader) or loaded.settings.check.reader
     return TurnComparison(read, options.redact, predictors, dated, who)
 

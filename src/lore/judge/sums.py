@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, self_contradiction, total
-from lore.cache.prices import MILLION, Price
+from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
 from lore.judge.pair import Tally, is_remark
@@ -59,6 +59,7 @@ class LedgerRows:
         price = None if usage is None else price_of(self._rules, turn)
         parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
         is_plain = usage is not None and not usage.iterations
+        has_all_output = price is None or usage is None or not is_partial(self._rules, usage.client)
         counts = usage if is_plain else UsageResult.sum_of(() if usage is None else usage.passes)
         return LedgerRow(
             chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
@@ -69,7 +70,7 @@ class LedgerRows:
             appended=append_read(verdict, left),
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
             is_inherited=bool(turn.call.inherited_from),
-            at_least=not is_whole,
+            at_least=not (is_whole and has_all_output),
             recorded=None if usage is None else usage.recorded,
         )  # fmt: skip
 

@@ -38,7 +38,7 @@ VERSION = 5  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
-TOP = 3  # costliest causes
+TOP = 3  # costliest causes of a kind
 UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
 # Problems after which more of a file may be missing.
 UNREAD = (
@@ -253,15 +253,21 @@ def _lost(finding: Finding) -> int:
 
 
 def costliest(costs: Costs) -> list[CostlyCause]:
-    """Return the causes that cost most, waste first. Unexplained ones have no fix, and are not among them."""
+    """Return the waste and the expected causes that cost most, at most `TOP` of each, ranked together by cost.
+
+    Causes without a price come last, by tokens. Unexplained ones have no fix, and are not among them.
+    """
     ranked = sorted(
-        costs.items(), key=lambda item: (WORSE[::-1].index(item[0][1]), -item[1].lost_tokens, -item[1].breaks, item[0])
+        costs.items(),
+        key=lambda item: (-(item[1].dollars or 0.0), -item[1].lost_tokens, -item[1].breaks, item[0]),
     )
-    return [
+    found = [
         CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, cost.fix, cost.dollars)
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
-    ][:TOP]  # fmt: skip
+    ]
+    kept = [cause for kind in ("waste", "expected") for cause in [c for c in found if c.kind == kind][:TOP]]
+    return [cause for cause in found if cause in kept]
 
 
 class RunTotals:

@@ -50,7 +50,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         return
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {full_cost(total)}", "bold"), f"; {what}"))
-    if (total.unpriced or total.at_least) and result.by != "model":
+    if total.unpriced and result.by != "model":
         _write_command(chosen.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
@@ -87,7 +87,7 @@ def full_cost(spending: Spending) -> str:
     reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
     missing = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
     more = f" + {' and '.join(missing)}" if missing else ""
-    in_part = f", {counted(spending.at_least, 'request')} priced in part" if spending.at_least else ""
+    in_part = f", {counted(spending.at_least, 'request')} without a full count or price" if spending.at_least else ""
     return f"{cost_of(spending)}{more}{in_part}"
 
 
@@ -276,7 +276,7 @@ def _write_first(result: Overview, out: Console) -> None:
     saved = ""
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")
-        saved = f"; about {money(biggest.saving)} less with {times}"
+        saved = f"; about {money(biggest.saving)} less with {times}, without the cost of summaries"
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts}){saved}"))
     if biggest.command:
         _write_command(biggest.command, out)
@@ -312,7 +312,7 @@ def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> No
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
         out.print(line(f"{counted(result.problems, 'problem')} in these recordings"))
-        _write_command(chosen.advice("lore check"), out)
+        _write_command(f"{chosen.advice('lore check')} -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:

@@ -195,9 +195,9 @@ def short(tokens: int) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share; only all of it is 100 %, and only nothing is 0 %."""
+    """Return a share; only all of it is 100 %, and only nothing is 0 %: less than half a percent is "<1 %"."""
     number = round(share * 100)
-    return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "1 %"
+    return f"{min(number, 99) if share < 1 else number} %" if number or share == 0 else "<1 %"
 
 
 def clock(seconds: float) -> str:

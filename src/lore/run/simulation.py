@@ -144,7 +144,7 @@ class Simulation:
         self._count(turn, predicted, price, partial=partial)
         parts, is_whole = price.split(usage) if price and usage and usage.has_input else ({}, False)
         prediction = _limit_to_usage(predicted, usage)
-        cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole)
+        cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
         result = _result(
             verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
         )
@@ -231,7 +231,7 @@ def _cost(
 ) -> Cost | None:  # fmt: skip
     """Return the cost of a turn, as far as counts and prices are known; None if nothing is known of it.
 
-    `paid` is what its usage costs, `is_whole`: of all counts.
+    `paid` is what its usage costs; `is_whole`: no count or price is missing, and the output is not recorded in part.
     """
     usage = verdict.turn.usage
     recorded = usage.recorded_dollars or UNSET if usage is not None else UNSET

@@ -119,6 +119,13 @@ class _Noted(Struct, frozen=True, gc=False):
 _NOTED = msgspec.json.Decoder(_Noted)
 
 
+def _billed_counts(billed: records.BilledCounts) -> records.CopilotUsage:
+    """Return the counts that a request was charged for, with cached tokens in the input."""
+    counts = {one.token_type: one.token_count for one in billed.token_details}
+    read, write = counts.get("cache_read"), counts.get("cache_write")
+    return records.CopilotUsage(counts.get("input", 0) + (read or 0) + (write or 0), counts.get("output"), read, write)
+
+
 def _noted_requests(raw: Raw) -> tuple[list[tuple[str, _NotedRequest]], int]:
     """Return the requests that a checkpoint notes, with their models; and how many entries have another shape."""
     requests: list[tuple[str, _NotedRequest]] = []
@@ -245,6 +252,15 @@ class CopilotBills:
         if COMPACTION in self._rows:
             self._take_row((COMPACTION,), used.model, used.output_tokens)
         usage = self._usage(used, model)
+        if used.copilot_usage is not None and used.copilot_usage.token_details:
+            billed = self._usage(_billed_counts(used.copilot_usage), model)
+            if billed.write_tokens != usage.write_tokens:
+                stated, charged = usage.write_tokens or 0, billed.write_tokens or 0
+                message = (
+                    f"written tokens: {stated:,} in compactionTokensUsed, {charged:,} in its copilotUsage, which count"
+                )
+                self.session.problem(Code.FIELDS_FILLED_IN, message)
+            usage = billed
         self.end_turn(chain, Answer(1, at, compaction.request_id or uuid, model, usage))
         self.spend(chain, 1, model, usage)
 

@@ -114,6 +114,19 @@ class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
+class BilledCount(Struct, frozen=True, gc=False, rename="camel"):
+    """One kind of tokens that a request is charged for."""
+
+    token_type: str = ""  # `input` (without cached tokens), `cache_read`, `cache_write` or `output`
+    token_count: int = 0
+
+
+class BilledCounts(Struct, frozen=True, gc=False, rename="camel"):
+    """What a request is charged for."""
+
+    token_details: tuple[BilledCount, ...] = ()
+
+
 class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
     """Token counts."""
 
@@ -123,6 +136,7 @@ class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
     cache_write_tokens: int | None = None
     duration: int | float | None = None  # in ms
     model: str | None = None
+    copilot_usage: BilledCounts | None = None  # its own counts may lack the written tokens
 
 
 class CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):

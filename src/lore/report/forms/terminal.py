@@ -200,8 +200,8 @@ class Terminal:
         sums = result.summary
         for styled in describe_rebilled(sums):
             out.print(line(styled))
-        hidden_problems = 0 if out.is_page else sum(finding.code.startswith(_PROBLEM) for finding in hidden)
-        for sentence in _count_lines(sums, hidden_problems):
+        hides_problems = not out.is_page and any(finding.code.startswith(_PROBLEM) for finding in hidden)
+        for sentence in _count_lines(sums, hides_problems=hides_problems):
             out.print(line(sentence))
         if verbose and sums.recorded_dollars:
             out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
@@ -226,7 +226,8 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
     if not lost:
         return
-    code = result.top[0].code if result.summary.waste_tokens and result.top else worst_first(lost)[0].code
+    waste = [cause.code for cause in result.top if cause.kind == "waste"]
+    code = waste[0] if result.summary.waste_tokens and waste else worst_first(lost)[0].code
     yield f"lore explain {code}", "what it means, what to do"
     tokens = Counter[str]()
     for finding in [finding for finding in lost if finding.kind == "waste"] or lost:
@@ -256,8 +257,8 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
     return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
 
 
-def _count_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
-    """Yield the counts of cache breaks, files and turns, and what is left out; `hidden`: problems that -v shows."""
+def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
+    """Yield the counts of cache breaks, files and turns, and what is left out."""
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.expected} expected, "
         f"{sums.unattributable} with no cause found"
@@ -269,7 +270,7 @@ def _count_lines(sums: Summary, hidden: int = 0) -> Iterator[str]:
         + (f"; {counted(sums.skipped, 'file')} skipped" if sums.skipped else "")
     )
     left_out = {"in the baseline": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
-    yield from _left_out(left_out, sums.problems, hidden)
+    yield from _left_out(left_out, sums.problems, hides_problems=hides_problems)
 
 
 def _lint_sums(sums: LintSummary) -> Iterator[str]:
@@ -288,13 +289,12 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
     yield from _left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems)
 
 
-def _left_out(counts: Mapping[str, int], problems: int, hidden: int = 0) -> Iterator[str]:
+def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:
     named = [f"{count:,} {word}" for word, count in counts.items() if count]
     if named:
         yield f"not counted: {', '.join(named)}"
     if problems:
-        rest = f", {hidden:,} of them hidden (-v shows them)" if hidden else ""
-        yield f"{counted(problems, 'problem')} in the recordings{rest}"
+        yield f"{counted(problems, 'problem')} in the recordings{' (-v shows all)' if hides_problems else ''}"
 
 
 def unseen_lines(result: Reported) -> Iterator[str]:

@@ -43,6 +43,7 @@ from lore.report.sentences.spending import words_of_causes
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
+_SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 _LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
@@ -129,7 +130,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
     newest: float | None = None
     for file, ledger in ledgers.each([log.file for log in wanted], progress):
         files += 1
-        problems += ledger.problems
+        is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
         for sent in requests_of(ledger, logs[file.path], copies):
@@ -140,8 +141,10 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
             if sent.at is None or ((since is None or sent.at >= since) and sent.at < request.until):
                 now.add(sent)
                 limits.add(sent)
+                is_shown = True
             elif request.compared and since is not None and begin is not None and begin <= sent.at < since:
                 before.add(sent)
+        problems += ledger.problems if is_shown or not ledger.rows else 0
     biggest = now.biggest()
     if now.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in found.logs if log.file.path not in logs], ledgers)
@@ -335,7 +338,9 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
             totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
         except LoreError:  # recorded requests, which hold no events
             break
-        if totals is not None and totals.saved is not None and totals.saved >= (biggest.dollars or 0.0) * WORTH:
+        if totals is None or totals.saved is None:
+            continue
+        if totals.saved - totals.fired * _SUMMARY_DOLLARS >= (biggest.dollars or 0.0) * WORTH:
             command = f"lore compact {shown} --dry-run --window {window}" if shown else ""
             return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
     return replace(biggest, command=f"lore simulate {shown}" if shown else "")
