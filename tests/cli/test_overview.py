@@ -356,6 +356,21 @@ def test_one_hook_in_two_rows_has_labels():
     assert [cause.says.rpartition("text")[2] for cause in words_of_causes(causes)] == [" (waste)", " (expected)", ""]
 
 
+def test_cost_of_partial_output_is_at_least():
+    claude("a", STEADY, version="2.1.20")
+    assert found()["total"]["at_least"] == 3
+    assert "at least $" in lore(*ALL).out
+    assert lore("simulate", "--json", CLAUDE.format("a")).json["totals"]["cost"]["at_least"] is True
+
+
+def test_problems_are_those_of_the_shown_project():
+    claude("a", STEADY)
+    other = claude("b", STEADY, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
+    Path(other).write_bytes(Path(other).read_bytes() + b"{torn\n{}\n")
+    problems = [found("--project", project, code=3)["problems"] for project in ("other", "app")]
+    assert problems == [2, 0]
+
+
 def test_unreadable_logs_are_named_and_exit_3():
     claude("a", STEADY)
     put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", b"words\n")
@@ -365,7 +380,7 @@ def test_unreadable_logs_are_named_and_exit_3():
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found(code=3)["problems"] > 0
     torn = lore(*ALL)
-    assert " in these recordings\n  lore check --since 2020-01-01" in torn.out
+    assert " in these recordings\n  lore check --since 2020-01-01 -v" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
 

@@ -46,6 +46,14 @@ def test_only_waste_may_cost_nothing_and_be_ranked(kind, lost, ranked):
     assert bool(costliest({("LORE101", kind): CauseCost(1, lost)})) is ranked
 
 
+def test_causes_of_both_kinds_are_ranked_by_cost():
+    dollars = {("LORE101", "waste"): 0.1, ("LORE102", "waste"): 0.2, ("LORE128", "expected"): 5.0}
+    costs = {cause: CauseCost(1, 900, dollars=cost) for cause, cost in dollars.items()}
+    assert [cause.code for cause in costliest(costs)] == ["LORE128", "LORE102", "LORE101"]
+    many = {(f"LORE10{number}", "expected"): CauseCost(1, 9, dollars=9.0) for number in range(5)}
+    assert [cause.kind for cause in costliest({**costs, **many})] == [*["expected"] * 3, "waste", "waste"]
+
+
 def test_fix_in_force_is_not_recommended_again():
     costs, expired = dict[tuple[str, str], CauseCost](), CODES["LORE128"]
     whole = finding("LORE128", Place("a"), Told("m"), kind="expected", is_break=True, lost_tokens=900)

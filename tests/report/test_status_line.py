@@ -43,7 +43,7 @@ def test_line_shows_all_default_parts():
     ({"prompt_tokens": 999_400}, "prompt", "prompt 999k"),
     ({"read_tokens": 181_999}, "read", "read 99 %"),
     ({"read_tokens": 0}, "read", "read 0 %"),
-    ({"read_tokens": 3}, "read", "read 1 %"),
+    ({"read_tokens": 3}, "read", "read <1 %"),
     ({"read_tokens": None}, "read", NOTHING),
     ({}, "model", "claude-opus-5"),
     ({}, "cost", NOTHING),
