@@ -158,7 +158,7 @@ def test_command_imports_only_its_module():
     )
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
     loaded = set(eval(shown.splitlines()[-1]))
-    expected = {f"lore.commands.{name}" for name in ("main", "tree", "table", "common", "flags", "about", "removed")}
+    expected = {f"lore.commands.{name}" for name in ("main", "tree", "table", "common", "flags", "about")}
     assert loaded == expected
 
 

@@ -14,7 +14,7 @@ from cli.running import lore, process, put, session
 from helpers.matrix import some
 from lore.commands.check import CheckOptions
 from lore.commands.main import main
-from lore.commands.removed import REMOVED
+from lore.commands.table import REMOVED
 from model.making import body
 
 

@@ -151,7 +151,7 @@ def _usage_error(error: Any) -> tuple[str, str]:
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
     option = str(getattr(error, "option_name", ""))
     if option:
-        from lore.commands.removed import REMOVED
+        from lore.commands.table import REMOVED
 
         if instead := REMOVED.get(f"{path.partition(' ')[2]} {option}"):
             return f"error: {path} {option} was removed", _hint(instead)

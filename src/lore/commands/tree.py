@@ -23,8 +23,7 @@ from typer.main import get_command, get_group
 
 from lore.commands import flags
 from lore.commands.common import closed_pipe
-from lore.commands.removed import REMOVED
-from lore.commands.table import BROUGHT, COMMANDS, CommandRow, commands, examples_of
+from lore.commands.table import BROUGHT, COMMANDS, REMOVED, CommandRow, commands, examples_of
 from lore.errors import LoreError, lacks_plug_in
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
