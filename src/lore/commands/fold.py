@@ -26,7 +26,7 @@ from lore.cache.prices import is_partial
 from lore.commands import flags
 from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
 from lore.errors import LoreError
-from lore.fold.turns import MOST_TOKENS, STATES
+from lore.fold.turns import STATES, without_impossible_counts
 from lore.formats.base import Read
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
@@ -35,6 +35,7 @@ from lore.formats.lines import LineReader
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.items import AssistantMessage, CompactDivider, Item
+from lore.model.results import UsageResult
 from lore.model.results import store as results
 from lore.model.results.store import FollowedLine, InjectedResult, TurnResult
 from lore.model.state import Chain, Entry, settled
@@ -187,12 +188,9 @@ TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 def _counts(usage: e.Usage) -> dict[str, int | None]:
     """Return sums over the passes of a response; impossible counts are unknown, as in the fold."""
-    sums: dict[str, int | None] = {}
-    for name in e.SUMMED_COUNTS:
-        known = [count for counts in usage.passes if (count := getattr(counts, name)) is not None]
-        believable = [count for count in known if 0 <= count <= MOST_TOKENS]
-        sums[name] = sum(believable) if believable else None
-    return sums
+    believable, _ = without_impossible_counts(usage)
+    sums = UsageResult.sum_of(() if believable is None else believable.passes)
+    return {name: getattr(sums, name) for name in e.SUMMED_COUNTS}
 
 
 class LogFold:

@@ -43,7 +43,7 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
 
 def end_turn(chain: Chain, event: TurnEnd) -> Problems:
     """Close the latest turn; a second end replaces the first. A late end of the previous turn changes nothing here."""
-    usage, problems = _without_impossible_counts(event.usage)
+    usage, problems = without_impossible_counts(event.usage)
     if chain.turn is not None and event.turn == chain.turn.turn:
         response, hashes = (event.response_id, event.hashes) if isinstance(event, e.TurnCompleted) else (None, None)
         chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
@@ -53,7 +53,7 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
     return problems
 
 
-def _without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
+def without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
     if usage is None:
         return None, ()
