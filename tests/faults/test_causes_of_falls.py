@@ -198,12 +198,17 @@ def test_text_of_a_hook_moved_before_entries_expired(tmp_path):
     session.ask("Look at the project.")
     session.answer(16_000, 10_000, 2, calls=("Bash",))
     session.results()
-    session.attach("hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse", content=["note"])
+    secret = "ghp_" + "a1B2" * 9
+    session.attach("hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse",
+                   content=[f"index is stale {secret}"])  # fmt: skip
     session.answer(26_000, 2_000, 2)
     session.wait(60)
     session.ask("And now?")
     session.answer(26_000, 3_000, 2)
     assert breaks(session, tmp_path) == [(3, "LORE158", "waste")]
+    shown = lore("check", str(tmp_path)).out
+    assert 'hook PostToolUse:Bash ("index is stale' in shown
+    assert secret[4:] not in shown
 
 
 @pytest.mark.parametrize("command", ["<command-name>/review</command-name>", "Look at the pull request."])

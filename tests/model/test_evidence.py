@@ -100,6 +100,10 @@ SENTENCES = [
         "the text of hook lint followed entry 4 of the history until the user spoke again",
     ),
     (
+        e.HookText(4, ("lint",), text="2 files changed"),
+        'the text of hook lint ("2 files changed") followed entry 4 of the history until the user spoke again',
+    ),
+    (
         e.HookText(4, ("lint",), exact=True),
         (
             "the text of hook lint followed entry 4 of the history until the user spoke again; the billed read is "

@@ -23,6 +23,18 @@ def test_pass_over_skips_named_unrecognised_file(desk):
     assert lore("check", "rows.jsonl", "run.jsonl").code == 2
 
 
+@pytest.mark.parametrize("bad", [b"", b'{"broken'])
+def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
+    put("z/run.jsonl", session())
+    put("z/rows.jsonl", b'{"a":1}\n')
+    assert lore("check", "z").code == 0
+    put("z/bad.jsonl", bad)
+    ran = lore("check", "z")
+    assert ran.code == 3
+    assert "not judged: z/bad.jsonl" in ran.err
+    assert lore("check", "z", "--pass-over").code == 0
+
+
 def test_only_skipped_files_are_no_error(desk):
     put("rows.jsonl", b'{"a":1}\n')
     ran = lore("check", "--pass-over", "rows.jsonl")

@@ -293,6 +293,7 @@ class Signal(Struct, frozen=True):
     is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt
     entries: int = 0  # if it is delayed: entries of the timeline before its text
     names: tuple[str, ...] = ()  # if it is delayed: what added its text
+    text: str = ""  # if it is delayed: the beginning of a hook's text
     read_if_moved: int | None = None  # if the text moves: tokens that can still be read; None: only the head
 
 

@@ -309,7 +309,15 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
             continue
         names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
         place = before.entries if before else entries or 0
-        chain.waiting[sign.name] = Signal(sign.name, sign.version, is_delayed=True, entries=place, names=names)
+        text = sign.after if before is None else before.text or sign.after
+        chain.waiting[sign.name] = Signal(
+            sign.name,
+            sign.version,
+            is_delayed=True,
+            entries=place,
+            names=names,
+            text=text if sign.name == _HOOK else "",
+        )
 
 
 def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel:

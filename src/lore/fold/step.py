@@ -23,7 +23,7 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.limits import SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
-from lore.model.state import LONGEST, SIGNS, Chain, FoldedSession, Sign, bounded_names
+from lore.model.state import LONGEST, QUOTED, SIGNS, Chain, FoldedSession, Sign, bounded_names
 
 
 class FoldStep(NamedTuple):
@@ -273,7 +273,8 @@ def _note_sign(chain: Chain, event: e.Observed) -> Problems:
     if len(others) < len(chain.signs):
         known = next(sign for sign in chain.signs if sign.name == event.name)
         names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
-    after, version = cut_masked(event.after, LONGEST), cut_masked(event.version, LONGEST)
+    after = cut_masked(event.after, QUOTED if event.name == "hook-context" else LONGEST)
+    version = cut_masked(event.version, LONGEST)
     chain.signs = (*others, Sign(event.name, bounded_names(names), bounded_names(removed), before, after, version))
     return ()
 

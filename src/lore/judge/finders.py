@@ -358,7 +358,9 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the user spoke again."""
     hook = state_signal(facts, "hook-context")
-    return None if hook is None else e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved)
+    if hook is None:
+        return None
+    return e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text)
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:

@@ -337,7 +337,7 @@ class Observed(Envelope, frozen=True, kw_only=True, tag="observed"):
     names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
     removed: tuple[str, ...] = ()  # those that were removed
     before: str = ""  # the old value of a setting or version
-    after: str = ""  # its new value
+    after: str = ""  # its new value; of a hook the beginning of its text
     version: str = ""  # version of the client that showed it
 
 

@@ -25,6 +25,7 @@ UTILITY = "utility-"  # prefix of chain names: calls that a client makes for its
 CHATS = "chat-"  # prefix of chain names: further conversations in one file
 MOST_NAMES = 64  # names in one sign: bounds the state of a session
 LONGEST = 80  # characters of a name or a value in a sign
+QUOTED = 120  # characters of a hook's text in a sign
 
 # Facts in a recording, other than the text of requests, that may move the prefix. A sign states an observation, never
 # its effect. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
@@ -75,7 +76,7 @@ class Sign(Struct, frozen=True, gc=False):
     names: tuple[str, ...] = ()  # tools, servers, skills, commands or hooks that were added or ran
     removed: tuple[str, ...] = ()  # those that were removed
     before: str = ""  # the old value of a setting or version
-    after: str = ""  # its new value
+    after: str = ""  # its new value; of a hook the beginning of its text
     version: str = ""  # version of the client that showed it
 
 

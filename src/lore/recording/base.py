@@ -44,6 +44,8 @@ SELDOM = (200_000, 50, 1_000)  # thresholds of the garbage collector
 class UnrecognisedError(LoreError):
     """The input can be read, but no reader recognises it."""
 
+    is_damaged = False  # it is empty, or its beginning is cut off, and its name is that of a recording
+
 
 class Template(Struct, frozen=True):
     """A chat template."""

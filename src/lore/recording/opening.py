@@ -94,7 +94,17 @@ class Options(msgspec.Struct, frozen=True):
         return recording
 
 
+_RECORDINGS = (".jsonl", ".ndjson", ".har")  # how names of recordings end
+
+
 def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
+    error = _as_unrecognised(path, head)
+    is_cut = head.lstrip().startswith(b"{") and describe(head)[0] == ""
+    error.is_damaged = path.endswith(_RECORDINGS) and (is_cut or not head.strip())
+    return error
+
+
+def _as_unrecognised(path: str, head: bytes) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint="record it again, or leave it out")
     what, hint = describe(head)

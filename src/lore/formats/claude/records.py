@@ -28,7 +28,7 @@ from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
 from lore.model.mask import cut_masked
-from lore.model.state import LONGEST, Sign, bounded_names
+from lore.model.state import LONGEST, QUOTED, Sign, bounded_names
 
 
 class RecordGraph:
@@ -349,7 +349,7 @@ _PLAN = b'"Implement the following plan'  # how a client opens the conversation 
 # and 2.1 with Opus 4.5: 7 to 11 and 0 to 3). Other models leave the same number either way.
 _UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
-_HEAD = 256  # bytes of a result or text that are searched
+_HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
 
 
@@ -459,7 +459,8 @@ def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:
         elif "SessionStart:startup" in hooks:
             yield Sign("restart", ("SessionStart:startup",))
     elif name == "hook-context":
-        yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")))
+        text = " ".join(" ".join(names_in(attached, "content"))[:_HEAD].split())
+        yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")), after=cut_masked(text, QUOTED))
     else:
         if names_in(attached, PENDING):  # a process that has just begun still connects to them
             yield Sign("restart", (PENDING,))

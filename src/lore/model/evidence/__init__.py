@@ -103,12 +103,14 @@ class HookText(EvidenceFact, frozen=True):
     """A hook's text followed an entry of the history until the user spoke again."""
 
     words = (
-        "the text of {hooks:?hook {hooks:names}|a hook} followed entry {entries:,} of the history until the user spoke "
-        "again{exact:?; the billed read is exactly what such a change leaves in the cache}"
+        "the text of {hooks:?hook {hooks:names}|a hook}"
+        ' {text:?("{text}") }followed entry {entries:,} of the history until the user spoke again'
+        "{exact:?; the billed read is exactly what such a change leaves in the cache}"
     )
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
+    text: Content = ""  # its beginning; empty: not recorded
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):

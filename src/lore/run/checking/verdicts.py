@@ -177,7 +177,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         with collected_seldom():
             _judge(file, totals, context, problems, progress)
     except LoreError as error:
-        unrecognised = isinstance(error, UnrecognisedError)
+        unrecognised = isinstance(error, UnrecognisedError) and (file.named or file.optional or not error.is_damaged)
         if file.named and file.error is None and not (unrecognised and file.optional):
             result.error = error
         elif unrecognised:
