@@ -46,6 +46,8 @@ def test_narrow_terminal_drops_columns_by_priority():
     assert heads[0] == ["cost", "requests", "read", "re-billed", "model"]
     assert heads[1] == ["cost", "read", "re-billed", "model"]
     assert heads[2] == ["cost", "re-billed", "model"]
+    assert written(MONEY, [row("claude-opus-5")], width=36)[-2:] == ["not shown at this width: requests,", "    read"]
+    assert len(written(MONEY, [row("claude-opus-5")], width=60)) == 2
 
 
 def test_last_column_wraps_in_its_place():

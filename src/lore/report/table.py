@@ -51,14 +51,13 @@ def write_table(
     if room is not None and least_width() > room:
         fixed = {}  # every cell is wrapped
     heads = [(column.head, "bold") for column in columns]
-    if not below:
-        _draw(columns, shown, fixed, [heads, *rows], out)
-        return
-    _draw(columns, shown, fixed, [heads], out)
-    for row, lines in zip(rows, below, strict=True):
+    _draw(columns, shown, fixed, [heads] if below else [heads, *rows], out)
+    for row, lines in zip(rows, below, strict=bool(below)):
         _draw(columns, shown, fixed, [row], out)
         for text in lines:
             out.print_whole(line((text, "dim")))
+    if omitted := [column.head for place, column in enumerate(columns) if place not in shown]:
+        out.print(line((f"not shown at this width: {', '.join(omitted)}", "dim")))
 
 
 def _text(cell: Cell) -> str:
