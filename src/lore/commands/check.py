@@ -248,7 +248,7 @@ def name_unjudged(problems: Sequence[Problem]) -> None:
         by_file.setdefault(problem.file, []).append(problem)
     for file, found in list(by_file.items())[:_UNJUDGED_NAMED]:
         place = place_of(file or "", found[0].line)
-        reason = found[0].message.removeprefix(f"cannot read {file}: ")
+        reason = found[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
         more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
         common.tell(f"not judged: {place}: {reason}{more}")
     if len(by_file) > _UNJUDGED_NAMED:
