@@ -44,7 +44,7 @@ class Input(Struct, frozen=True):
     named: bool  # the user named this very file: it is an error if it is not a recording
     size: int = 0  # bytes; 0 if unknown
     stream: bool = False  # it can be read only once, and only by this process
-    optional: bool = False  # it may be named and not a recording
+    optional: bool = False  # it may be no recording: named and unrecognised, or damaged in a folder
     error: LoreError | None = None  # why the folder could not be listed
     written: float | None = None  # when it was written, in seconds; None: its own time says so
     tag: str = ""  # the ETag that a remote file had when it was listed
