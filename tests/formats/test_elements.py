@@ -199,6 +199,8 @@ SAMPLES = {
 SEVERAL = {  # how often a document is in a file
     "list": (b"[%b, %b]", 2), "one after another": (b"%b\n%b\n", 2), "member": (b'{"at": 1, "it": %b}', 1),
     "members": (b'{"a": %b, "note": {"x": 1}, "b": %b}', 2), "listed in a member": (b'{"all": [%b, %b], "n": 2}', 2),
+    "beside other values": (b'{"a": %b, "note": "{x", "n": 3, "l": [1, null], "b": %b}', 2),
+    "listed in two members": (b'{"a": [%b], "b": [%b]}', 2),
 }  # fmt: skip
 
 
@@ -243,3 +245,12 @@ def test_many_values_after_a_document_cost_linear_time():
     data = b'[{"log": {"entries": [1]}}' + b', {"x": 1}' * 200_000 + b"]"
     elements = ElementCutter([data], PATHS, start=1)
     assert ([line.data for line in elements], elements.find_next()) == ([b"1"], False)
+
+
+def test_documents_without_array_between_others_cost_linear_time():
+    data = b"[" + b",".join([b'{"log": {"entries": [1]}}, {"x": 1}'] * 20_000) + b"]"
+    elements, began = ElementCutter([data[at : at + 2**16] for at in range(0, len(data), 2**16)], PATHS, start=1), 1
+    while list(elements) and elements.find_next():
+        began += 1
+        assert len(elements.rest) < 2**18  # what is held is copied for each document
+    assert began == 20_000

@@ -23,7 +23,7 @@ _BETWEEN_ARRAYS = pattern(rb"(?:[ \t\r\n,]|\][ \t\r\n]{0,32}\[)*")
 _NO_VALUE = pattern(rb"[ \t\r\n,\]]*")  # between values that are not in an array
 _BARE = pattern(rb'[^{\[\]"]*+')  # numbers and words, or brackets that close nothing
 _STRING = pattern(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_BETWEEN_DOCUMENTS = pattern(rb'[ \t\r\n,]*+(?:"(?:[^"\\]++|\\.)*+"[ \t\r\n]*+:[ \t\r\n]*+\[?[ \t\r\n]*+)?+', re.DOTALL)
+_BETWEEN_OBJECTS = pattern(rb'(?:[^{}"]++|"(?:[^"\\]++|\\.)*+")*+', re.DOTALL)
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+(")?|[{\[]++|[}\]]++|,', re.DOTALL)
 
 
@@ -112,8 +112,9 @@ class ElementCutter:
                 self.begin = self._data[:at]
                 self._pass(at)
                 return True
-            self.is_cut = len(self._data) > BEGINNING_BYTES
-            if self.is_cut or not self._read_on():
+            is_over = text[:1] == b"{" and _scan(text, 0, 0)[2]
+            self.is_cut = not is_over and len(self._data) > BEGINNING_BYTES
+            if is_over or self.is_cut or not self._read_on():
                 self.is_empty = not self._data.strip()
                 return False
 
@@ -132,13 +133,14 @@ class ElementCutter:
         return False
 
     def _skip_to_object(self) -> bool:
-        """Go to the next object in the list, file or object that holds this document; False if none follows."""
+        """Go to the next object in the lists, file or object that hold this document; False if none follows."""
         while True:
-            end = _BETWEEN_DOCUMENTS.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
-            if len(self._data) - end < _MARGIN and self._read_on():
-                continue
-            self._pass(end)
-            return self._data[self._at : self._at + 1] == b"{"
+            self._pass(_BETWEEN_OBJECTS.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
+            following = self._data[self._at : self._at + 1]
+            if following in (b"{", b"}"):
+                return following == b"{"
+            if len(self._data) - self._at > self._limit or not self._read_on():
+                return False
 
     def _read_on(self) -> bool:
         """Double the bytes that are held, so that a long element is parsed a few times only."""
