@@ -103,6 +103,11 @@ def test_counts_of_other_types_are_unknown(count):
     assert (found is not None and found.contradiction != "") == (type(count) in (bool, str) or count == -1)
 
 
+@each("cost", [rb'"\ud800"', b"[1]", b"{}", b"true", b"null", b"-1", b"0", b"1e300", b"9" * 400])
+def test_odd_costs_are_unknown(cost):
+    assert billed_of(b'{"input_tokens":3,"cost":%b}' % cost) == Usage(3)
+
+
 @pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
 def test_impossible_count_is_a_contradiction(count):
     found = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from lore.model.canonical import decode
+from lore.model.canonical import decode, encode
 from lore.model.events import ANSWERING, SUMMED_COUNTS, RecordedCost, Usage
 from lore.model.mask import cut_masked
 
@@ -191,7 +191,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
         return None
     found, odd = with_terms(Usage(*counts), usage), _odd(usage)
     found = replace(found, contradiction=odd) if odd else found
-    return with_cost(found, str(usage["cost"]).encode()) if "cost" in usage else found  # OpenRouter's
+    return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
 
 
 def usage_with_cached_input(
