@@ -59,6 +59,9 @@ HALVES = {  # a request and its response
         {"event": "request_start", "id": n, "data": {"request": body(n)}},
         {"event": "request_end", "id": n, "data": {"response": answer(n)}},
     ),
+    "words like a stream's": lambda n: (
+        call(n, type="request.sent", body=body(n)), {"type": "response.received", "id": n, "body": answer(n)},
+    ),
 }  # fmt: skip
 
 
@@ -139,7 +142,7 @@ SPREAD = {  # the answer of one call, in records
 
 
 @each([*SPREAD])
-@pytest.mark.parametrize("end", [[], [{"type": "response_end", "id": 7}]], ids=["no end", "end"])
+@pytest.mark.parametrize("end", [[], [{"type": "response_end", "id": 7}], [{"type": "response.done", "id": 7}]])
 def test_answer_spread_over_records_is_joined(spread, end):
     first, one = HALVES["http"](1)
     data = lines(call(7, type="request", body=body(0)), first, *SPREAD[spread], one, *end)
@@ -149,3 +152,13 @@ def test_answer_spread_over_records_is_joined(spread, end):
         3: (100, 7),
     }
     assert codes(ProxyHalves, data) == []
+
+
+@each("end", [
+    {"type": "response", "id": 7, "body": answer(2)},
+    {"type": "response_end", "id": 7, "usage": answer(2)["usage"]},
+])  # fmt: skip
+def test_counts_after_pieces_without_counts_are_read(end):
+    pieces = [{"type": "chunk", "id": 7, "delta": text} for text in ("Hel", "lo")]
+    (found,) = exchanges(ProxyHalves, lines(call(7, type="request", body=body(0)), *pieces, end))
+    assert (found.usage.read_tokens, found.usage.output_tokens) == (200, 7)

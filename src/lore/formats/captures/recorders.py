@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from lore.formats.answers import is_stream
 from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
+from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of, unescape
 from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body
@@ -164,8 +165,11 @@ _BODIES = _WHOLE | ANSWERS | {*_INNER, "error"}
 
 
 _PIECE = pattern(r"(?:^|[^a-z])(?:chunk|delta|sse|stream(?:_?event)?)(?:$|[^a-z])")
-_EVENT = pattern(r"response\.[a-z_.]+$|message_|content_block_|ping$")  # a record that is an event itself
+_EVENT = pattern(r"message_|content_block_|ping$")  # a record that is an event itself
+_IN_EVENT = {"response", "sequence_number", "output_index", "item_id"}  # one is in each event of the Responses API
+_OF_HTTP = {"status", "headers", "body", "data"}  # in no event
 _HOLDERS = ("chunk", "delta", "data", "event", "body", "payload", "response", "line", "raw")
+_CONTENTS = {"content", "choices", "candidates", "output"}  # one is in a whole answer
 _LAST = pattern(rb"message_stop|\[DONE\]|response\.(?:completed|incomplete|failed|done)")
 
 
@@ -235,9 +239,11 @@ class ProxyHalves(RecordReader):
             "response": _merged({**call.begin, **response}, "response"),
         }
         http = call_in(Record(sides["request"], **sides), HALVES)
-        answers = _objects(sides["response"], "response")
-        answer = next((found for found, own in answers if own.keys() & ANSWERS), http.response)
-        answer = Content(array_of(call.pieces), "events") if call.pieces else answer
+        answers = ((found, own) for found, own in _objects(sides["response"], "response") if own.keys() & ANSWERS)
+        answer, said = next(answers, (http.response, dict[str, bytes]()))
+        if call.pieces and said.keys().isdisjoint(_CONTENTS):
+            http = replace(http, usage=billed_of(said.get("usage", b"")))
+            answer = Content(array_of(call.pieces), "events")
         http = replace(http, request=_body_in(sides["request"]) or http.request, response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]
 
@@ -256,7 +262,9 @@ def _side_of(members: dict[str, bytes]) -> str:
 def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
     """Return the piece of a streamed answer in a record; empty without one. The `is_answer` may hold a whole stream."""
     words = (text_in(members.get(name, b"")).lower() for name in _WORDS)
-    if _EVENT.match(text_in(members.get("type", b""))) and "data" not in members:
+    kind = text_in(members.get("type", b""))
+    is_event = members.keys() & _IN_EVENT if kind.startswith("response.") else _EVENT.match(kind)
+    if is_event and members.keys().isdisjoint(_OF_HTTP):
         return object_of(members)
     is_piece = any(map(_PIECE.search, words))
     for name in _HOLDERS:
