@@ -196,6 +196,9 @@ SAMPLES = {
     "vcr": (ROOT / "fixtures/captures/vcr/betamax.json").read_bytes(),
     "opencode": (ROOT / "fixtures/opencode/session.json").read_bytes(),
 }
+CALL = b"""{"request": {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {},
+    "body": {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Go."}]}},
+    "response": {"status": 200, "body": {"usage": {"input_tokens": 5}}}}"""
 SEVERAL = {  # how often a document is in a file
     "list": (b"[%b, %b]", 2), "one after another": (b"%b\n%b\n", 2), "member": (b'{"at": 1, "it": %b}', 1),
     "members": (b'{"a": %b, "note": {"x": 1}, "b": %b}', 2), "listed in a member": (b'{"all": [%b, %b], "n": 2}', 2),
@@ -239,6 +242,11 @@ def test_listed_document_is_found_in_a_member():
     assert recognise(screen) is Cline
     data = b'{"at": 1, "screen": %b, "n": 2}' % screen
     assert requests(reader_of(data), [data]) == 1
+
+
+def test_calls_of_every_listed_document_are_read():
+    data = b'[{"id": 1, "calls": [%b, %b]}, {"id": 2, "calls": [%b]}]' % ((CALL,) * 3)
+    assert requests(reader_of(data), [data]) == 3
 
 
 def test_many_values_after_a_document_cost_linear_time():

@@ -249,11 +249,8 @@ def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | No
         return None
     parts = list(islice(parts_in(head), _PARTS))
     documents = [name for name in names if FORMATS[name].document]
-    for _, begin in parts:
-        found = _first_that_recognises(head[begin:], b"", documents, signs)
-        if found is not None and isinstance(reader := READERS[found](), LineReader):
-            reader.start = begin
-            return reader
+    if (reader := _reader_at(head, [at for _, at in parts if head[at] == 0x7B], documents, signs)) is not None:
+        return reader
     inner = ((at, path) for _, at in parts if head[at] == 0x7B for path, _ in parts_in(head[at:]))
     for start, array in islice(chained(((0, path) for path, _ in parts), inner), _PARTS):
         if not array:
@@ -262,6 +259,17 @@ def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | No
         found = _first_that_recognises(b"", records, names, signs) if records else None
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start, reader.array = start, array
+            return reader
+    # of several lists only the first is read in this way
+    return _reader_at(head, [at for _, at in parts if head[at] == 0x5B], documents, signs)
+
+
+def _reader_at(head: bytes, places: list[int], names: list[str], signs: _Signs) -> Reader | None:
+    """Return a reader of a document that begins at one of these places."""
+    for begin in places:
+        found = _first_that_recognises(head[begin:], b"", names, signs)
+        if found is not None and isinstance(reader := READERS[found](), LineReader):
+            reader.start = begin
             return reader
     return None
 
