@@ -112,9 +112,16 @@ def test_compare_and_overview_show_the_same_sums():
 
 def test_recording_does_not_differ_from_itself(two):
     answer = compared("after", "after")
-    assert {measure["outcome"] for measure in answer["measures"]} <= {"no-difference", "too-few"}
+    assert {measure["outcome"] for measure in answer["measures"]} <= {"no-difference", "too-few", "unknown"}
     assert {measure["difference"] for measure in answer["measures"]} <= {0, None}
     assert "nothing differs beyond chance" in lore("compare", "after", "after").out
+
+
+def test_partly_recorded_output_is_not_compared(two):
+    """Claude Code 2.1.9 and 2.1.10 log the count with which an answer began: answers seemed shorter, and cheaper."""
+    sides = {measure["name"]: measure["left"]["value"] for measure in compared("before", "after")["measures"]}
+    assert (sides["output"], sides["money"]) == (None, None)
+    assert sides["prompt"] > 0
 
 
 def test_versions_of_several_clients_give_a_note():

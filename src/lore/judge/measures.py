@@ -28,7 +28,8 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.2
 class Ratio(NamedTuple):
     """A measure: its name and unit, and the members of `Spending` whose sums are divided (`-NAME` is subtracted).
 
-    `share`: it counts requests, so that it lies between 0 and 1.
+    `share`: it counts requests, so that it lies between 0 and 1. `whole`: sessions with a request whose output, counts
+    or prices are known in part only are left out.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Ratio(NamedTuple):
     top: tuple[str, ...]
     bottom: tuple[str, ...]
     share: bool = False
+    whole: bool = False
 
 
 PROMPT = ("uncached_tokens", "read_tokens", "write_tokens")
@@ -45,8 +47,8 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("breaks", "share", ("breaks",), ("requests",), share=True),
     Ratio("reliability", "share", ("appends_read",), ("appends",), share=True),
     Ratio("prompt", "tokens", PROMPT, ("requests",)),
-    Ratio("output", "tokens", ("output_tokens",), ("requests",)),
-    Ratio("money", "dollars", ("dollars",), _PRICED),
+    Ratio("output", "tokens", ("output_tokens",), ("requests",), whole=True),
+    Ratio("money", "dollars", ("dollars",), _PRICED, whole=True),
     Ratio("paid_again", "dollars", ("paid_again", "expected", "unexplained"), _PRICED),
 )
 
@@ -90,7 +92,8 @@ def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
     known = [
         (top, bottom)
         for sums in sessions
-        if (top := _count(sums, ratio.top)) is not None
+        if not (ratio.whole and sums.at_least)
+        and (top := _count(sums, ratio.top)) is not None
         and (bottom := _count(sums, ratio.bottom)) is not None
         and bottom > 0
     ]
