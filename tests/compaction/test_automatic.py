@@ -181,16 +181,29 @@ def test_guide_summarizer_is_asked_with_the_messages():
     assert "at most 1024 tokens" in asked[0]["system"]
 
 
-def test_summarizer_error_does_not_stop_the_session():
+@pytest.mark.parametrize("error", [ConnectionResetError, lore.LoreError])
+def test_summarizer_error_does_not_stop_the_session(error):
     class Broken:
         name = "broken"
 
         def summarize(self, request):
-            raise ConnectionResetError("away")
+            raise error("away")
 
     session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=8_000, summarizer=Broken()))
     assert len(talk(session, 12)) == 12
-    assert "ConnectionResetError: away" in session.problems[0].message
+    assert f"{error.__name__}: away" in session.problems[0].message
+
+
+def test_summary_that_is_no_text_is_reported():
+    class Forgetful:
+        def summarize(self, request):
+            asked.append(request)
+
+    asked = []
+    session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=8_000, summarizer=Forgetful()))
+    assert len(talk(session, 12)) == 12
+    assert asked
+    assert "the summariser returned a NoneType, where a text is due" in session.problems[0].message
 
 
 def test_wrong_policies_are_refused():

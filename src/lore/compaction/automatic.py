@@ -12,7 +12,7 @@ from lore.compaction.extractive import Extractive
 from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
-from lore.errors import LoreError, MisuseError, kind_of
+from lore.errors import MisuseError, kind_of
 from lore.events.strict import named
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
@@ -34,11 +34,15 @@ class _SafeSummarizer:
         """Return its answer; raises SummaryError."""
         try:
             answer: SummaryAnswer | str = self._summarizer.summarize(request)
-        except LoreError:
+        except SummaryError:
             raise
         except Exception as error:  # an SDK has errors of its own, and no request has to fail for a summary
             raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
-        return SummaryAnswer(answer) if isinstance(answer, str) else answer
+        if isinstance(answer, str):
+            return SummaryAnswer(answer)
+        if not isinstance(answer, SummaryAnswer):  # pyright: ignore[reportUnnecessaryIsInstance] - of a stranger's code
+            raise SummaryError(f"the summariser returned {kind_of(answer)}, where a text is due")
+        return answer
 
 
 class CompactionPolicy:

@@ -113,10 +113,9 @@ def word(value: str, known: Sequence[str], field: str) -> str:
 
 
 def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
-    """Raise MisuseError if a value is not of these types; `make` is the way to make one."""
+    """Raise MisuseError if a value is not of these types; `make` is what to give, or the function that makes it."""
     if not isinstance(value, kinds):
-        hint = f"make one with {make}"
-        raise MisuseError(f"{field} is {kind_of(value)}, where an object is due: {hint}", hint=hint)
+        raise MisuseError(f"{field} is {kind_of(value)}: give {make}", hint=f"give {make}")
 
 
 def json_of(value: object, field: str) -> Raw:
