@@ -99,7 +99,10 @@ def test_json_and_page_show_cost_of_recordings(desk):
     ("args", "message"),
     [
         (("absent.jsonl",), "error: cannot read absent.jsonl"),
-        (("text.txt",), "error: text.txt: unrecognised format"),
+        (
+            ("text.txt",),
+            "error: text.txt: unrecognised format (plain text)\nhint: name recordings: `lore formats` lists",
+        ),
         (("empty",), "error: there are no recordings\nhint: looked in empty"),  # it did not say where
         (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
         (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),

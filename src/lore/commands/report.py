@@ -154,7 +154,8 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     """Return why a recording is not complete; raises LoreError if it was named and has no request."""
     from lore.report.redacted import redacted_error
 
-    error = LoreError(ledger.message or "", where=Where(ledger.path))
+    hint = "name recordings: `lore formats` lists what lore reads"
+    error = LoreError(ledger.message or "", hint=hint, where=Where(ledger.path))
     error = redacted_error(error) if redact else error
     if file.named and not ledger.rows:
         raise error
