@@ -143,7 +143,7 @@ def test_lore_is_installed_from_the_actions_own_checkout(runner) -> None:
 def test_waste_fails_the_step_with_annotations(runner) -> None:
     done = runner.check(paths="fixtures/recordings")
     assert done.returncode == 1
-    assert "::error file=fixtures/recordings/clock_in_system.jsonl,line=4,title=LORE101 date-in-prefix::" in done.stdout
+    assert "::error file=fixtures/recordings/clock_in_system.jsonl,line=2,title=LORE101 date-in-prefix::" in done.stdout
     assert "3 cache breaks: 3 waste" in done.stdout
     assert "LORE101" in runner.summary.read_text()
     assert runner.outputs == {"exit-code": "1"}

@@ -158,7 +158,7 @@ def test_sums_list_what_every_break_rules_out():
     )  # fmt: skip
     for command in ("check", "simulate"):
         (sums,) = [line for line in lore(command, path).out.splitlines() if line.startswith("re-billed, no cause")]
-        assert sums.partition("; ruled out: ")[2] == (
+        assert sums.partition("; ruled out in each: ")[2] == (
             "model, compaction, cleared results, rewind, lookback, a change of the client that the log notes"
         )
 
