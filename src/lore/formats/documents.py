@@ -112,8 +112,8 @@ class ElementCutter:
                 self.begin = self._data[:at]
                 self._pass(at)
                 return True
-            is_over = text[:1] == b"{" and _scan(text, 0, 0)[2]
-            self.is_cut = not is_over and len(self._data) > BEGINNING_BYTES
+            _, end, is_over = _scan(text, 0, 0) if text[:1] == b"{" else (0, 0, False)
+            self.is_cut = (end if is_over else len(self._data)) > BEGINNING_BYTES
             if is_over or self.is_cut or not self._read_on():
                 self.is_empty = not self._data.strip()
                 return False
