@@ -72,7 +72,7 @@ def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> lis
 
 
 def _verdict(finding: Finding) -> str:
-    """Return what the provider reports about the miss of a finding; empty if nothing."""
+    """Return the provider's report about the miss of a finding; empty without one."""
     said = [each for each in (finding.evidence, *(other.evidence for other in finding.also))
             if isinstance(each, ProviderSaid)]  # fmt: skip
     return said[0].reason or said[0].other if said else ""
@@ -84,7 +84,7 @@ def _quoted_of(group: Sequence[Finding]) -> Finding:
 
 
 def _with_sums(group: Sequence[Finding]) -> Finding:
-    """Return the finding of a group that is shown, with what all of them cost."""
+    """Return the finding of a group that is shown, with the cost of all of them."""
     tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
     dollars = summed(finding.lost_dollars for finding in group)
     return replace(_quoted_of(group), lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
@@ -106,8 +106,8 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and what is ruled out
-    for an unexplained fall is written once.
+    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and the causes that are
+    ruled out for an unexplained fall are written once.
     """
     groups, explained = group_findings(shown(findings, verbose=verbose), verbose=verbose), set[str]()
     for group in groups if verbose else sorted(groups, key=_costliest_first):
@@ -147,7 +147,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
 
 
 def _write_message(finding: Finding, out: Console, *, names_turn: bool) -> None:
-    """Write what changed, as a diff if the evidence quotes the change."""
+    """Write the change, as a diff if the evidence quotes it."""
     turn = f"turn {finding.turn}: " if names_turn and finding.turn is not None else ""
     change = None if finding.evidence is None else finding.evidence.quoted_change()
     if change is None:
@@ -222,7 +222,7 @@ class Terminal:
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
-    """Yield commands about the costliest cause and file, waste first, each with what it shows."""
+    """Yield commands about the costliest cause and file, waste first, each with its purpose."""
     lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
     if not lost:
         return
@@ -258,7 +258,7 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
 
 
 def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
-    """Yield the counts of cache breaks, files and turns, and what is left out."""
+    """Yield the counts of cache breaks, files and turns, and of findings left out."""
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.expected} expected, "
         f"{sums.unattributable} with no cause found"
@@ -298,7 +298,7 @@ def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool 
 
 
 def unseen_lines(result: Reported) -> Iterator[str]:
-    """Yield what logs do not record of their prompts, once for all formats that omit the same parts."""
+    """Yield the parts of prompts that logs do not record, once for all formats that omit the same ones."""
     alike: dict[str, list[str]] = {}
     for unseen in result.unseen:
         size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
