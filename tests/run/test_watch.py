@@ -286,7 +286,8 @@ def test_a_line_of_json_at_each_change(log, monkeypatch):
 
     def wait(seconds):
         if threading.current_thread() is not threading.main_thread():
-            return sleep(seconds)  # of a library: the function is replaced for all threads
+            sleep(seconds)  # of a library: the function is replaced for all threads
+            return
         waits.append(seconds)
         sleep(0.1)
         if len(waits) == 2:

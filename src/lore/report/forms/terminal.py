@@ -106,8 +106,8 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and the causes that are
-    ruled out for an unexplained fall are written once.
+    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and the causes that
+    are ruled out for an unexplained fall are written once.
     """
     groups, explained = group_findings(shown(findings, verbose=verbose), verbose=verbose), set[str]()
     for group in groups if verbose else sorted(groups, key=_costliest_first):
