@@ -236,7 +236,7 @@ def try_all(*pairs):
     return found
 
 
-@pytest.mark.usefixtures("state")
+@pytest.mark.usefixtures("desk")
 def test_each_agent_and_user_has_a_lock():
     pairs = ("a", "u"), ("a", "v"), ("b", "u")
     with trylock(URL, "a", "u") as held:
@@ -244,7 +244,7 @@ def test_each_agent_and_user_has_a_lock():
         assert try_all(*pairs) == {pairs[0]: False, pairs[1]: True, pairs[2]: True}
 
 
-@pytest.mark.usefixtures("state")
+@pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize("tries", [1, 3])
 def test_held_lock_is_skipped(tries):
     with trylock(URL, "a", "u"):

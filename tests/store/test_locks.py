@@ -75,6 +75,35 @@ def test_lock_holds_for_all_machines_that_share_files(tmp_path, monkeypatch, url
         assert held == [True, False]
 
 
+@pytest.mark.parametrize("url", ["sqlite:s.db", "jsonl:s.jsonl", URL])
+def test_released_lock_leaves_no_file(tmp_path, monkeypatch, state, url):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with trylock(url, "a", "u") as held:
+            assert held
+            assert lock_path(url, "a", "u").exists()
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@posix
+def test_removed_lock_file_locks_nothing(tmp_path, monkeypatch):
+    """A process that opened the file before its holder removed it would hold a lock that nobody else sees."""
+    import fcntl
+
+    flock, first = fcntl.flock, ExitStack()
+    url = f"sqlite:{tmp_path}/s.db"
+    first.enter_context(trylock(url, "a", "u"))
+
+    def release_first(descriptor, operation):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        first.close()
+        return flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", release_first)
+    with trylock(url, "a", "u") as second, trylock(url, "a", "u") as third:
+        assert (second, third) == (False, True)
+
+
 @posix
 def test_folder_writable_by_others_is_refused(tmp_path, state):
     folder = tmp_path / "state" / "locks"

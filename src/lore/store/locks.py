@@ -3,7 +3,7 @@
 The lock holds for all who share a store: between machines if the store has a lock of its own (PostgreSQL), else as an
 empty file, in the folder of the store's files. Without files of a store it is in `locks` in `$LORE_STATE`, else in
 `$XDG_STATE_HOME/lore`, else in `~/.local/state/lore`. Locks hold between threads and processes on every system, and end
-with their process. The files stay: removing one while another process opens it would give both the lock.
+with their process. The holder removes the file; FileLock refuses a lock on a file that was removed since it was opened.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -48,6 +48,9 @@ def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
     try:
         yield True
     finally:
+        if os.name == "posix":  # on Windows the lock removes the file itself, after its release
+            with suppress(OSError):
+                path.unlink()
         lock.release()
 
 
