@@ -9,6 +9,7 @@ import asyncio
 from typing import Any, TypedDict, assert_type
 
 import lore
+from lore.asking import SummaryRequest
 
 
 def ask(**arguments: Any) -> dict[str, Any]:
@@ -28,6 +29,30 @@ members: list[dict[str, object]] = [{"name": "f"}]
 params: dict[str, object] = {"max_tokens": 99}
 lore.Session("claude-opus-5", tools=typed, params=params)
 lore.Session("claude-opus-5", tools=members)
+
+
+class Summaries:
+    """A summariser that returns a text."""
+
+    def summarize(self, request: SummaryRequest) -> str:
+        """Return a summary."""
+        return request.prompt
+
+
+lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=9_000, summarizer=Summaries()))
+
+
+class Declared:
+    """A tool as a pydantic model declares it, with the method of those."""
+
+    def model_dump(
+        self, *, mode: str = "python", by_alias: bool | None = None, exclude_unset: bool = False
+    ) -> dict[str, Any]:
+        """Return its members."""
+        return {"name": mode} if by_alias or exclude_unset else {}
+
+
+lore.Session("gemini-3-pro", tools=[Declared()], params=Declared())
 session = lore.Session("claude-opus-5", system="Be brief.", tools=[{"name": "f"}], params={"max_tokens": 99})
 assert_type(session.user("hi"), str)
 assert_type(session.request(current_time="10:00"), dict[str, Any])

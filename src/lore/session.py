@@ -64,7 +64,7 @@ from lore.events.kinds import (
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import Members, Tools, check, context_json, due, named, time_of
+from lore.events.strict import JsonObject, Tools, check, context_json, due, named, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
@@ -115,7 +115,7 @@ class Session:
     @named
     def __init__(
         self, model: str | None = None, *, system: str | Sequence[str] | None = None,
-        tools: Tools | None = None, params: Members | None = None,
+        tools: Tools | None = None, params: JsonObject | None = None,
         dialect: Dialect | str | None = None, rules: Rules | None = None, session_id: str | None = None,
         attachments: Sequence[str] = (), user_id: str | None = None, project_id: str | None = None,
         clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
@@ -131,9 +131,9 @@ class Session:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
-        if compaction is not None and not hasattr(compaction, "begin"):
-            hint = "lore.CompactionPolicy(window=200_000)"
-            raise MisuseError(f"compaction is {kind_of(compaction)}, where a policy is due: {hint}", hint=hint)
+        if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
+            what, hint = kind_of(compaction), "lore.CompactionPolicy(window=200_000)"
+            raise MisuseError(f"compaction is {what}, where a policy is due: {hint}", hint=hint)
         self._due_events = None if compaction is None else compaction.begin(self.followers)
         self._begin()
         if model is not None:
@@ -333,7 +333,7 @@ class Session:
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
             refuse_open_calls("calls of the last answer have", self.pending(chain))
-            at = at or self._time()
+            at = self._time() if at is None else at
             if self._due_events is not None:
                 for due in self._due_events(self.state, chain, at):
                     if isinstance(due, Problem):
@@ -475,7 +475,7 @@ class Session:
     @named
     def change(
         self, *, model: str | None = None, system: str | Sequence[str] | None = None,
-        tools: Tools | None = None, params: Members | None = None, chain: str = MAIN,
+        tools: Tools | None = None, params: JsonObject | None = None, chain: str = MAIN,
     ) -> None:  # fmt: skip
         """Change the model, the system prompt, the tools or the parameters from the next turn on.
 
@@ -554,7 +554,7 @@ class Session:
         >>> [type(event).__name__ for event in events]
         ['TurnStarted']
         """
-        at = at and time_of(at, "at is")
+        at = None if at is None else time_of(at, "at is")
         opened = self._folding.chain(chain).turn
         number = 1 if opened is None else opened.turn + 1
         volatile = context_json(context)

@@ -213,5 +213,9 @@ def test_wrong_policies_are_refused():
         lore.CompactionPolicy(windw=8_000)  # pyright: ignore[reportCallIssue]
     with pytest.raises(lore.MisuseError, match="window is not a whole number"):
         lore.CompactionPolicy(window="200k")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(lore.MisuseError, match="window is not a whole number"):
+        lore.CompactionPolicy(window=True)
+    with pytest.raises(lore.MisuseError, match="tell is a NoneType"):
+        lore.CompactionPolicy(window=8_000, tell=None)  # pyright: ignore[reportArgumentType]
     with pytest.raises(lore.MisuseError, match="which has no method `summarize`"):
         lore.CompactionPolicy(window=8_000, summarizer=len)  # pyright: ignore[reportArgumentType]

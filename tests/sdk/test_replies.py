@@ -344,6 +344,18 @@ def test_the_objects_of_googles_sdk_both_ways():
     assert (config.temperature, config.max_output_tokens, len(config.tools[0].function_declarations)) == (0.5, 99, 2)
 
 
+def test_tools_and_params_may_be_pydantic_models():
+    types = pytest.importorskip("google.genai.types")
+    function = types.FunctionDeclaration(name="f", description="Read", parameters_json_schema={"type": "object"})
+    tool, config = types.Tool(function_declarations=[function]), types.GenerateContentConfig(temperature=0.5)
+    for params in (config, {"temperature": 0.5, "thinking_config": types.ThinkingConfig(thinking_budget=9)}):
+        session = lore.Session("gemini-3-pro", tools=[tool], params=params)
+        session.user("hi")
+        made = types.GenerateContentConfig.model_validate(session.request()["config"])
+        assert (made.tools, made.temperature) == ([tool], 0.5)
+    assert made.thinking_config.thinking_budget == 9
+
+
 def test_boto3_accepts_the_arguments():
     session_of = pytest.importorskip("botocore.session")
     validate = pytest.importorskip("botocore.validate")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from lore.asking import Summarizer, SummaryAnswer, SummaryError, SummaryRequest
+from lore.asking import SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.activity import SessionActivity
 from lore.compaction.base import Waiting
 from lore.compaction.executor import Dependencies, execute, judge_moment
@@ -13,7 +14,7 @@ from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
 from lore.errors import MisuseError, kind_of
-from lore.events.strict import named
+from lore.events.strict import due, named
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
 from lore.model.mask import mask
@@ -24,16 +25,24 @@ from lore.store.registry import ignore
 from lore.untrusted import one_line
 
 
+class AuthorSummarizer(Protocol):
+    """A summariser of the agent's author; `lore.asking.Summarizer` is one."""
+
+    def summarize(self, request: SummaryRequest) -> SummaryAnswer | str:
+        """Return a summary; any error is a missing one."""
+        ...
+
+
 class _SafeSummarizer:
     """A summariser of the agent's author: an error of it is a missing summary, and a text is an answer."""
 
-    def __init__(self, summarizer: Summarizer) -> None:
+    def __init__(self, summarizer: AuthorSummarizer) -> None:
         self._summarizer, self.name = summarizer, "own"
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return its answer; raises SummaryError."""
         try:
-            answer: SummaryAnswer | str = self._summarizer.summarize(request)
+            answer = self._summarizer.summarize(request)
         except SummaryError:
             raise
         except Exception as error:  # an SDK has errors of its own, and no request has to fail for a summary
@@ -51,8 +60,8 @@ class CompactionPolicy:
     `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
     exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
     `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
-    of a summary. `summarizer` has the method of `lore.asking.Summarizer`, which may return a text, too; by default a
-    summary is made by rules. After a summariser failed it is asked again once 4 requests were made, then 8, at most
+    of a summary. `summarizer` has a method `summarize`, which gets a `lore.asking.SummaryRequest` and returns a text or a
+    `SummaryAnswer`; by default a summary is made by rules. After a summariser failed it is asked again once 4 requests were made, then 8, at most
     256; only a full window does not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was
     due was not made is also among the session's `problems`, each reason once until it is compacted. Raises MisuseError
     for an impossible number.
@@ -63,7 +72,7 @@ class CompactionPolicy:
     @named
     def __init__(
         self, *, window: int = 0, continuous_interval: int = 0, gap_secs: int = 0, keep_recent: int = 6,
-        summary_tokens: int = 1_024, summarizer: Summarizer | None = None, tell: Tell = ignore,
+        summary_tokens: int = 1_024, summarizer: AuthorSummarizer | None = None, tell: Tell = ignore,
     ) -> None:  # fmt: skip
         self.settings = Compaction(
             window=window, continuous_interval=continuous_interval, gap_secs=gap_secs, keep_recent=keep_recent,
@@ -73,7 +82,8 @@ class CompactionPolicy:
             raise MisuseError(f"a policy's {fault}", hint="lore.CompactionPolicy(window=200_000)")
         if summarizer is not None and not hasattr(summarizer, "summarize"):
             message = f"summarizer is {kind_of(summarizer)}, which has no method `summarize`"
-            raise MisuseError(message, hint="lore.asking.Summarizer describes it")
+            raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")
+        due(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
         self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:

@@ -55,7 +55,7 @@ class Compaction(Struct, frozen=True, forbid_unknown_fields=True):
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
         for name in _COUNTS:
-            if not isinstance(getattr(self, name), int):
+            if isinstance(getattr(self, name), bool) or not isinstance(getattr(self, name), int):
                 return f"{name} is not a whole number"
             if getattr(self, name) < 0:
                 return f"{name} is below 0"

@@ -15,6 +15,7 @@ from lore.events.strict import (
     JSON,
     STATUSES,
     Common,
+    JsonObject,
     Members,
     Tools,
     context_json,
@@ -23,6 +24,7 @@ from lore.events.strict import (
     id_list,
     json_of,
     optional_json,
+    params_json,
     strict,
     system_json,
     text_json,
@@ -44,7 +46,7 @@ TRIGGERS = ("overflow", "manual", "cadence", "gap", "auto")
 @strict
 def session_started(
     session_id: str, *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Tools | None = None, attachments: Sequence[str] = (), params: Members | None = None,
+    tools: Tools | None = None, attachments: Sequence[str] = (), params: JsonObject | None = None,
     user_id: str | None = None, project_id: str | None = None, parent_session_id: str | None = None,
     **common: Unpack[Common],
 ) -> e.SessionStarted:  # fmt: skip
@@ -55,7 +57,7 @@ def session_started(
     """
     return e.SessionStarted(
         session_id=session_id, model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
-        attachments=tuple(attachments), params=optional_json(params, "params"), user_id=user_id, project_id=project_id,
+        attachments=tuple(attachments), params=params_json(params), user_id=user_id, project_id=project_id,
         parent_session_id=parent_session_id, **common,
     )  # fmt: skip
 
@@ -63,7 +65,7 @@ def session_started(
 @strict
 def session_changed(
     *, model: str | None = None, dialect: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Tools | None = None, params: Members | None = None, **common: Unpack[Common],
+    tools: Tools | None = None, params: JsonObject | None = None, **common: Unpack[Common],
 ) -> e.SessionChanged:  # fmt: skip
     """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
 
@@ -72,7 +74,7 @@ def session_changed(
     """
     return e.SessionChanged(
         model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
-        params=optional_json(params, "params"), **common,
+        params=params_json(params), **common,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
-from typing import ParamSpec, TypeAlias, TypedDict, TypeVar, cast
+from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -24,15 +24,28 @@ from lore.model.limits import RECORD_BYTES
 from lore.model.mask import cut_masked
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import CONTEXT
+from lore.sdk.objects import describe_class, is_model, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
 JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
 Members: TypeAlias = Mapping[str, object]  # a JSON object; type checkers accept a TypedDict, too
-Tools: TypeAlias = Sequence[Members] | Mapping[str, Members]  # each in any provider's shape; a mapping has their names
+
+
+class Model(Protocol):
+    """An object of an SDK: a pydantic model."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_unset: bool) -> dict[str, object]:
+        """Return its members as plain values."""
+        ...
+
+
+JsonObject: TypeAlias = Members | Model
+Tools: TypeAlias = Sequence[JsonObject] | Mapping[str, JsonObject]  # each in any provider's shape; a mapping has names
 RECALLED = ("id", "title", "content", "score", "sensitivity")
 WORKING = ("project_dir", "recent_files")
 STATUSES = ("running", "completed", "failed")
+_TOOL = "a tool is a mapping, or an object of an SDK, with its name, its description and the JSON schema of its input"
 
 
 class Common(TypedDict, total=False):
@@ -113,8 +126,11 @@ def word(value: str, known: Sequence[str], field: str) -> str:
 
 
 def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
-    """Raise MisuseError if a value is not of these types; `make` is what to give, or the function that makes it."""
-    if not isinstance(value, kinds):
+    """Raise MisuseError if a value is not of these types; `make` is what to give, or the function that makes it.
+
+    A truth value is no number.
+    """
+    if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
         raise MisuseError(f"{field} is {kind_of(value)}: give {make}", hint=f"give {make}")
 
 
@@ -129,6 +145,29 @@ def json_of(value: object, field: str) -> Raw:
     except (TypeError, ValueError, RecursionError) as error:
         hint = "give text, numbers, lists and mappings"
         raise MisuseError(f"{field} is not JSON: {error}", hint=hint) from None
+
+
+def object_json(value: object, field: str) -> Raw:
+    """Encode a value that may have pydantic models in it; raises MisuseError for one that is not JSON."""
+    with suppress(RecursionError):  # `json_of` reports it
+        value = _dump_models(value, field)
+    return json_of(value, field)
+
+
+def params_json(params: JsonObject | None) -> Raw:
+    """Encode the parameters of an API; None is content that is absent."""
+    return i.NULL if params is None else object_json(params, "params")
+
+
+def _dump_models(value: object, field: str) -> object:
+    """Return a value with the members of its pydantic models; raises MisuseError for a class."""
+    if isinstance(value, Mapping):
+        return {key: _dump_models(inner, field) for key, inner in cast("Mapping[str, object]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_dump_models(inner, field) for inner in cast("Sequence[object]", value)]
+    if isinstance(value, type):
+        raise MisuseError(f"{field} is not JSON: {describe_class(value)}")
+    return plain(value) if is_model(value) else value
 
 
 def text_json(value: object, field: str) -> Raw:
@@ -170,9 +209,13 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             raise MisuseError("tools is one tool, where a list of them is due", hint="put it in a list")
         tools = [tools[name] for name in sorted(tools)]
     some: object = tools
-    if not isinstance(some, list | tuple) or not all(isinstance(t, Mapping) for t in cast("list[object]", some)):
-        raise MisuseError("tools are mappings, each in the shape of a provider's API")
-    return tuple([json_of(tool, "tools") for tool in tools])
+    if not isinstance(some, list | tuple):
+        raise MisuseError(f"tools is {kind_of(some)}, where a list of tools is due", hint=_TOOL)
+    for tool in cast("Sequence[object]", some):
+        if not isinstance(tool, Mapping) and not is_model(tool):
+            what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
+            raise MisuseError(f"{what} is among the tools: {_TOOL}", hint=_TOOL)
+    return tuple([object_json(tool, "tools") for tool in tools])
 
 
 def context_json(context: Members | None) -> Raw:

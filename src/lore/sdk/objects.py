@@ -36,6 +36,17 @@ _AWAITED = "use `await session.assistant_async(stream)`"
 _PLAIN = (str, int, float, bool, type(None))
 
 
+def is_model(value: Any) -> bool:
+    """Return whether a value is an object of an SDK, not its class: one that returns its own members."""
+    return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
+
+
+def describe_class(kind: type) -> str:
+    """Return what to give instead of a class."""
+    instead = f"{kind.__name__}.model_json_schema()" if hasattr(kind, "model_json_schema") else "an object or a mapping"
+    return f"{kind.__name__} is a class, give {instead}"
+
+
 def plain(value: object) -> Any:
     """Return a value as plain JSON values; raises LoreError for one that JSON does not have."""
     try:
@@ -66,16 +77,17 @@ def _members(value: Any) -> object:
     """Return the members of an object, by the first way that it offers."""
     if callable(getattr(value, "__await__", None)):
         raise LoreError("this is a coroutine, not a response", hint="await the call first")
-    dump = None if isinstance(value, type) else getattr(value, "model_dump", None)
-    if callable(dump):
+    if isinstance(value, type):
+        raise LoreError(describe_class(value))
+    if is_model(value):
         try:
-            return _dumped(value, dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+            return _dumped(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
         except TypeError:  # another library's, with fewer options
-            return _dumped(value, dump())
-    if callable(getattr(value, "to_dict", None)) and not isinstance(value, type):
+            return _dumped(value, value.model_dump())
+    if callable(getattr(value, "to_dict", None)):
         return _dumped(value, value.to_dict())
     members = getattr(value, "__dict__", None)
-    if not isinstance(members, dict) or isinstance(value, type) or callable(value):
+    if not isinstance(members, dict) or callable(value):
         raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")
     own = cast("dict[str, object]", members)
     return {key: inner for key, inner in own.items() if not key.startswith("_") and inner is not None}
@@ -133,7 +145,7 @@ def chunks_of(response: object) -> list[object] | None:
         return list(cast("Iterable[object]", stream)) if streams else None
     if isinstance(response, list | tuple):
         return list(cast("Iterable[object]", response))
-    if isinstance(response, _PLAIN) or callable(getattr(response, "model_dump", None)):
+    if isinstance(response, _PLAIN) or is_model(response):
         return None
     if isinstance(response, Iterable):
         return list(cast("Iterable[object]", response))
@@ -168,22 +180,26 @@ def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
     return members if made is None else made(members)
 
 
-def params_of(params: Mapping[str, Any], dialect: str) -> dict[str, Any]:
+def params_of(params: object, dialect: str) -> dict[str, Any]:
     """Return parameters as a body has them, with those that its API requires, and Gemini's in their places.
 
-    google-genai has one `config` for `generationConfig` and other members. Raises MisuseError for a member that the
-    session itself writes into the body.
+    google-genai has one `config` for `generationConfig` and other members, which may be its own object. Raises
+    MisuseError for a member that the session itself writes into the body.
     """
-    if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise MisuseError("params is a mapping", hint='params={"max_tokens": 4000}')
-    for name in params:
+    if is_model(params):
+        params = plain(params)
+    if not isinstance(params, Mapping):
+        message = f"params is {kind_of(params)}, where a mapping is due, or an object of an SDK"
+        raise MisuseError(message, hint='params={"max_tokens": 4000}')
+    given = cast("Mapping[str, Any]", params)
+    for name in given:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
     if dialect == "anthropic":
-        return {"max_tokens": _MAX_TOKENS, **params}
+        return {"max_tokens": _MAX_TOKENS, **given}
     if dialect != "gemini":
-        return dict(params)
-    own = {camel(key): value for key, value in params.items()}
+        return dict(given)
+    own = {camel(key): value for key, value in given.items()}
     top = {key: value for key, value in own.items() if key in _TOP}
     config = {**top.pop("generationConfig", {}), **{key: value for key, value in own.items() if key not in _TOP}}
     return {**top, "generationConfig": config} if config else top

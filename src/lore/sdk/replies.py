@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, cast
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.errors import LoreError
+from lore.errors import LoreError, kind_of
 from lore.formats.answers import ParsedAnswer, answer_of, answer_of_events
 from lore.formats.outputs import items_of_events
 from lore.model.canonical import decode, encode, text_of
@@ -144,7 +144,7 @@ def _check(found: str, dialect: str, response: object, members: dict[str, bytes]
             f"this is a response of {NAMES[found]}; the session's dialect is {dialect}",
             hint=f"call the SDK that the session's requests are for, or begin with dialect={found!r}",
         )
-    named = f"a {type(response).__name__}" + (f" with {', '.join(list(members)[:6])}" if members else "")
+    named = kind_of(response) + (f" with {', '.join(list(members)[:6])}" if members else "")
     raise LoreError(f"this is no response of {NAMES[dialect]}: {named}", hint="give what the SDK's call returned")
 
 

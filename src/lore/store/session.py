@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from lore.conversation import guarded
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import Members, Tools, check, named
+from lore.events.strict import JsonObject, Tools, check, named, time_of
 from lore.fold.timeline import index_of
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
@@ -196,7 +196,7 @@ class StoredSession(Session):
 
     def delta(self, *, at: str | None = None) -> SessionDelta:
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
-        at = at or self._time()
+        at = self._time() if at is None else time_of(at, "at is")
         return SessionDelta(
             base=self.head, new_events=tuple(map(encode, self._log)), metadata=self._noted_metadata,
             leaf_id=self._noted_leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
@@ -379,7 +379,7 @@ def _renumber_turns(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[
 @named
 def open_session(
     store: str | Store, session_id: str, *, model: str | None = None, system: str | Sequence[str] | None = None,
-    tools: Tools | None = None, params: Members | None = None,
+    tools: Tools | None = None, params: JsonObject | None = None,
     dialect: Dialect | str | None = None, rules: Rules | None = None, attachments: Sequence[str] = (),
     user_id: str | None = None, project_id: str | None = None, clock: Clock = now,
     compaction: AutomaticCompaction | None = None, tell: Tell = ignore,
