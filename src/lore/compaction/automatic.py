@@ -60,8 +60,8 @@ class CompactionPolicy:
     `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
     exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
     `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
-    of a summary. `summarizer` has a method `summarize`, which gets a `lore.asking.SummaryRequest` and returns a text or a
-    `SummaryAnswer`; by default a summary is made by rules. After a summariser failed it is asked again once 4 requests were made, then 8, at most
+    of a summary. `summarizer`: an object with `summarize`, which gets a `lore.asking.SummaryRequest` and returns text;
+    by default a summary is made by rules. After it failed it is asked again once 4 requests were made, then 8, at most
     256; only a full window does not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was
     due was not made is also among the session's `problems`, each reason once until it is compacted. Raises MisuseError
     for an impossible number.
