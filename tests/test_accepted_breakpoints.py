@@ -50,7 +50,7 @@ def test_breakpoints_are_in_accepted_sections(dialect, model, sections):
     ("model", "lifetimes"),
     [("anthropic.claude-3-7-sonnet-20250219-v1:0", {None}), ("us.anthropic.claude-opus-5-v1:0", {"1h"})],
 )
-def test_hour_is_asked_of_models_that_accept_it(model, lifetimes):
+def test_hour_lifetime_is_requested_where_accepted(model, lifetimes):
     prompt, _ = session_with("bedrock", model, head_ttl="1h", ttl="1h").begin_turn()
     assert {json.loads(value).get("ttl") for value in prompt.breakpoint_values} == lifetimes
 

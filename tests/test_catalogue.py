@@ -61,7 +61,7 @@ def test_positive_recording_shows_the_code(code, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("code", CASES)
-def test_negative_recording_does_not_show_it(code, capsys, monkeypatch):
+def test_negative_recording_has_no_finding_of_its_code(code, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert recordings(code, "negative")
     for path in recordings(code, "negative"):

@@ -259,7 +259,7 @@ def test_compact_refuses_invalid_arguments(arguments, fault):
 
 
 @pytest.mark.parametrize(("dialect", "lost"), [("anthropic", 0), ("openai-chat", 1), ("gemini", 1)])
-def test_image_that_the_dialect_leaves_out_is_a_problem(dialect, lost):
+def test_image_omitted_by_the_dialect_is_a_problem(dialect, lost):
     session = Session("m", dialect=dialect)
     for number in range(2):
         session.user("Make a shot.")

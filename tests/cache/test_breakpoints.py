@@ -117,7 +117,7 @@ def test_openai_5_6_compares_only_the_latest_breakpoints():
     assert reads("openai-breakpoint", asked[:1] + asked[2:], rules(SOL))[-1] == 2000
 
 
-def test_qwen_and_bedrock_go_by_their_own_rows():
+def test_qwen_and_bedrock_use_rules_of_their_own():
     assert reads("qwen", after(20), rules(NOW)) == [0, 32]
     assert reads("bedrock", after(24, "result"), rules(NOW)) == [0, 0]
 

@@ -30,7 +30,7 @@ CLAUDES = sorted({(model, since) for provider, model, since in PRICED if provide
 
 
 @each(ROWS)
-def test_a_row_is_complete(row):
+def test_each_row_of_rules_is_complete(row):
     assert date(1970, 1, 1) < row.valid_from < date(2028, 1, 1)
     assert row.source == "measured" or URL.fullmatch(row.source)
     assert row.unit == RULES[row.rule].unit

@@ -78,7 +78,7 @@ def test_without_a_clock_nothing_expires():
     ]  # fmt: skip
 
 
-def test_a_bill_fits_the_next_prediction():
+def test_usage_corrects_the_next_prediction():
     model = make("openai", rules())
     text = [Piece(letter.encode() * 3600, "messages") for letter in "abc"]
     model.predict(Request("main", text[:1]))
@@ -86,7 +86,7 @@ def test_a_bill_fits_the_next_prediction():
     assert model.predict(Request("main", text[:2], same=1)).read == 1500
 
 
-def test_a_bill_without_its_read_teaches_nothing():
+def test_usage_without_read_changes_no_estimate():
     model = make("openai", rules())
     model.predict(Request("main", [Piece(b"a" * 3600, "messages")]))
     assert model.learn(Usage(uncached_tokens=1500)) == ""
@@ -118,7 +118,7 @@ def test_cached_object_is_read_as_a_whole():
     assert (said.read, said.write, said.uncached) == (5032, 0, 16)
 
 
-def test_the_least_that_was_read_is_the_object():
+def test_smallest_read_is_the_size_of_the_object():
     model = make("gemini-explicit", rules())
     for read in (5032, 5000):
         model.predict(request("ab", cached=NAMED))
@@ -126,7 +126,7 @@ def test_the_least_that_was_read_is_the_object():
     assert model.predict(request("x", cached=NAMED)).read == 5000
 
 
-def test_objects_are_apart():
+def test_each_cached_object_has_its_own_reads():
     model = make("gemini-explicit", rules())
     model.predict(request("ab", cached=NAMED))
     model.learn(Usage(uncached_tokens=32, read_tokens=5000))

@@ -113,6 +113,6 @@ def test_a_cache_is_named_with_its_options(monkeypatch):
             configured(text)
 
 
-def test_unlisted_gateway_is_billed_by_the_provider_that_answered():
+def test_unlisted_gateway_is_billed_by_answering_provider():
     turn = Turn("main", 1, Prompt("anthropic", "wire"), call=Call(endpoint="my.gw.com/v1", answered_by="anthropic"))
     assert billed_by(turn) == served_by(turn) == ("anthropic", "")

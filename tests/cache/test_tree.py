@@ -101,7 +101,7 @@ def test_before_any_bill_bytes_are_measured_by_kind():
     assert [ruler.position(place) for place in range(-1, 4)] == [0, 1000, 1100, 2600, 2607]
 
 
-def test_a_billed_position_holds_for_whoever_comes_there():
+def test_billed_position_holds_for_other_chains():
     laid = Laid()
     laid.lay(text("ab")).learn(1, 2600)
     ruler = laid.lay(text("abc"), "other")

@@ -60,7 +60,7 @@ def test_database_lists_newest_sessions_with_cut_titles(command):
 
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("command", [*ONE_SESSION, ["check"], ["simulate"], ["store", "import"]])
-def test_a_misspelled_id_says_the_nearest(command):
+def test_misspelled_session_id_names_the_nearest(command):
     more = ["--store", "sqlite:s.db"] if command[0] == "store" else []
     for name in ("ses_1abcdefgx", "ses_1"):
         ran = lore(*command[:2] if more else command[:1], f"oc.db#{name}", *([] if more else command[1:]), *more)

@@ -70,7 +70,7 @@ def add(name, data):
         file.write(data)
 
 
-def test_events_come_from_a_log_that_another_process_writes():
+def test_fold_follows_a_log_another_process_writes():
     put("s.jsonl", LOG)
     with Running("fold", "s.jsonl", "--follow", "--json") as follower:
         first = json.loads(follower.line())

@@ -44,7 +44,7 @@ def test_the_project_of_the_folder_comes_first(empty_folder):
     assert ran.err.rstrip() == f"no path is given: judging {os.path.abspath(own)}"
 
 
-def test_else_the_recordings_of_the_folder_are_judged():
+def test_check_without_agent_logs_judges_this_folder():
     put("s.jsonl", session())
     ran = lore("check", "--json")
     assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
@@ -159,7 +159,7 @@ def test_older_files_are_not_opened():
     assert lore("check", "p", "--since", "1d", "-v").err.count("old.jsonl") == 0
 
 
-def test_where_nothing_is_as_new_it_says_so():
+def test_since_without_newer_recordings_is_an_error():
     aged(claude("p/old.jsonl"), 3)
     for path in ("p", "p/old.jsonl"):
         ran = lore("check", path, "--since", "1h")
@@ -175,7 +175,7 @@ def test_an_age_counts_back_from_now(text, ago):
     assert since(text, NOW) == NOW - ago
 
 
-def test_a_date_is_a_time():
+def test_since_accepts_dates_and_times():
     assert since("2026-01-31T09:00:00Z", NOW) == 1769850000.0
     assert since("2026-02-01", NOW) - since("2026-01-31", NOW) == DAY
 
@@ -186,7 +186,7 @@ def test_what_is_no_time_is_an_error(text):
         since(text, NOW)
 
 
-def test_the_newest_recording_is_one():
+def test_last_skips_documents_that_are_no_recordings():
     """A JSON document that only begins as a body may was taken for the newest session, and nothing was judged."""
     put("s.jsonl", session())
     os.utime("s.jsonl", (1, 1))

@@ -318,7 +318,7 @@ def test_recordings_are_those_that_the_script_writes():
     assert {name: FOLDER.joinpath(name).read_bytes() for name in recordings()} == recordings()
 
 
-def test_prompt_sent_anew_is_predicted_from_the_first_count():
+def test_resent_prompt_is_predicted_from_first_count():
     """The first request is counted, the others are measured in bytes: both have to give the same size."""
     found = lore("simulate", "--all", "--json", str(FOLDER.parent / "captures" / "har" / "breaks.har")).json
     for turn in found["turns"][:3]:

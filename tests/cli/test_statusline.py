@@ -127,7 +127,7 @@ def test_json_is_judged_to_the_end():
     assert lore("statusline", "--json", stdin=b"").code == 2
 
 
-def test_line_without_cache_folder_has_facts_of_the_client(monkeypatch, started):
+def test_line_without_cache_folder_shows_client_facts(monkeypatch, started):
     session(*STEADY)
     monkeypatch.setattr(module, "status_folder", lambda: "")
     assert lore("statusline", LOG, "--width", "40").out == "lore: no session\n"

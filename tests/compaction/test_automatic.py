@@ -61,7 +61,7 @@ def test_full_window_is_compacted_before_the_request():
     assert "Question 9?" not in last
 
 
-def test_session_continued_from_its_log_makes_the_same_request():
+def test_session_continued_from_log_makes_same_request():
     policy = lore.CompactionPolicy(window=8_000)
     session = lore.Session("claude-opus-5", compaction=policy)
     talk(session, 20)

@@ -148,7 +148,7 @@ def test_invalid_program_is_given_up(tmp_path):
         SummaryCommand([str(path)], environ=ENVIRON).summarize(REQUEST)
 
 
-def test_the_settings_name_it(tmp_path):
+def test_settings_select_the_command_summarizer(tmp_path):
     path = program(tmp_path, "sum", "print('by name')")
     settings = Compaction(summarizer="command", command=(path,))
     assert summarizer_of(settings, ENVIRON).summarize(REQUEST).text == "by name"

@@ -289,7 +289,7 @@ def test_missing_httpx_names_the_extra(monkeypatch):
     assert ".[http]" in caught.value.hint
 
 
-def test_the_settings_name_it():
+def test_settings_select_the_openai_summarizer():
     with serving(answer(completion("x"))) as server:
         settings = Compaction(summarizer="openai", endpoint=server.url, model="small", key_env="KEY")
         assert summarizer_of(settings, ENVIRON).summarize(REQUEST).text == "x"

@@ -145,7 +145,7 @@ def test_blocks_of_provider_and_lore_are_distinguished():
 
 
 @pytest.mark.parametrize("text", ["", "  \n", [], [{"type": "text", "text": " "}]])
-def test_a_message_that_says_nothing_is_an_error(text):
+def test_message_without_text_is_an_error(text):
     with pytest.raises(LoreError, match="says nothing"):
         lore.Session("claude-opus-5").user(text)
 

@@ -214,7 +214,7 @@ def test_request_with_other_tools_continuing_answer_is_turn(tmp_path):
     ("14", [(2, "LORE126", "waste")]),  # of the conversation: 341 tokens, by memory in its system prompt
     ("15", []),
 ])  # fmt: skip
-def test_cut_out_gets_the_right_cause(name, expected):
+def test_excerpt_of_recording_gets_the_right_cause(name, expected):
     (path,) = CASES.glob(f"{name}-*")
     assert breaks(path) == expected
 

@@ -271,7 +271,7 @@ def test_index_follows_every_change_of_the_timeline(data):
         assert {name: index.call(name) for name in index.call_numbers} == fresh.call_numbers
 
 
-def test_earlier_call_is_found_when_a_repeated_one_goes():
+def test_earlier_call_is_found_once_repeat_is_removed():
     """A call that was put in the middle hid the earlier call of its id from the index."""
     first, repeated = (ToolCall(uuid, "c", "ls", Raw(b"{}")) for uuid in ("t1", "t2"))
     before = Vector([Entry(first, 0, 1), Entry(UserMessage("u", text=Raw(b'"x"')), 0, 2)])
@@ -306,7 +306,7 @@ def test_unknown_preserved_item_is_a_problem(fold):
 
 
 @pytest.mark.parametrize(("origin", "codes"), [(None, ["LORE208"]), ("claude-code", [])])
-def test_removed_open_call_is_a_problem_of_own_sessions(origin, codes):
+def test_removed_open_call_is_problem_in_own_sessions(origin, codes):
     fold = Fold(started(origin=origin), append(user("u1")), append(call("t1", "c1")), compact(preserved_uuids=["u1"]))
     assert (fold.uuids, fold.codes) == (["d", "u1"], codes)
     assert all("'c1'" in problem.message for problem in fold.problems)

@@ -59,7 +59,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_counts_equal_those_of_plain_json(path: Path) -> None:
     assert read(path) == counted(path)
 
 

@@ -25,7 +25,7 @@ def kept(data):
 CONVERSED = frame({"role": "assistant"}, "messageStart") + frame({"usage": USAGE}, "metadata")
 
 
-def test_a_stream_of_converse_says_what_was_billed():
+def test_converse_stream_has_its_usage():
     found = exchange(url=URL, response=kept(CONVERSED))
     assert found.usage == Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
@@ -43,7 +43,7 @@ def test_cut_frames_give_whole_events(end):
     assert len(list(framed_events(CONVERSED[:end]))) <= 1
 
 
-def test_a_length_that_lies_ends_the_stream():
+def test_frame_with_false_length_ends_the_stream():
     prelude = (8).to_bytes(4, "big") + (900).to_bytes(4, "big")
     data = prelude + zlib.crc32(prelude).to_bytes(4, "big") + b"x" * 50
     assert is_framed(data)

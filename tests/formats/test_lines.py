@@ -105,7 +105,7 @@ def test_blank_lines_of_a_pack_cost_their_bytes():
     assert process_time() - began < 4  # 14 seconds when each blank line copied what followed it
 
 
-def test_printed_record_after_lines_is_whole_whatever_the_pieces():
+def test_printed_record_after_lines_is_whole_in_pieces():
     data = b'{"a":1}\n{\n  "b": 2\n}\n'
     for cut in range(len(data) + 1):
         found = [line.data for lines in read_records([data[:cut], data[cut:]]) for line in lines]

@@ -49,7 +49,7 @@ def sent(bill: dict[str, Any]) -> int:
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_counts_equal_those_of_plain_json(path: Path) -> None:
     found = figures(OpenCode, path, FIELDS)
     assert found == {**found, **counted(path)}
 

@@ -51,7 +51,7 @@ def counted(path: Path) -> dict[str, Any]:
 
 
 @of_each(FILES)
-def test_the_reader_counts_what_plain_json_counts(path: Path) -> None:
+def test_counts_equal_those_of_plain_json(path: Path) -> None:
     found = figures(Pi, path, FIELDS, Code.JOINED_LINES)
     assert found == {**counted(path), "unknown": found["unknown"]}
 

@@ -33,7 +33,7 @@ EDITED = body(LONG, assistant("b"), "c", tools=TOOLS[::-1])
 WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 
 
-def test_bytes_speak_alone_where_nothing_else_is_recorded():
+def test_columns_without_usage_or_verdict_show_only_bytes():
     found = pair(ONE, TWO)
     three, size = found.columns, found.bytes.previous
     shown = BytesColumn(goes_on=True, shared=size, total=size)

@@ -55,7 +55,7 @@ def test_difference_of_shares_has_newcombes_interval():
         ((0, 0), (5, 900), "unknown"),
     ],
 )
-def test_counts_decide_what_can_be_said(left, right, outcome):
+def test_outcome_of_comparing_shares_depends_on_counts(left, right, outcome):
     assert compared_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
 
 

@@ -136,7 +136,7 @@ def test_fall_with_change_after_breakpoint_is_reported():
 
 
 @pytest.mark.parametrize(("usages", "expected"), [((None, None), ["LORE113"]), ((bill(0, 2000), bill(2000)), [])])
-def test_entry_out_of_reach_is_remark_unless_read(usages, expected):
+def test_entry_beyond_lookback_is_remark_unless_read(usages, expected):
     def sent(*blocks):
         return {"role": "user", "content": [{"type": "text", "text": f"{number}"} for number in blocks]}
 
@@ -409,7 +409,7 @@ def test_unmarked_system_before_changed_breakpoint_is_lost():
     assert marked.lost_bytes == len(changed.data)
 
 
-def test_whole_marked_block_is_lost_by_its_last_words():
+def test_change_at_end_of_marked_block_loses_all():
     """Five tokens were named of 3,138: the date was at the end of the only block of the system prompt."""
     blocks = [[{"type": "text", "text": "Sort this letter. " * 500 + clock, **CACHE_CONTROL}] for clock in "AB"]
     found = pair(*turns(*[body("a", system=block) for block in blocks]))

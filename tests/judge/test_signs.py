@@ -183,7 +183,7 @@ def test_read_below_the_head_is_no_cleared_result(read, code, section):
         (10_001, ("restart",), "LORE117"),  # one sign alone is weak
     ],
 )
-def test_certain_restart_explains_a_smaller_head(read, signs, code):
+def test_seen_restart_is_the_cause_of_smaller_head(read, signs, code):
     talk = opened()
     talk.turn(bill(12_300, 7_700))
     talk.turn(bill(read, 500), signs=signs)

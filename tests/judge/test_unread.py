@@ -51,7 +51,7 @@ def test_cause_shown_by_bytes_replaces_the_finding():
     assert chain_codes(turns) == []
 
 
-def test_another_chain_may_have_read_it():
+def test_entry_read_by_another_chain_is_not_unread():
     aside = asked(500, body("beside"), bill(2500, 60), "side")
     assert "LORE305" not in chain_codes([*NEVER, aside])
     assert "LORE305" in chain_codes(

@@ -78,7 +78,7 @@ def test_pair_shows_one_cause(code, previous, current):
 
 
 @each("code, previous, current", [*NOT_SHOWN.values()])
-def test_similar_pair_does_not_show_it(code, previous, current):
+def test_similar_pair_does_not_have_the_cause(code, previous, current):
     assert code not in codes(previous, current)
 
 

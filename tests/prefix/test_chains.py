@@ -156,7 +156,7 @@ def test_main_loop_side_calls_and_subagents_are_separate():
     ) == ["main", "utility-2", "utility-3", "a1", "main", "a1", "agent-4", "utility-5"]
 
 
-def test_name_of_a_forgotten_agent_is_not_given_again():
+def test_name_of_forgotten_agent_is_not_reused():
     chains = Chains(remembered=1)
     one, other = exchange("s", "a1"), exchange("s", "a2")
     added = [chains.add(parsed(body(text)), sent) for text, sent in (("dig", one), ("look", other), ("dig", one))]

@@ -214,7 +214,7 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("dialect", RESULTS)
-def test_results_of_every_dialect_are_results(dialect):
+def test_shortened_result_is_found_in_every_dialect(dialect):
     assert codes(RESULTS[dialect]("long"), RESULTS[dialect]("short"), dialect=dialect) == ["LORE117"]
 
 

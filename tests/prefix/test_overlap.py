@@ -137,7 +137,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=8), VALUES, max_size=5))
-def test_all_spellings_of_a_block_have_one_canonical_form(block):
+def test_spellings_of_a_block_share_one_canonical_form(block):
     spellings = [
         json.dumps(block),
         json.dumps(block, ensure_ascii=False, indent=1),

@@ -213,7 +213,7 @@ def test_setting_names_models_unknown_to_lore(model, dialect, accepted):
     assert placement(model, dialect_named(dialect), SETTING).accepted is accepted
 
 
-def test_a_setting_wins_over_what_published_templates_do():
+def test_setting_allows_system_where_templates_do_not():
     rules = Rules(system_in_conversation=("qwen3.6-*",))
     assert placement("qwen3.6-27b", dialect_named("openai-chat"), rules)[:2] == (True, "setting")
 
@@ -229,7 +229,7 @@ def test_a_setting_wins_over_what_published_templates_do():
         (JinjaTemplate("{{ raise_exception('no') }}"), None),
     ],
 )
-def test_a_template_is_asked_what_it_does(dialect, does):
+def test_template_is_probed_for_system_in_conversation(dialect, does):
     assert dialect.late_system() == does
     assert placement("qwen3-32b", dialect, SETTING).accepted is (does in ("renders", None))
     assert not placement("qwen3-32b", dialect, Rules()).accepted

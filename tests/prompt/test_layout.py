@@ -45,7 +45,7 @@ def test_response_with_calls_gives_answer_and_results():
     assert shape(*events) == [(1, [("user", 1, 0)]), (3, [("assistant", 1, 2), ("results", 0, 2)])]
 
 
-def test_blank_items_make_no_unit():
+def test_blank_items_add_no_messages():
     events = [
         append(user("u", "")),
         append({"type": "user_message", "uuid": "v"}),

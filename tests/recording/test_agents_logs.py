@@ -64,14 +64,14 @@ def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
         ("cline", "XDG_CONFIG_HOME", "/x/Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
     ],
 )
-def test_a_variable_that_is_set_holds_alone(agent, variable, path):
+def test_set_variable_replaces_default_path_of_agent(agent, variable, path):
     moved, default = paths(agent, LINUX._replace(environment={variable: "/x"})), paths(agent, LINUX)
     assert path in moved
     assert path not in default
     assert paths(agent, LINUX._replace(environment={variable: ""})) == default
 
 
-def test_a_variable_takes_the_place_of_the_default():
+def test_codex_home_replaces_the_default_path():
     assert paths("codex", LINUX._replace(environment={"CODEX_HOME": "~/c"})) == [
         "/home/me/c/sessions",
         "/home/me/c/archived_sessions",

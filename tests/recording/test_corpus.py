@@ -39,7 +39,7 @@ def test_existing_file_wins_over_turn_selector(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["a", "a#3", "a#side:3", "<stdin>"])
-def test_a_name_is_shown_as_it_was_given(text):
+def test_name_of_recording_is_shown_as_given(text):
     assert str(parse_name(text)) == text
 
 
@@ -48,7 +48,7 @@ def test_names_that_are_no_text_can_be_shown():
     assert show("-") == "<stdin>"
 
 
-def test_a_device_is_no_file():
+def test_device_is_refused_as_recording():
     with pytest.raises(LoreError, match="not a file"):
         list(pieces(os.devnull))
 

@@ -87,7 +87,7 @@ def test_file_reached_twice_is_judged_once(tree, names):
     assert len(found) == len(set(found)) == 4 + ("-" in names)
 
 
-def test_a_link_to_a_file_is_that_file(tree):
+def test_link_to_a_file_is_read(tree):
     os.symlink("a.jsonl", "logs/z.jsonl")
     assert paths("logs") == ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]
 

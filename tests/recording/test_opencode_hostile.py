@@ -166,7 +166,7 @@ def test_copy_of_database_gets_an_index(tmp_path, two):
         (lambda path: run("alter table session rename to other", path), None),
     ],
 )
-def test_why_a_database_has_no_sessions_is_said(tmp_path, two, damage, said):
+def test_database_without_sessions_names_the_reason(tmp_path, two, damage, said):
     path = written(tmp_path / "opencode.db", *two)
     damage(path)
     before = listing(tmp_path)

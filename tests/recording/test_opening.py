@@ -45,7 +45,7 @@ def test_a_session_log_makes_no_chains_of_requests(tmp_path, monkeypatch):
     assert (len(list(opened.turns())), opened.forgotten(), made) == (3, [], [])
 
 
-def test_a_stream_tells_which_request_holds_its_answer(tmp_path):
+def test_streamed_answer_shows_that_next_request_continues(tmp_path):
     """Documents that only the latest question brings are gone in the next request: it was another conversation."""
     answer = "It was the parser: an empty line has no first character, and nobody had asked for that."
     streamed = sse(anthropic([{"type": "text", "text": answer}], [7])).decode()

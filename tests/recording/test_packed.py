@@ -142,7 +142,7 @@ def test_archive_directory_beyond_limit_is_not_read(tmp_path):
     assert "directory" in said(path)[0][0]
 
 
-def test_archives_of_other_things_are_passed_over(tmp_path):
+def test_archives_without_recordings_are_skipped(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
         made.writestr("word/document.xml", "<x/>")
     (tmp_path / "b.jsonl").write_text(json.dumps(EVENT["call"]["request"]) + "\n")

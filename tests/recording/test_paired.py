@@ -47,7 +47,7 @@ def test_requests_are_ordered_by_time_then_by_name(tmp_path):
     assert order(tmp_path) == ["c", "a", "b"]
 
 
-def test_links_hold_where_times_say_otherwise(tmp_path):
+def test_links_order_requests_against_file_times(tmp_path):
     ask(tmp_path, "second", 1, messages=2, previous="r1")
     ask(tmp_path, "first", 5)
     reply(tmp_path, "r1", 6)
@@ -78,7 +78,7 @@ def test_unlinked_response_answers_preceding_request(tmp_path):
     assert order(tmp_path) == ["a", "r", "b", "q"]
 
 
-def test_a_link_leads_to_the_same_conversation_alone(tmp_path):
+def test_link_connects_only_the_same_conversation(tmp_path):
     ask(tmp_path, "main", 1)
     ask(tmp_path, "side", 2, first="title")
     ask(tmp_path, "next", 5, messages=2, previous="r1")

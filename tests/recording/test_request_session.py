@@ -274,7 +274,7 @@ def test_continued_session_begins_with_sent_messages():
     assert made["system"][0]["text"] == "Be brief."
 
 
-def test_in_another_dialect_it_says_the_same():
+def test_requests_convert_to_another_dialect_unchanged_in_content():
     said = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "b.json"

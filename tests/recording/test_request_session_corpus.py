@@ -34,7 +34,7 @@ def test_captures_keep_their_texts_and_usage(path):
 
 
 @pytest.mark.parametrize("path", CAPTURES)
-def test_a_log_is_judged_as_the_capture_was(path, tmp_path):
+def test_converted_log_is_judged_like_its_capture(path, tmp_path):
     """Except for a content that is a text now and a list of one text then: the layout writes one shape."""
     made = tmp_path / f"{path.name}.jsonl"
     made.write_bytes(converted(str(path)))

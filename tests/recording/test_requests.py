@@ -37,7 +37,7 @@ def test_exchanges_are_sorted_by_time(times, order):
     assert places(in_time(reads(*times))) == order
 
 
-def test_a_problem_is_not_held_back():
+def test_problem_is_not_sorted_with_requests():
     odd = Read(Problem("LORE201", "x"), 9, 0)
     assert places(in_time([*reads(2.0), odd, *reads(1.0)])) == [9, 1, 1]
 

@@ -122,7 +122,7 @@ def test_forgotten_response_makes_prompt_partial():
     assert not talk.ask([user("b")], "m", after="r49")[0].partial
 
 
-def test_breakpoints_stand_where_their_segments_do():
+def test_breakpoints_of_continued_request_follow_their_segments():
     talk = Talk()
     part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
     cached = {"type": "message", "role": "user", "content": [part]}

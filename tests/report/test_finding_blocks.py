@@ -55,7 +55,7 @@ def test_findings_of_different_places_are_different_blocks(other):
     assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
 
 
-def test_worst_turn_is_shown_if_too_little_is_reused():
+def test_worst_turn_is_shown_below_required_reuse():
     low = [replace(moved(turn), code="LORE401", evidence=OverBudget("reuse", share, 0.9), message=f"{share}")
            for turn, share in ((2, 0.65), (3, 0.52), (4, 0.6))]  # fmt: skip
     assert written(low).splitlines()[1:3] == ["    a.jsonl:3", "    turn 3: 0.52"]

@@ -121,7 +121,7 @@ def test_awkward_content_comes_back_to_the_byte(tmp_path, record_):
     assert_same(path)
 
 
-def test_the_header_keeps_all_it_says(tmp_path):
+def test_converted_header_keeps_all_fields(tmp_path):
     own = header(user_id="u", project_id="p", parent_session_id="q", attachments=["a"], tools=[], origin="codex", v=3)
     data = log(own, record("turn_started", turn=1))
     assert json.loads(converted(put(tmp_path, data)).splitlines()[0]) == own

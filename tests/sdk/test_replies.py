@@ -99,7 +99,7 @@ def test_a_stream_says_what_a_whole_response_says(dialect, kind):
     assert usage.uncached_tokens == (3 if dialect == "anthropic" else 13)
 
 
-def test_boto3s_stream_stands_in_its_response():
+def test_stream_inside_boto3_response_is_read():
     assert reply_of({"stream": iter(STREAMS["bedrock"]), "ResponseMetadata": {}}, "bedrock").text == "Let me look."
 
 
@@ -292,7 +292,7 @@ def test_plain_blocks_are_kept_once():
     assert parts[1].raw is parts[2].raw is None
 
 
-def test_the_objects_of_anthropics_sdk():
+def test_anthropic_sdk_objects_are_read():
     types = pytest.importorskip("anthropic.types")
     construct = pytest.importorskip("anthropic._models").construct_type
     answer = plain(vars(ANSWERS["anthropic"](1, "Let me look.", CALLS, 100, 90)) | {
@@ -307,7 +307,7 @@ def test_the_objects_of_anthropics_sdk():
     assert reply_of(iter(events), "anthropic").calls[0].input == {"path": "a.py"}
 
 
-def test_the_objects_of_openais_sdk():
+def test_openai_sdk_objects_are_read():
     construct = pytest.importorskip("openai._models").construct_type
     chat = pytest.importorskip("openai.types.chat")
     responses = pytest.importorskip("openai.types.responses")
@@ -323,7 +323,7 @@ def test_the_objects_of_openais_sdk():
         assert reply_of(iter(events), dialect).calls[0].input == {"path": "a.py"}
 
 
-def test_the_objects_of_googles_sdk_both_ways():
+def test_google_sdk_objects_are_read_both_ways():
     types = pytest.importorskip("google.genai.types")
     given = ANSWERS["gemini"](1, "Let me look.", CALLS, 100, 90)
     candidates = [{"content": given.candidates[0].content, "finish_reason": "STOP"}]

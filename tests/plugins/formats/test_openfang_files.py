@@ -31,7 +31,7 @@ def test_fold_shows_message_sources():
     assert (found["session"]["format"], found["problems"]) == ("openfang", [])
 
 
-def test_every_command_reads_it():
+def test_every_command_reads_an_openfang_session():
     body = json.loads(lore("assemble", "session.jsonl").out)
     kinds = [block["type"] for message in body["messages"] for block in message["content"]]
     assert kinds == ["text", "text", "tool_use", "tool_result", "text", "text", "text", "text", "text"]
@@ -60,7 +60,7 @@ def test_policy_is_applied_to_the_session():
     assert all(one["kept"] <= 3 for one in triggers)
 
 
-def test_session_of_ticks_is_never_compacted():
+def test_session_of_scheduled_ticks_is_never_compacted():
     """Compaction needs a message of the user that is neither injected nor a tick."""
     ticks = [one for n in range(9) for one in (
         openfang.line("user", "[SCHEDULED TICK] look", n * 5), openfang.line("assistant", "Nothing.", n * 5 + 1),

@@ -120,7 +120,7 @@ def _layout(name, share, **more):
     return ReplayedLayout(name=name, dialect="openai-chat", read_share=share, **{**known, **counts, **more})
 
 
-def test_partly_sent_layouts_are_not_compared():
+def test_layouts_with_unequal_requests_are_not_compared():
     assert compare_layouts([_layout("a", 0.5), _layout("b", 0.7, requests=1)]) is None
     assert compare_layouts([_layout("a", 0.5)]) is None
 
