@@ -97,6 +97,16 @@ def test_positions_are_counted_by_date(calls, at, new, exceeded):
     assert (found.new, found.exceeded) == (new, exceeded)
 
 
+def test_each_search_result_is_a_position():
+    """They are documents of the author's, and no run of tool results."""
+    found = [{"type": "search_result", "title": f"t{n}", "source": "s", "content": [text("x")]} for n in range(25)]
+    last = {"role": "user", "content": [*found, text("?", breakpoint=True)]}
+    first = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
+    gap = lookback_gap(first, parsed(body("go", "a", last)), DOCUMENTED)
+    assert gap is not None
+    assert (gap.new, gap.exceeded) == (27, True)
+
+
 def test_automatic_caching_sets_a_breakpoint_at_the_end():
     left = parsed(body("a", cache_control={"type": "ephemeral"}))
     right = parsed(

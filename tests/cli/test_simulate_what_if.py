@@ -10,6 +10,7 @@ import pytest
 from cli.running import lore, put
 from cli.test_simulate import CACHE_CONTROL, LONG, body, capture, stable, usage
 from formats.claude import answered, asked, joined, text
+from formats.opencode import Export
 from lore.model.codes import fix_of
 
 TOOLS = [{"name": name, "description": name * 9, "input_schema": {"type": "object"}} for name in ("a", "b")]
@@ -331,3 +332,16 @@ def test_shared_document_costs_the_same_in_all_commands():
     assert f"about {found['lost_tokens']:,} tokens could have been read" in lore("simulate", path).out
     (cause,) = lore("compare", path, path, "--json").json["causes"]
     assert (cause["code"], cause["left"]["events"], cause["left_dollars"]) == ("LORE172", 3, found["lost_dollars"])
+
+
+def test_cold_summary_saves_what_it_wastes():
+    """The gateway reports no writes; the bytes of a log's two chains are not compared."""
+    claude = {"providerID": "github-copilot", "modelID": "claude-sonnet-4.6"}
+    made = Export().user("one").answer("a", bill=(50, 60_000, 9), **claude)
+    made.message("user", [made.part("compaction", auto=True, overflow=False)], agent="build")
+    made.answer("all", bill=(58_000, 0, 30), agent="compaction", mode="compaction", summary=True, **claude)
+    put("session.json", made.data())
+    (found,) = [one for one in lore("check", "session.json", "--json").json["findings"] if one["kind"] == "waste"]
+    assert (found["code"], found["lost_dollars"]) == ("LORE171", pytest.approx(0.1566))
+    assert what_if("session.json", "cause=LORE171")[0]["cause=LORE171"]["saved"] == pytest.approx(0.1566)
+    assert "prefix     the bytes of these two requests were not compared" in lore("diff-prefix", "session.json").out

@@ -81,6 +81,16 @@ def test_second_outside_context_gets_next_number(fold, second, numbers):
     assert ([number for _, number, _ in contexts(fold)], fold.codes) == (numbers, [])
 
 
+def test_outside_context_of_later_turn_may_repeat_one(fold):
+    fold.take(outside(2, 2, "x"), outside(2, 2, "y"), outside(3, 2, "y"))
+    assert [number for _, number, _ in contexts(fold)] == [2, 3, 4]
+
+
+def test_repeated_delta_before_sent_items_is_a_problem(fold):
+    fold.take(delta(1, 3), event("turn_started", turn=1), delta(1, 1))
+    assert (fold.state.main().deltas[1].place, fold.codes) == (3, ["LORE214"])
+
+
 def test_insert_is_never_put_before_what_was_sent(fold):
     fold.take(event("turn_started", turn=1), outside(2, 1), delta(1, 1))
     assert (contexts(fold)[0][0], fold.state.main().deltas[1].place, fold.codes) == (3, 3, ["LORE214", "LORE214"])

@@ -91,10 +91,10 @@ def test_logged_subagent_with_another_head_unpaired(late, read, write, model):
     assert chained.compare(logged("agent-2", late, late + 2, read, write, model)).pair is None
 
 
-def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_000):
+def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_000, main="main"):
     """Return the causes of a request for a summary of a log's conversation of 60,000 tokens."""
     chained = ComparedChains()
-    chained.compare(logged("main", 0.0, 2.0, 0, 60_000))
+    chained.compare(logged(main, 0.0, 2.0, 0, 60_000))
     asked = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
     pair = chained.compare(asked).pair
     return [] if pair is None else [(one.code, one.kind, lost_tokens(pair, 0)) for one in pair.causes]
@@ -102,6 +102,11 @@ def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_
 
 def test_logged_summary_that_reads_nothing_is_cold():
     assert summarised() == [("LORE171", "waste", (58_000, "recorded"))]
+
+
+def test_logged_summary_belongs_to_its_own_document():
+    assert summarised(chain="utility-1-2", main="main-2") == [("LORE171", "waste", (58_000, "recorded"))]
+    assert summarised(chain="utility-1-2") == []
 
 
 @each(

@@ -45,6 +45,12 @@ def test_expiry_with_changed_tools_still_loses_all():
     assert play((bill(0, 5100), 5000, expired, broken(leads=False))) == {}
 
 
+def test_cold_summary_reads_past_its_own_breakpoint():
+    """Its last breakpoint is at too early a place: that is the cause, and what follows it was not written."""
+    cold = broken("LORE171", strength="strong", section="messages")
+    assert play((bill(1000, 200, 6000), 6000, cold), without="LORE171") == {0: (6000, 0, 1200)}
+
+
 def test_weak_second_cause_breaks_nothing():
     assert play((bill(0, 5100), 5000, broken(), broken("LORE161", strength="weak", leads=False))) == {0: (5000, 100, 3)}
 

@@ -25,7 +25,7 @@ NO_POSITION = ("envelope", "thinking")  # kinds that are no position and take no
 _RUNS = ("call", "result")
 _ENDS = 256  # bytes searched at either end of a block
 _BLOCKS: tuple[tuple[str, re.Pattern[bytes]], ...] = (
-    ("result", pattern(rb'"type"\s*:\s*"\w{1,40}_(?:result|output)"|"(?:functionResponse|toolResult)"\s*:')),
+    ("result", pattern(rb'"type"\s*:\s*"\w{0,40}(?:tool_result|_output)"|"(?:functionResponse|toolResult)"\s*:')),
     ("call", pattern(rb'"type"\s*:\s*"(?:\w{0,40}tool_use|\w{1,40}_call)"|"(?:functionCall|toolUse)"\s*:')),
     ("thinking", pattern(rb'"type"\s*:\s*"(?:(?:redacted_)?thinking|reasoning)"|"reasoningContent"\s*:')),
     ("image", pattern(rb'"type"\s*:\s*"(?:input_)?image(?:_url)?"|"inlineData"\s*:')),

@@ -67,7 +67,7 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
 
 def _repeat_delta(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Problems:
     was_sent = known.place < chain.sent or (known.behind and known.age < chain.turns)
-    place = known.place if was_sent else _allowed_place(chain, wanted, "")[0]
+    place, problems = (known.place, ()) if was_sent else _allowed_place(chain, wanted, f"prompt_delta {event.seq}")
     behind = known.behind if was_sent else joins_results(event.selector, known.content)
     chain.deltas = {**chain.deltas, event.seq: replace(known, place=place, selector=event.selector, behind=behind)}
     _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq)
@@ -75,7 +75,7 @@ def _repeat_delta(chain: Chain, event: PromptDelta, known: Insert, wanted: int) 
         return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")
     if was_sent and wanted != known.place:
         return _unreadable(f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays")
-    return ()
+    return problems
 
 
 def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
@@ -121,13 +121,14 @@ def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
     """
     what, number, latest = f"outside context of turn {event.turn}", event.turn, chain.outside.last()
     if latest is not None and event.turn <= latest.number:
-        if event.content == latest.content:
+        if event.turn <= latest.turn and event.content == latest.content:
             return ()
         number = latest.number + 1
     if insert_texts(event.content) is None or event.insert_at < 0:
         return _unreadable(f"{what}: unreadable, skipped")
     place, problems = _allowed_place(chain, event.insert_at, what)
-    chain.outside = chain.outside.append(Insert(place, chain.turns, number, event.content, outside=True))
+    context = Insert(place, chain.turns, number, event.content, outside=True, turn=event.turn)
+    chain.outside = chain.outside.append(context)
     return problems
 
 

@@ -468,8 +468,11 @@ class ComparedChains:
         """Return the verdict on a log's request for a summary that read less than half of what its conversation left.
 
         It is a call of the client's own that sends most of the conversation to the same model within five minutes.
+        Chains of a file's second document are `main-2` and `utility-N-2`.
         """
-        main, read = self._chains.get(MAIN), counts.first_pass_read(turn.usage)
+        document = turn.chain.removeprefix(UTILITY).partition("-")[2]
+        main = self._chains.get(f"{MAIN}-{document}" if document else MAIN)
+        read = counts.first_pass_read(turn.usage)
         if main is None or read is None or not turn.chain.startswith(UTILITY):
             return None
         pauses = [(counts.pause_between(end, turn), end) for end in main.ends]  # the log may have the next turns before

@@ -149,7 +149,9 @@ def _regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> int:
         found = max(0, lost - left) + (0 if left else more)
     if turn.available is not None:
         found = min(found, max(0, turn.available + more - read))
-    marked = turn.exact and cached(first)  # tokens after the last breakpoint are never read
+    removed = {cause.code for cause in turn.breaks if without(cause)}
+    # tokens after the last breakpoint are never read, unless its place is the cause
+    marked = turn.exact and cached(first) and Code.COLD_COMPACTION not in removed
     return min(found, first.write_tokens or 0 if marked else max(0, prompt_tokens(first) - read))
 
 
@@ -344,9 +346,8 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         before, price = base.turns[number].paid, base.turns[number].price
         assert before is not None, "only a turn with usage can have another one"
         tokens += (paid.first_pass.read_tokens or 0) - (before.first_pass.read_tokens or 0)
-        costs = (None, None) if price is None else (price.of(before), price.of(paid))
-        if costs[0] is not None and costs[1] is not None:
-            saved, priced = saved + costs[0] - costs[1], True
+        less = None if price is None else _cost_difference(price, before, paid)
+        saved, priced = saved + (less or 0), priced or less is not None
     missed = [cause for cause in base.missed if without(_missed(cause))]
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
@@ -362,6 +363,14 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
         change=text, turns=turns, tokens=tokens, currency=CURRENCY,
         saved=float(round(saved, 6)) if priced or not changed else None, fix=" ".join(sorted(fixes)),
     )  # fmt: skip
+
+
+def _cost_difference(price: Price, before: Usage, after: Usage) -> Decimal | None:
+    """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports cost both the same."""
+    (left, is_whole), (right, _) = price.split(before), price.split(after)
+    if not is_whole and (before.iterations or before.write_tokens is not None or None in (price.read, price.uncached)):
+        return None
+    return sum(left.values(), Decimal(0)) - sum(right.values(), Decimal(0))
 
 
 def _missed(cause: CauseResult) -> Break:

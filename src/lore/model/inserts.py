@@ -38,6 +38,7 @@ class Insert(Struct, frozen=True, gc=False):
     selector: Raw = NULL  # of a delta, as it was recorded
     outside: bool = False  # context that a compaction asked other programs for
     behind: bool = False  # a delta that extends the message of tool results before its place
+    turn: int = 0  # the turn of outside context, whose `number` may be a later one
 
     @property
     def is_delta(self) -> bool:

@@ -111,9 +111,12 @@ def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     """Return how much of the previous prompt is unchanged.
 
-    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache.
+    A prompt that is rebuilt from a log is not called unchanged if less of it was read from the cache. Requests
+    of two chains of a log were not measured.
     """
     side = diff.right
+    if not lengths.left_bytes:
+        return "the bytes of these two requests were not compared"
     lost = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
     rebuilt = side.lacks or side.fidelity == "reconstructed"
     if lost and rebuilt and diff.relation in _CONTINUES:
