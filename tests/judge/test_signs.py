@@ -218,7 +218,9 @@ def test_expiry_after_the_shorter_lifetime_leads():
 
 def test_unnamed_micro_compaction_explains_a_fall():
     one = dropped(opened(), 11_000, signs=("micro-compaction",))
-    assert (rank(one), one.evidence) == (("LORE117", "strong", "waste"), SignSeen("micro-compaction"))
+    assert (rank(one), one.evidence) == (("LORE117", "weak", "unattributable"), SignSeen("micro-compaction"))
+    said = dropped(opened(), 11_000, signs=("micro-compaction",), verdict="messages_changed")
+    assert rank(said) == ("LORE117", "strong", "waste")
     talk = shrank(12_002, signs=("micro-compaction",))
     assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
     assert talk.lead.also == ()
@@ -235,7 +237,7 @@ def test_expired_entries_lead_over_another_model():
 def test_unnamed_micro_compaction_clears_images():
     talk = opened()
     talk.add(UserMessage("shown", blocks=(ImageBlock("image/png", Raw(b'"aGk="')),)))
-    assert dropped(talk, 11_000, signs=("micro-compaction",)).code == "LORE118"
+    assert rank(dropped(talk, 11_000, signs=("micro-compaction",))) == ("LORE118", "weak", "unattributable")
 
 
 # counted signals

@@ -249,7 +249,7 @@ RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(
         Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
         "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
-        ruled_out_by=_MISSED_HEAD,
+        "weak", confirmed_by=(_verdict_agrees,), ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
         Code.OLDER_ENTRY_SERVED, find.find_older_entry,
