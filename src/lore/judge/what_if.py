@@ -366,7 +366,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
 
 
 def _cost_difference(price: Price, before: Usage, after: Usage) -> Decimal | None:
-    """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports cost both the same."""
+    """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports are in both."""
     (left, is_whole), (right, _) = price.split(before), price.split(after)
     if not is_whole and (before.iterations or before.write_tokens is not None or None in (price.read, price.uncached)):
         return None
