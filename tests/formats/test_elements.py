@@ -255,6 +255,13 @@ def test_many_values_after_a_document_cost_linear_time():
     assert ([line.data for line in elements], elements.find_next()) == ([b"1"], False)
 
 
+def test_document_after_many_other_values_is_read():
+    data = b'[{"log": {"entries": [1]}}' + b', {"x": 1}' * 300 + b', {"log": {"entries": [2]}}]'
+    elements = ElementCutter([data], PATHS, start=1)
+    found = [list(elements), elements.find_next(), list(elements)]
+    assert [line.data for line in (*found[0], *found[2])] == [b"1", b"2"]
+
+
 def test_documents_without_array_between_others_cost_linear_time():
     data = b"[" + b",".join([b'{"log": {"entries": [1]}}, {"x": 1}'] * 20_000) + b"]"
     elements, began = ElementCutter([data[at : at + 2**16] for at in range(0, len(data), 2**16)], PATHS, start=1), 1

@@ -13,7 +13,7 @@ from lore.formats import lines
 from lore.formats.base import Reader
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
-from lore.formats.lines import LineCutter, LineReader, read_records
+from lore.formats.lines import LineCutter, LineReader, find_whole_records, read_records
 from lore.formats.lore_log import LoreLog
 from lore.formats.registry import READERS, recognise
 from lore.model.codes import Problem
@@ -106,6 +106,19 @@ def test_many_objects_of_torn_record_hide_no_record():
 def test_record_cut_by_line_feeds_is_whole():
     cut = b'{"kind":"cache_reset","reason":"one\n\nand\r\ntwo"}'
     assert reasons(cut) == (["first", "one\n\nand\ntwo", "last"], ["LORE209"])
+
+
+def test_first_record_cut_by_line_feeds_is_whole():
+    cut = b'{"kind":"cache_reset","reason":"one\r\ntwo"}\n' + dumps(RECORD)
+    values = [read.value for read in everything(LoreLog(), cut)]
+    assert [value.reason for value in values if isinstance(value, CacheReset)] == ["one\ntwo", "second"]
+    assert values[0].code == "LORE209"
+
+
+def test_record_of_few_known_keys_follows_stub():
+    records = [b'{"call":"1","part":"request","at":1,"url":"x","more":true}', b'{"call":"1","part":"request","at":2}']
+    assert find_whole_records(records[0][:30] + records[1], json.loads(records[0])) == records[1:]
+    assert find_whole_records(b'{"a":{"part":"request","at":2}', json.loads(records[0])) == []
 
 
 def test_record_after_nul_bytes_follows_torn_line():

@@ -138,7 +138,11 @@ SPREAD = {  # the answer of one call, in records
         {"type": "response", "id": 7, "status": 200, "headers": {"content-type": "text/event-stream"}},
         {"type": "response_chunk", "id": 7, "data": SSE},
     ],
-}
+    "after the status": [{"type": "response", "id": 7, "status": 200}, {"type": "chunk", "id": 7, "data": SSE}],
+    "after the status in a member": [
+        {"type": "response", "id": 7, "data": {"statusCode": 200}}, {"type": "chunk", "id": 7, "data": SSE},
+    ],
+}  # fmt: skip
 
 
 @each([*SPREAD])

@@ -31,7 +31,7 @@ _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _TRAILING = pattern(r"trailing characters \(byte (\d+)\)")  # msgspec: where something follows a whole value
 _ENDS = SPACE + b","
 _MARGIN = 64  # bytes of a line's beginning
-_OTHERS = 64  # values without such an array that may precede the next document
+_OTHERS = 64  # values with the name of such an array, but without one, that may precede the next document
 
 
 class Line(Struct, frozen=True, gc=False):
@@ -60,6 +60,7 @@ class ElementCutter:
         self.line = 1  # of the next byte that is not read
         self.byte = 0
         self._paths = paths
+        self._names = [b'"%b"' % path.rpartition(".")[2].encode() for path in paths if path]  # of the arrays
         self._start = start
         self._limit = limit
         self._pieces = iter(data)
@@ -124,10 +125,13 @@ class ElementCutter:
         if not self.is_whole or begin[:1] != b"{":
             return False
         depth, _, _ = _scan(begin, 0, 0)
-        for _ in range(_OTHERS):
-            if not self._skip_element(depth) or not self._skip_to_object():
-                return False
-            self._data, self._at, self.is_whole, depth = self._data[self._at :], 0, False, 0
+        tried = 0
+        while tried < _OTHERS and self._skip_element(depth) and self._skip_to_object():
+            depth = 0
+            _, end, is_over = _scan(self._data, self._at, 0)
+            if is_over and not any(self._data.find(name, self._at, end) >= 0 for name in self._names):
+                continue
+            self._data, self._at, self.is_whole, tried = self._data[self._at :], 0, False, tried + 1
             if self.find_array():
                 return True
         return False

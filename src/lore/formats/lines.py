@@ -74,6 +74,7 @@ _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _LIST = pattern(rb"\[[ \t\r\n]*+\{")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
+_FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
@@ -255,8 +256,8 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    Each must have half of the `keys` of the file's other records, if anything but NUL bytes precedes it, and be
-    followed by nothing or by another one, so that a part of the torn record is not taken for a record.
+    If anything but NUL bytes precedes it, each must have half of the `keys` of the file's other records, or no others
+    than these. Nothing or another one must follow it, so that a part of the torn record is not taken for a record.
     """
     known, view = set(keys), memoryview(line)
     records, begin, failed = list[bytes](), _OPENING.search(line), 0
@@ -267,10 +268,11 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
             failed, begin = failed + 1, _OPENING.search(line, at + 1)
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
-        if members is not None and (
-            not line[:at].strip(_PADDING) or 2 * len(known & members.keys()) >= max(2, len(known))
-        ):
-            records.append(line[at:end])
+        if members is not None:
+            alike = len(known & members.keys())
+            is_alike = 2 * alike >= max(2, len(known)) or alike == len(members) > _FEW_KEYS
+            if is_alike or not line[:at].strip(_PADDING):
+                records.append(line[at:end])
         begin = _OPENING.search(line, end)
     return records
 
@@ -421,6 +423,10 @@ class LineReader(TextReader):
         reason = fault(line.data)
         if not reason and (odd := self._odd(line)) is not None:
             return odd
+        if b"\n" in line.data:  # a value printed over several lines
+            whole = _TOKENS.sub(lambda found: found[0].replace(b"\r\n", b"\n").replace(b"\n", b"\\n"), line.data)
+            if (reads := self._read_cut(line, whole, line.data.count(b"\n") + 1)) is not None:
+                return reads
         if (joined := split_joined(line.data)) is not None:
             several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
             return [several, *self._read_parts(line, joined)]
@@ -465,19 +471,23 @@ class LineReader(TextReader):
         rest = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
         whole = (lines[0].data + b"".join(rest)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
         is_end = line.data.rstrip(SPACE).endswith(b"}")
-        if (
-            is_end
-            and is_json(whole)
-            and (reads := self._record(Line(lines[0].number, lines[0].byte, whole))) is not None
-        ):
-            self._broken, self._latest = [], whole
-            text = f"a record cut into {len(lines)} lines by line feeds inside a text; it was read whole"
-            return [problem(Code.JOINED_LINES, text, lines[0]), *reads]
+        if is_end and (reads := self._read_cut(lines[0], whole, len(lines))) is not None:
+            self._broken = []
+            return reads
         is_part = line.data[:1] != b"{" and not line.is_torn and not self._find_whole(line)
         if is_part and len(lines) < _BROKEN_LINES:
             self._broken = lines
             return ()
         return [*self._give_up_broken(), *self._read_damaged(line)]
+
+    def _read_cut(self, first: Line, whole: bytes, lines: int) -> Sequence[Read] | None:
+        """Return what a record holds whose line feeds were escaped; None if it is not one."""
+        reads = self._record(Line(first.number, first.byte, whole)) if is_json(whole) else None
+        if reads is None:
+            return None
+        self._latest = whole
+        text = f"a record cut into {lines} lines by line feeds inside a text; it was read whole"
+        return [problem(Code.JOINED_LINES, text, first), *reads]
 
     def _give_up_broken(self) -> list[Read]:
         lines, self._broken = self._broken, []

@@ -20,7 +20,7 @@ from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
 from lore.formats.contents import Content, array_of, unescape
-from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body
+from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body, status_of
 from lore.formats.lines import Line, RecordReader, nonblank_lines, placed, problem, too_much
 from lore.formats.values import text_in
 from lore.model.canonical import encode, text_of
@@ -162,6 +162,7 @@ _IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exch
 _INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
 _WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
 _BODIES = _WHOLE | ANSWERS | {*_INNER, "error"}
+_STATUS = ("status", "status_code", "statusCode")
 
 
 _PIECE = pattern(r"(?:^|[^a-z])(?:chunk|delta|sse|stream(?:_?event)?)(?:$|[^a-z])")
@@ -217,8 +218,7 @@ class ProxyHalves(RecordReader):
         elif piece := _piece_in(members, is_answer=side == "response" and not self._calls[name].pieces):
             call = self._calls[name]
             call.pieces.append(piece)
-        elif side == "response" and "headers" in members and members.keys().isdisjoint(_BODIES):
-            call = self._calls[name]
+        elif side == "response" and _is_begin(members) and (call := self._calls[name]).pieces == []:
             call.begin = members
         else:
             return self._close(name, members) if side == "response" else []
@@ -257,6 +257,13 @@ def _side_of(members: dict[str, bytes]) -> str:
     if any(map(_RESPONSE.search, texts)):
         return "response" if "request" not in members else ""
     return "request" if any(map(_REQUEST.search, texts)) and members.keys().isdisjoint(_WHOLE) else ""
+
+
+def _is_begin(members: dict[str, bytes]) -> bool:
+    """Return whether a response has headers, or a success's status, alone: its body follows, or is not recorded."""
+    own = next(filter(None, (raw_members(members.get(name, b"")) for name in ("response", *_INNER))), members)
+    is_success = any((status_of(own.get(name, b"")) or 0) // 100 == 2 for name in _STATUS)
+    return (is_success or "headers" in own) and own.keys().isdisjoint(_BODIES)
 
 
 def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
