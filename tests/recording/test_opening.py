@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from formats.streaming import anthropic, sse
+from helpers.each import each
+from lore.errors import LoreError
 from lore.model.codes import Problem
 from lore.model.times import parse_timestamp
 from lore.recording.base import KEPT, Problems
@@ -59,6 +61,26 @@ def test_json_text_sequence_is_read_as_its_records(tmp_path):
     """RFC 7464: a record separator stands before each record."""
     sequence = b"".join(b"\x1e" + line for line in LOG.splitlines(keepends=True))
     assert [turn.number for turn in recording(tmp_path, sequence).turns()] == [1, 1, 2]
+
+
+@each("before, between", [
+    (b"Exporting the session\n[INFO] 2 turns\n", b""), (b"", b"2026-11-20T08:00:11Z INFO agent: "),
+    (b"[08:00] started\n", b"[08:00] [debug] "), (b"started {}\n\n", b"app-1  | "),
+])  # fmt: skip
+def test_text_before_records_is_no_part_of_them(tmp_path, before, between):
+    lines = [between + line for line in LOG.splitlines(keepends=True)]
+    made = recording(tmp_path, before + (b"08:01 other text\n" if between else b"").join(lines))
+    assert ([turn.number for turn in made.turns()], made.problems.total) == ([1, 1, 2], 0)
+
+
+@each("text", [
+    b'# Notes\n\n```json\n{"kind": "turn_started"}\n```\n', b'def a():\n    return {"kind": "turn_started"}\n',
+    b'08:00 sent {"kind":"turn_started"}\n' + b"08:00 something else\n" * 4,
+])  # fmt: skip
+def test_text_with_an_example_is_no_recording(tmp_path, text):
+    (tmp_path / "r").write_bytes(text)
+    with pytest.raises(LoreError, match="unrecognised format"):
+        Options().open(str(tmp_path / "r"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

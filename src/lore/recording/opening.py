@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
-from lore.formats.beginning import SQLITE
+from lore.formats.beginning import SQLITE, may_be_recording
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
+from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
@@ -66,6 +69,9 @@ class Options(msgspec.Struct, frozen=True):
         growing = opened is not None if growing is None else growing
         opened = opened or corpus.open_head(path)
         reader = _reader(opened.head, self.format)
+        is_text = reader is not None and (self.format is None or getattr(FORMATS.get(reader.name), "text", False))
+        if not is_text and (bare := _without_log_text(opened)) is not None:
+            reader, opened = _reader(bare.head, self.format), bare
         if self.format is None and (reader is None or reader.name in GENERIC):
             foreign = find_foreign_file(opened.head, path)
             if foreign is not None:  # a file of an agent that lore does not read
@@ -113,6 +119,45 @@ def _as_unrecognised(path: str, head: bytes) -> UnrecognisedError:
         fault = corpus.opencode().fault_of(path)
         shown += f"; {fault}" if fault else ""
     return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{shown}", hint=hint or HINT_FORMATS)
+
+
+_BANNER = pattern(rb'(?:(?!\{|\[[ \t\r]*[{\n])[^\n`"]{0,500}+\n){1,20}?(?=\{"|\{[ \t\r]*\n|\[[ \t\r]*[{\n])')
+_LOGGED = pattern(rb'^(?:[^\n{ \t][^\n{]{0,200}+(?=(\{")[^\n]*\}[ \t\r]*$)|[^\n"]++$)', re.MULTILINE)
+
+
+def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
+    """Return a text file with spaces for what precedes its records: first lines, or a time and a level before each.
+
+    None if it is no such file: in a log a third of the lines hold a record. Every record keeps its line and byte.
+    """
+    head = opened.head
+    if may_be_recording(head):
+        return None
+    if banner := _BANNER.match(head):
+        blank = _NOT_FEED.sub(b" ", banner[0])
+        pieces = chain((blank + next(opened.data, b"")[len(blank) :],), opened.data)
+        return corpus.Opened(blank + head[len(blank) :], pieces)
+    least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3
+    if head.count(b'{"') < least or sum(found[1] is not None for found in _LOGGED.finditer(head)) < least:
+        return None
+    return corpus.Opened(_blank_logged(head), map(_blank_logged, _whole_lines(opened.data)))
+
+
+_NOT_FEED = pattern(rb"[^\n]")
+
+
+def _blank_logged(lines: bytes) -> bytes:
+    return _LOGGED.sub(lambda found: b" " * len(found[0]), lines)
+
+
+def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    held = b""
+    for piece in pieces:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield held + piece[:end]
+        held = piece[end:] if end else held + piece
+    yield held
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
