@@ -81,6 +81,19 @@ def test_provider_side_content_is_no_contradiction(fields):
     assert not contradiction(asked(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
 
 
+def test_files_of_bedrock_and_code_interpreter_are_no_contradiction():
+    stored = {"document": {"name": "a", "format": "pdf", "source": {"s3Location": {"uri": "s3://b/a.pdf"}}}}
+    document = {"modelId": "us.amazon.nova-pro-v1:0", "messages": [{"role": "user", "content": [stored]}]}
+    code = {
+        "model": "gpt-5.4",
+        "input": "Draw.",
+        "tools": [{"type": "code_interpreter", "container": {"type": "auto"}}],
+    }
+    for request in (document, code):
+        assert not contradiction(turn(parsed(request), usage=Usage(90_000)), 600)
+    assert contradiction(turn(parsed({**code, "tools": []}), usage=Usage(90_000)), 600)
+
+
 def test_summed_tool_steps_show_no_shortfall():
     """A stable recording got a finding about a fallen read: its usage was the sum of five requests."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]

@@ -30,6 +30,7 @@ def cassette(*calls, **more):
 
 TEXT = call({"body": json.dumps(ASKED)}, {"body": {"string": json.dumps(SAID)}})
 PARSED = call({"parsed_body": ASKED}, {"parsed_body": SAID})
+JSON = call({"body_type": "json", "body_json": ASKED}, {"body_type": "json", "body_json": SAID})  # ReqCassette (Elixir)
 PACKED = call(
     {"body": gzip.compress(json.dumps(ASKED).encode())}, {"body": {"string": gzip.compress(json.dumps(SAID).encode())}}
 )
@@ -45,7 +46,7 @@ class TestContract(ReaderContract):
     reader = Vcr
     samples = (
         *fixtures("vcr"),
-        cassette(TEXT, PARSED, PACKED),
+        cassette(TEXT, PARSED, JSON, PACKED),
         INDENTED,
         cassette(TEXT).replace(b"\n", b"\r\n"),
         b"interactions: \n",
@@ -94,6 +95,20 @@ def test_alias_of_another_interaction_is_read():
     data = yaml.dump({"interactions": [{**TEXT, "h": shared}, {**TEXT, "h": shared}]}).encode()
     assert b"&id" in data
     assert len(read(data)) == 2
+
+
+@pytest.mark.parametrize("kind", ["object/apply:multidict._multidict.istr", "object/new:multidict.istr"])
+def test_header_names_of_aiohttp_are_read_as_text(kind):
+    data = cassette(call({"body": json.dumps(ASKED), "headers": {"NAME": ["a/b"]}}, {}))
+    data = data.replace(b"NAME:\n      - ", b"? !!python/%b\n      - content-type\n      : - " % kind.encode())
+    assert b"istr" in data
+    assert [json.loads(one.body)["messages"] for one in read(data)] == [ASKED["messages"]]
+
+
+def test_bodies_named_body_json_are_read():
+    (found,) = read(json.dumps({"version": "1.0", "interactions": [JSON]}).encode())
+    assert json.loads(found.body)["messages"] == ASKED["messages"]
+    assert found.usage is not None
 
 
 BOMB = b"a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(

@@ -171,3 +171,21 @@ def test_lint_names_the_place_of_an_orphan():
 def test_call_of_last_message_may_be_answered():
     body = messages("a", "")
     assert linted({**body, "messages": body["messages"][:-1]}, "anthropic") == []
+
+
+def test_history_kept_by_the_provider_has_no_orphan():
+    result = responses("", "a")
+    asked = [{"type": "item_reference", "id": "fc_1"}, *result["input"]]
+    assert linted(result, "openai-responses") == [("waste", "result")]
+    for whole in ({"input": asked}, {"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}):
+        assert linted(result | whole, "openai-responses") == []
+
+
+@pytest.mark.parametrize(("execution", "expected"), [("server", []), ("client", [("waste", "call")])])
+def test_tool_search_of_the_provider_needs_no_result(execution, expected):
+    search = {"type": "tool_search_call", "call_id": "tsc_1", "execution": execution, "arguments": {}}
+    assert linted(responses("", "", between=[search]), "openai-responses") == expected
+
+
+def test_result_without_an_id_is_no_orphan():
+    assert linted(chat("", [""]), "openai-chat") == []

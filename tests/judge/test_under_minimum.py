@@ -5,10 +5,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.captures import asks, call, judged, text, usage
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
+from lore.judge.base import TurnVerdict, findings_of
 from lore.model.differences import BelowMinimum
 from lore.model.turn import Call
 from lore.run.rules import Dated
+
+
+def pair_findings(verdict: TurnVerdict):
+    assert verdict.pair is not None
+    return [found for _, found in findings_of(verdict.pair, PLACE)]
+
 
 TEXTS = ("one", "1", "two", "2", "three")
 SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}
@@ -72,3 +80,13 @@ def test_long_prompt_with_early_breakpoint_is_lore114_only():
         judge.turn(one)
     assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert judge.finish(PLACE) == []
+
+
+def test_moved_prefix_of_a_short_prompt_is_a_note(tmp_path):
+    short = {"system": "Be brief.", "model": "claude-opus-4-6"}
+    calls = [
+        call(60 * n, asks(text("user", "Go."), tools=("ls", "cat")[:count], **short), usage(0, 0, 900))
+        for n, count in enumerate((2, 1))
+    ]
+    found, _ = judged(tmp_path, *calls)
+    assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE103", "note", 0)]

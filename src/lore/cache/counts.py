@@ -318,8 +318,9 @@ def _unmarked(prompt: Prompt, usage: Usage) -> BillUnlikeBody | None:
 _UNSEEN_PARAMS = ("mcp_servers", "container", "previous_response_id", "conversation", "prompt", "cachedContent")
 _UNSEEN = pattern(
     rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|bash_|computer|text_editor|memory_|tool_search'
-    rb"|file_search|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image|image_url|document"
-    rb'|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
+    rb"|file_search|code_interpreter|image_generation|mcp|local_shell|computer_use|server_tool_use|image|input_image"
+    rb'|image_url|document|input_file|file|compaction)|"(?:inlineData|inline_data|fileData|file_data)"'
+    rb'|"(?:document|image|video)"\s*:\s*\{'  # Bedrock
 )
 
 

@@ -255,7 +255,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             is_break=not is_remark(cause),
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
-            made = replace(made, severity="warning")  # the break is real, and nothing was lost
+            made = replace(made, severity="note")  # the break is real, and nothing was lost
         if "alternates" in cause.qualifiers:
             made = replace(made, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):

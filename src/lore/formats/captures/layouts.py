@@ -6,7 +6,7 @@ records of another kind. A format that writes bodies in its own words (LiteLLM, 
 sent in code, and takes everything else from its row.
 
 Paths are from the recorders' own output or documentation: HAR 1.2 (also PollyJS), VCR (Python, Ruby, betamax, go-vcr),
-httpmock (Rust), nock (JavaScript), claude-tap, claude-trace, vibe-proxy, session-devtools,
+ReqCassette (Elixir), httpmock (Rust), nock (JavaScript), claude-tap, claude-trace, vibe-proxy, session-devtools,
 X-Ray-Claude-Code-Interceptor; LiteLLM's payload reference; Inspect's log format; OpenTelemetry's conventions for
 generative AI, 1.37 and later.
 `served_by` (the engine that answered) and `purpose` are what `lore replay` writes.
@@ -63,14 +63,14 @@ COMMON = Layout(
     url=("request.url", "request.uri", "request.path", "req.url", "req.path", "when.path", "url", "uri", "path"),
     method=("request.method", "req.method", "when.method", "method"),
     headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
-    request=("request.body", "request.parsed_body", "request.body_raw", "request.rawBody", "request.postData",
-             "request.payload", "request.json", "request.content", "req.body", "req.payload", "req.json", "when.body",
+    request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
+             "request.postData", "request.payload", "request.json", "request.content", "req.body", "req.payload", "req.json", "when.body",
              "reqBody", "requestBody"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
             "status_code", "statusCode", "http_status", "code"),
     response_headers=("response.headers", "res.headers", "resp.headers", "then.header", "resHeaders"),
-    response=("response.body", "response.parsed_body", "response.body_raw", "response.rawBody", "response.events",
+    response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody", "response.events",
               "response.chunks", "response.content", "response.payload", "response.json", "res.body", "res.payload",
               "res.json", "resp.body", "resp.payload", "resp.json", "then.body", "resBody", "responseBody"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",

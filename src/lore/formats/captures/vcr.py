@@ -129,6 +129,7 @@ def _read_interaction(line: Line, anchors: dict[str, bytes]) -> Iterator[Read]:
 _TAG = "tag:yaml.org,2002:"
 _BINARY = _TAG + "binary"
 _ALLOWED = {"!", *(_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "binary"))}
+_TEXT_TYPES = (_TAG + "python/object/apply:multidict.", _TAG + "python/object/new:multidict.")  # aiohttp's header names
 _PLAIN = {_TAG + name for name in ("int", "float", "bool", "null")}
 
 
@@ -155,7 +156,9 @@ class _Converter:
 
     def __init__(self, anchors: dict[str, bytes], loader: Any, scalar: Any) -> None:
         self._anchors, self._loader, self._node = anchors, loader, scalar
-        self._open: list[tuple[str | None, list[bytes]]] = []  # mappings and lists: anchor, and the JSON of the parts
+        self._open: list[
+            tuple[Any, list[bytes]]
+        ] = []  # mappings and lists: their first event, and the JSON of the parts
         self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
 
     def convert(self, events: Iterator[Any]) -> bytes:
@@ -166,14 +169,19 @@ class _Converter:
                 anchor, converted = event.anchor, self._scalar(event)
                 added = len(converted)
             elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-                _check_tag(event.tag)
+                if not _is_text(event):
+                    _check_tag(event.tag)
                 if len(self._open) == YAML_LEVELS:
                     raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
-                self._open.append((event.anchor, []))
+                self._open.append((event, []))
                 continue
             elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-                anchor, parts = self._open.pop()
-                converted = array_of(parts) if kind == "SequenceEndEvent" else _object(parts)
+                begin, parts = self._open.pop()
+                anchor = begin.anchor
+                if _is_text(begin) and len(parts) == 1:
+                    converted = parts[0]
+                else:
+                    converted = array_of(parts) if kind == "SequenceEndEvent" else _object(parts)
                 added = 0 if anchor is None else len(converted)
             elif kind == "AliasEvent":
                 anchor, converted = event.anchor, self._anchors.get(event.anchor, b"")
@@ -220,6 +228,11 @@ def _object(parts: list[bytes]) -> bytes:
             parts[2 * at] = encode(key.decode())
     members = dict(zip(parts[::2], parts[1::2], strict=True))
     return b"{%b}" % b",".join([b"%b:%b" % member for member in members.items()])
+
+
+def _is_text(event: Any) -> bool:
+    """Return whether a list has the one argument of a type of text."""
+    return type(event).__name__ == "SequenceStartEvent" and (event.tag or "").startswith(_TEXT_TYPES)
 
 
 def _check_tag(tag: str | None) -> None:

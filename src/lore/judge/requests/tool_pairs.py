@@ -71,6 +71,8 @@ class ToolHistory:
             found = _find_id(segment)
             if found is not None:
                 results = results or found[1]
+                if found[0] == b'""':
+                    continue  # the recorder dropped the ids
                 self._pairs.add(ToolPart(at, text_of(found[0]), found[1], segment.path, last.run))
             elif before and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
                 after.append((segment, last.envelope))
@@ -79,13 +81,14 @@ class ToolHistory:
     def find_orphan(self, turn: Turn) -> Broken | None:
         """Return the first part without its counterpart in the prompt that was read last; `turn` sent that prompt.
 
-        None if the request does not hold all of its history: it continues a stored response.
+        None if the request does not hold all of its history: it continues a stored response or conversation, or refers
+        to stored items.
         """
         prompt = turn.prompt
-        if turn.call.previous or prompt.partial or b'"item_reference"' in prompt.params.get("input", b""):
+        if turn.call.previous or prompt.partial or prompt.params.get("conversation", b"null") != b"null":
             return None
         part = self._pairs.find_orphan(self._messages[-1].start if self._messages else 0)
-        if part is None:
+        if part is None or any(b'"item_reference"' in message.envelope for message in self._messages):
             return None
         answered = turn.usage is not None or (turn.call.status is not None and not turn.failed)
         refused = not answered and provider_of(turn.call.endpoint, prompt.model, prompt.dialect) in _REFUSING
@@ -114,6 +117,8 @@ def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
         if own.get("role") == b'"tool"' and "tool_call_id" in own:
             return own["tool_call_id"], True
         is_item = own.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
+        if kind.startswith(b"tool_search_") and own.get("execution") != b'"client"':
+            return None  # the provider searches itself
         return (own["call_id"], kind.endswith(b"_output")) if is_item else None
     if kind == b"tool_use" and "id" in own:
         return own["id"], False
