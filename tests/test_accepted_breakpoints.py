@@ -29,18 +29,15 @@ def session_with(dialect, model, **rules):
     return session
 
 
-@pytest.mark.parametrize(
-    ("dialect", "model", "sections"),
-    [
-        ("anthropic", "claude-opus-5", EVERYWHERE),
-        ("anthropic", "deepseek-chat", []),
-        ("bedrock", "us.anthropic.claude-opus-5-v1:0", EVERYWHERE),
-        ("bedrock", "amazon.nova-pro-v1:0", WITHOUT_TOOLS),
-        ("bedrock", "anthropic.claude-3-haiku-20240307-v1:0", []),
-        ("bedrock", "meta.llama3-70b-instruct-v1:0", []),
-        ("openai-chat", "gpt-6-sol", WITHOUT_TOOLS),
-    ],
-)
+@pytest.mark.parametrize(("dialect", "model", "sections"), [
+    ("anthropic", "claude-opus-5", EVERYWHERE),
+    ("anthropic", "deepseek-chat", []),
+    ("bedrock", "us.anthropic.claude-opus-5-v1:0", EVERYWHERE),
+    ("bedrock", "amazon.nova-pro-v1:0", WITHOUT_TOOLS),
+    ("bedrock", "anthropic.claude-3-haiku-20240307-v1:0", []),
+    ("bedrock", "meta.llama3-70b-instruct-v1:0", []),
+    ("openai-chat", "gpt-6-sol", WITHOUT_TOOLS),
+])  # fmt: skip
 def test_breakpoints_are_in_accepted_sections(dialect, model, sections):
     prompt, _ = session_with(dialect, model).begin_turn()
     assert [prompt.segment_at(at).section for at in prompt.breakpoints] == sections

@@ -157,17 +157,14 @@ def test_stable_recordings_pass(runner) -> None:
 
 
 @needs_bash
-@pytest.mark.parametrize(
-    ("fail_on", "path", "code", "answered"),
-    [
-        ("nothing", "fixtures/recordings", 0, "1"),
-        ("waste", "fixtures/recordings", 1, "1"),
-        ("incomplete", "odd", 3, "3"),
-        ("waste", "odd", 0, "3"),
-        ("nothing", "odd", 0, "3"),
-        ("nothing", "no/such/file", 2, "2"),
-    ],
-)
+@pytest.mark.parametrize(("fail_on", "path", "code", "answered"), [
+    ("nothing", "fixtures/recordings", 0, "1"),
+    ("waste", "fixtures/recordings", 1, "1"),
+    ("incomplete", "odd", 3, "3"),
+    ("waste", "odd", 0, "3"),
+    ("nothing", "odd", 0, "3"),
+    ("nothing", "no/such/file", 2, "2"),
+])  # fmt: skip
 def test_failing_findings_are_chosen_but_wrong_input_fails(runner, fail_on, path, code, answered) -> None:
     if path == "odd":
         path = str(runner.folder / "odd.jsonl")

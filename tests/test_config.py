@@ -69,38 +69,35 @@ def test_named_settings_replace_all_others(tmp_path):
     assert load(str(write(tmp_path / "pyproject.toml", "")), tmp_path) == Settings()
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "hint"),
-    [
-        ("[check]\nmin_reus=1\n", "check.min_reus", "did you mean check.min_reuse?"),
-        ("[chek]\n", "chek", "did you mean check?"),
+@pytest.mark.parametrize(("text", "said", "hint"), [
+    ("[check]\nmin_reus=1\n", "check.min_reus", "did you mean check.min_reuse?"),
+    ("[chek]\n", "chek", "did you mean check?"),
+    (
+        "[check]\nzzz=1\n",
+        "check.zzz",
         (
-            "[check]\nzzz=1\n",
-            "check.zzz",
-            (
-                "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
-                "max_lost_tokens, reader"
-            ),
+            "known keys: select, ignore, count_as_waste, per_path, exempt, max_tail_tokens, min_reuse, max_breaks, "
+            "max_lost_tokens, reader"
         ),
-        ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
-        ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),
-        ("[assemble]\ntail='middle'\n", "tail", ""),
-        ("check=3\n", "check", ""),
-        ("[check]\nmin_reuse=2\n", "min_reuse", ""),
-        ("[check]\nmin_reuse=nan\n", "min_reuse", ""),
-        ("[check]\nmax_breaks=-1\n", "max_breaks", ""),
-        ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
-        ("[check\n", "lore.toml", ""),
-        ("[simulate]\ntolerence=0.1\n", "simulate.tolerence", "did you mean simulate.tolerance?"),
-        ("[simulate]\ncurrency='EUR'\n", "simulate.currency", "known keys: rules, caches, tolerance"),
-        ("[simulate]\ntolerance=1\n", "simulate.tolerance is 1.0", ""),
-        ("[simulate]\ntolerance=nan\n", "simulate.tolerance is nan", ""),
-        ("[simulate]\ntolerance='2 %'\n", "simulate.tolerance is a text, and has to be a number", ""),
-        ("[simulate]\nrules=''\n", "simulate.rules is empty", ""),
-        ("[simulate]\ncaches='vllm'\n", "simulate.caches is a text, and has to be a list", '["…", "…"]'),
-        ("[simulate]\ncaches=['']\n", "simulate.caches holds an empty name", ""),
-    ],
-)
+    ),
+    ("[check]\nmin_reuse='high'\n", "min_reuse", ""),
+    ("[check]\nmax_breaks=1.5\n", "max_breaks", ""),
+    ("[assemble]\ntail='middle'\n", "tail", ""),
+    ("check=3\n", "check", ""),
+    ("[check]\nmin_reuse=2\n", "min_reuse", ""),
+    ("[check]\nmin_reuse=nan\n", "min_reuse", ""),
+    ("[check]\nmax_breaks=-1\n", "max_breaks", ""),
+    ("[check]\nmax_lost_tokens=-1\n", "max_lost_tokens", ""),
+    ("[check\n", "lore.toml", ""),
+    ("[simulate]\ntolerence=0.1\n", "simulate.tolerence", "did you mean simulate.tolerance?"),
+    ("[simulate]\ncurrency='EUR'\n", "simulate.currency", "known keys: rules, caches, tolerance"),
+    ("[simulate]\ntolerance=1\n", "simulate.tolerance is 1.0", ""),
+    ("[simulate]\ntolerance=nan\n", "simulate.tolerance is nan", ""),
+    ("[simulate]\ntolerance='2 %'\n", "simulate.tolerance is a text, and has to be a number", ""),
+    ("[simulate]\nrules=''\n", "simulate.rules is empty", ""),
+    ("[simulate]\ncaches='vllm'\n", "simulate.caches is a text, and has to be a list", '["…", "…"]'),
+    ("[simulate]\ncaches=['']\n", "simulate.caches holds an empty name", ""),
+])  # fmt: skip
 def test_misspelled_setting_is_named_with_suggestion(tmp_path, text, said, hint):
     write(tmp_path / "lore.toml", text)
     with pytest.raises(LoreError) as caught:
@@ -134,28 +131,17 @@ def test_policy_keys_are_at_top_or_in_table(tmp_path):
     assert policy(str(table)) == Compaction(continuous_interval=5)
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "hint"),
-    [
-        ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
-        (
-            "[compaction]\ngap_secs = 5\n[memory]\n",
-            "memory is next to [compaction]",
-            "--config reads a whole lore.toml",
-        ),
-        ("gap_secs = 5\n[compaction]\n", "gap_secs is next to [compaction]", "put it below"),
-        (
-            "[compaction]\n[[context_sources]]\n",
-            "context_sources is next to",
-            "write [[compaction.context_sources]]",
-        ),
-        ("gap_secs = -5\n", "gap_secs is below 0", ""),
-        ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
-        ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),
-        ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),
-        ("gap_secs = \n", "is not TOML", "quotes"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said", "hint"), [
+    ("continous_interval = 5\n", "unknown key compaction.continous_interval", "continuous_interval?"),
+    ("[compaction]\ngap_secs = 5\n[memory]\n", "memory is next to [compaction]", "--config reads a whole lore.toml"),
+    ("gap_secs = 5\n[compaction]\n", "gap_secs is next to [compaction]", "put it below"),
+    ("[compaction]\n[[context_sources]]\n", "context_sources is next to", "write [[compaction.context_sources]]"),
+    ("gap_secs = -5\n", "gap_secs is below 0", ""),
+    ("gap_secs = 'x'\n", "gap_secs is a text, and has to be a whole number", ""),
+    ("when = 'later'\n", "when: invalid enum value 'later'", "one of: 'now', 'cheapest'"),
+    ("[[context_sources]]\nname = 'm'\ncommand = []\n", "'m': command is empty", ""),
+    ("gap_secs = \n", "is not TOML", "quotes"),
+])  # fmt: skip
 def test_impossible_policy_is_a_one_line_error(tmp_path, text, said, hint):
     path = write(tmp_path / "policy.toml", text)
     with pytest.raises(LoreError) as caught:
@@ -210,15 +196,12 @@ def test_summaries_alone_remember_nothing(tmp_path):
     assert load(None, tmp_path).memory.system != "structured"
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "hint"),
-    [
-        (HANDS, "entry 1: the hand 'calendar-hand' has no command", "add command = "),
-        (HANDS + 'name = "x"\n', "entry 1 has a hand and a name", "write name alone"),
-        ("[compaction]\ncontext_sources = 3\n", "context_sources is a whole number", ""),
-        ("[compaction]\n[[compaction.context_sources]]\nhand = 3\ncommand = ['x']\n", "context_sources", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "said", "hint"), [
+    (HANDS, "entry 1: the hand 'calendar-hand' has no command", "add command = "),
+    (HANDS + 'name = "x"\n', "entry 1 has a hand and a name", "write name alone"),
+    ("[compaction]\ncontext_sources = 3\n", "context_sources is a whole number", ""),
+    ("[compaction]\n[[compaction.context_sources]]\nhand = 3\ncommand = ['x']\n", "context_sources", ""),
+])  # fmt: skip
 def test_invalid_context_source_names_the_fix(tmp_path, text, said, hint):
     with pytest.raises(LoreError) as caught:
         policy(str(write(tmp_path / "p.toml", text)))

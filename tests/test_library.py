@@ -224,35 +224,32 @@ def _asked(**given):
     return session, session.request()
 
 
-@pytest.mark.parametrize(
-    ("misuse", "said"),
-    [
-        (lambda: lore.Session("claude-opus-5", system=5), "system is a text, or a list of texts"),
-        (lambda: lore.Session("claude-opus-5", tools=5), "tools is an int, where a list of tools is due"),
-        (lambda: lore.Session("claude-opus-5", sytem="a"), r"Session\(\) has no field 'sytem': did you mean 'system'"),
-        (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a str, where a mapping is due"),
-        (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is not a parameter"),
-        (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is not a parameter"),
-        (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
-        (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
-        (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
-        (lambda: lore.Session.read("{}"), "a log is bytes"),
-        (lambda: lore.Session("claude-opus-5").request(), "there is no message yet"),
-        (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
-        (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
-        (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
-        (lambda: _asked()[0].begin_turn({"working_context": {"project": "a"}}), "did you mean 'project_dir'"),
-        (lambda: _asked()[0].begin_turn(at="yesterday"), "at is 'yesterday'"),
-        (lambda: _asked()[0].begin_turn(at=0), "at is '0' .an int."),
-        (lambda: _asked(params={"temperature": object}), "object is a class, give an object or a mapping"),
-        (lambda: _asked()[0].user([{"role": "user", "content": "a"}]), "it is a whole message"),
-        (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, where a text is due"),
-        (lambda: _asked()[0].compact("So far.", keep="6"), "keep is a str"),
-        (lambda: _asked()[0].compact("So far.", keep=True), "keep is a bool"),
-        (lambda: lore.Session("claude-opus-5", compaction=lore.CompactionPolicy), "compaction is a type, where a"),
-        (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, where a policy is due"),
-    ],
-)
+@pytest.mark.parametrize(("misuse", "said"), [
+    (lambda: lore.Session("claude-opus-5", system=5), "system is a text, or a list of texts"),
+    (lambda: lore.Session("claude-opus-5", tools=5), "tools is an int, where a list of tools is due"),
+    (lambda: lore.Session("claude-opus-5", sytem="a"), r"Session\(\) has no field 'sytem': did you mean 'system'"),
+    (lambda: lore.Session("claude-opus-5", params="max_tokens"), "params is a str, where a mapping is due"),
+    (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is not a parameter"),
+    (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is not a parameter"),
+    (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
+    (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
+    (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
+    (lambda: lore.Session.read("{}"), "a log is bytes"),
+    (lambda: lore.Session("claude-opus-5").request(), "there is no message yet"),
+    (lambda: lore.open("memory:", 5, model="claude-opus-5"), "got .int. - at .*session_id"),
+    (lambda: _asked()[0].user("And now?", uuid="u1"), "the uuid 'u1' is another message's already"),
+    (lambda: _asked()[0].begin_turn({"memory_recall": [{"titl": "a"}]}), "did you mean 'title'"),
+    (lambda: _asked()[0].begin_turn({"working_context": {"project": "a"}}), "did you mean 'project_dir'"),
+    (lambda: _asked()[0].begin_turn(at="yesterday"), "at is 'yesterday'"),
+    (lambda: _asked()[0].begin_turn(at=0), "at is '0' .an int."),
+    (lambda: _asked(params={"temperature": object}), "object is a class, give an object or a mapping"),
+    (lambda: _asked()[0].user([{"role": "user", "content": "a"}]), "it is a whole message"),
+    (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, where a text is due"),
+    (lambda: _asked()[0].compact("So far.", keep="6"), "keep is a str"),
+    (lambda: _asked()[0].compact("So far.", keep=True), "keep is a bool"),
+    (lambda: lore.Session("claude-opus-5", compaction=lore.CompactionPolicy), "compaction is a type, where a"),
+    (lambda: lore.Session("claude-opus-5", compaction=200_000), "compaction is an int, where a policy is due"),
+])  # fmt: skip
 def test_misspelled_argument_is_named_in_the_error(misuse, said):
     with pytest.raises(lore.LoreError, match=said):
         misuse()

@@ -68,18 +68,10 @@ def test_pure_module_has_no_side_effects():
     assert {path.partition("/")[0] for path in pure} == {*PURE}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "open('x')",
-        "print(1)",
-        "datetime.now()",
-        "datetime.datetime.now()",
-        "import os",
-        "from pathlib import Path",
-        "import os.path",
-    ],
-)
+@pytest.mark.parametrize("code", [
+    "open('x')", "print(1)", "datetime.now()", "datetime.datetime.now()", "import os", "from pathlib import Path",
+    "import os.path",
+])  # fmt: skip
 def test_scan_finds_forbidden_names(code):
     assert list(forbidden(ast.parse(code)))
 

@@ -43,17 +43,14 @@ def test_private_group_may_write_own_settings(file, tmp_path):
     refuse_unapproved(file(0o664, os.geteuid()), ["compaction.command"], str(tmp_path), "lore.toml")
 
 
-@pytest.mark.parametrize(
-    ("environment", "home", "platform", "root"),
-    [
-        ({}, "/home/ada", "linux", "/home/ada/.config"),
-        ({"XDG_CONFIG_HOME": "/c"}, "/home/ada", "linux", "/c"),
-        ({"XDG_CONFIG_HOME": "c"}, "/home/ada", "linux", "/home/ada/.config"),
-        ({"XDG_CONFIG_HOME": "/c"}, "/Users/ada", "darwin", "/Users/ada/Library/Application Support"),
-        ({"APPDATA": "C:\\a"}, "C:\\ada", "win32", "C:\\a"),
-        ({}, "C:\\ada", "win32", "C:\\ada\\AppData\\Roaming"),
-        ({}, "", "linux", ""),
-    ],
-)
+@pytest.mark.parametrize(("environment", "home", "platform", "root"), [
+    ({}, "/home/ada", "linux", "/home/ada/.config"),
+    ({"XDG_CONFIG_HOME": "/c"}, "/home/ada", "linux", "/c"),
+    ({"XDG_CONFIG_HOME": "c"}, "/home/ada", "linux", "/home/ada/.config"),
+    ({"XDG_CONFIG_HOME": "/c"}, "/Users/ada", "darwin", "/Users/ada/Library/Application Support"),
+    ({"APPDATA": "C:\\a"}, "C:\\ada", "win32", "C:\\a"),
+    ({}, "C:\\ada", "win32", "C:\\ada\\AppData\\Roaming"),
+    ({}, "", "linux", ""),
+])  # fmt: skip
 def test_folder_of_settings_is_the_usual_one(environment, home, platform, root):
     assert config_root(environment, home, platform) == root

@@ -35,20 +35,17 @@ def test_visible_text_stays_as_it_is():
     assert harmless(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
-        ("\x1b]0;title\x1b\\text", "text"),
-        ("a\x00b", "a\\x00b"),
-        ("a\x1bb", "a\\x1bb"),
-        ("a\r\nb\rc\u2028d", "a\nb\nc\nd"),
-        ("pay\u202elive", "pay\\u202elive"),
-        ("\U000e0049\U000e0047", "\\U000e0049\\U000e0047"),
-        ("\ud83d", "\\ud83d"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("\x1b[31mred\x1b[0m", "red"),
+    ("\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
+    ("\x1b]0;title\x1b\\text", "text"),
+    ("a\x00b", "a\\x00b"),
+    ("a\x1bb", "a\\x1bb"),
+    ("a\r\nb\rc\u2028d", "a\nb\nc\nd"),
+    ("pay\u202elive", "pay\\u202elive"),
+    ("\U000e0049\U000e0047", "\\U000e0049\\U000e0047"),
+    ("\ud83d", "\\ud83d"),
+])  # fmt: skip
 def test_controls_and_invisible_text_become_visible_or_go(text, shown):
     assert harmless(text) == shown
 

@@ -23,19 +23,16 @@ def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
     return turn(parsed(body({"role": "user", "content": blocks}, **fields)), usage=usage, call=call)
 
 
-@each(
-    "breakpoints, usage, lost",
-    [
-        ((HOUR,), Usage(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
-        ((HOUR, HOUR), Usage(write_tokens=9, write_5m_tokens=9), True),
-        ((HOUR,), Usage(write_tokens=9, write_5m_tokens=4, write_1h_tokens=5), False),
-        ((HOUR, SHORT), Usage(write_tokens=9, write_5m_tokens=9), False),
-        ((SHORT,), Usage(write_tokens=9, write_5m_tokens=9), False),
-        ((HOUR,), Usage(write_tokens=9), False),
-        ((HOUR,), Usage(read_tokens=9, write_5m_tokens=0), False),
-        ((HOUR,), None, False),
-    ],
-)
+@each("breakpoints, usage, lost", [
+    ((HOUR,), Usage(write_tokens=9, write_5m_tokens=9, write_1h_tokens=0), True),
+    ((HOUR, HOUR), Usage(write_tokens=9, write_5m_tokens=9), True),
+    ((HOUR,), Usage(write_tokens=9, write_5m_tokens=4, write_1h_tokens=5), False),
+    ((HOUR, SHORT), Usage(write_tokens=9, write_5m_tokens=9), False),
+    ((SHORT,), Usage(write_tokens=9, write_5m_tokens=9), False),
+    ((HOUR,), Usage(write_tokens=9), False),
+    ((HOUR,), Usage(read_tokens=9, write_5m_tokens=0), False),
+    ((HOUR,), None, False),
+])  # fmt: skip
 def test_lifetime_is_lost_if_no_hour_is_billed(breakpoints, usage, lost):
     assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
 
@@ -69,14 +66,11 @@ def test_a_gateway_may_set_breakpoints_of_its_own():
         assert not contradiction(asked(usage=Usage(write_tokens=900), call=call), SIZE)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
-        {"mcp_servers": [{"url": "https://mcp.example"}]},
-        {"system": [{"type": "document", "source": {"type": "url", "url": "https://a.example"}}]},
-    ],
-)
+@pytest.mark.parametrize("fields", [
+    {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+    {"mcp_servers": [{"url": "https://mcp.example"}]},
+    {"system": [{"type": "document", "source": {"type": "url", "url": "https://a.example"}}]},
+])  # fmt: skip
 def test_provider_side_content_is_no_contradiction(fields):
     assert not contradiction(asked(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
 
@@ -110,24 +104,21 @@ def test_partial_recording_is_no_contradiction():
         assert not contradiction(turn(replace(prompt, **fields), usage=whole.usage), SIZE)
 
 
-@each(
-    "dialect, left, right, again",
-    [
-        ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
-        ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
-        ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
-        (
-            "openai-chat",
-            Usage(7000, 2000),
-            Usage(7500, 2000),
-            False,
-        ),  # only tokens cached before the previous request
-        ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
-        ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
-        ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),
-        ("anthropic", None, Usage(5, 9000), False),
-    ],
-)
+@each("dialect, left, right, again", [
+    ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
+    ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
+    ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
+    (
+        "openai-chat",
+        Usage(7000, 2000),
+        Usage(7500, 2000),
+        False,
+    ),  # only tokens cached before the previous request
+    ("openai-chat", Usage(500, 2000, 6500), Usage(500, 8500), True),
+    ("anthropic", Usage(5, 9000, 1000), Usage(5), False),
+    ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),
+    ("anthropic", None, Usage(5, 9000), False),
+])  # fmt: skip
 def test_everything_is_read_up_to_the_last_block(dialect, left, right, again):
     turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
     assert read_everything(*turns) is again

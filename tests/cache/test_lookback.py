@@ -18,38 +18,32 @@ ANTHROPIC = parsed(body("x"))
 CHAT = parsed(body("x"), "openai-chat")
 
 
-@each(
-    "usage, prompt, before, lives",
-    [
-        (None, ANTHROPIC, None, None),
-        (None, ANTHROPIC, ONE_HOUR, ONE_HOUR),
-        (Usage(write_1h_tokens=5, write_5m_tokens=5), ANTHROPIC, None, ONE_HOUR),
-        (Usage(write_5m_tokens=5, write_1h_tokens=0), ANTHROPIC, ONE_HOUR, FIVE_MINUTES),
-        (Usage(write_tokens=5), ANTHROPIC, None, FIVE_MINUTES),
-        (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="gpt-5"), None, None),
-        (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="proxy/claude-x"), None, FIVE_MINUTES),
-        (Usage(write_tokens=0, read_tokens=9), ANTHROPIC, ONE_HOUR, ONE_HOUR),
-        (Usage(read_tokens=9), CHAT, None, None),
-    ],
-)
+@each("usage, prompt, before, lives", [
+    (None, ANTHROPIC, None, None),
+    (None, ANTHROPIC, ONE_HOUR, ONE_HOUR),
+    (Usage(write_1h_tokens=5, write_5m_tokens=5), ANTHROPIC, None, ONE_HOUR),
+    (Usage(write_5m_tokens=5, write_1h_tokens=0), ANTHROPIC, ONE_HOUR, FIVE_MINUTES),
+    (Usage(write_tokens=5), ANTHROPIC, None, FIVE_MINUTES),
+    (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="gpt-5"), None, None),
+    (Usage(write_tokens=5), msgspec.structs.replace(CHAT, model="proxy/claude-x"), None, FIVE_MINUTES),
+    (Usage(write_tokens=0, read_tokens=9), ANTHROPIC, ONE_HOUR, ONE_HOUR),
+    (Usage(read_tokens=9), CHAT, None, None),
+])  # fmt: skip
 def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     assert lifetime(turn(prompt, usage=usage), before) == lives
 
 
-@each(
-    "answered, at, asked, lives, found",
-    [
-        (None, 0.0, 301.0, FIVE_MINUTES, None),
-        (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),
-        (100.0, 0.0, 400.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
-        (100.0, None, 500.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
-        (None, 0.0, 400.0, ONE_HOUR, None),
-        (None, None, 9999.0, FIVE_MINUTES, None),
-        (None, 0.0, None, FIVE_MINUTES, None),
-        (None, 0.0, 9999.0, None, None),
-        (None, 100.0, 0.0, FIVE_MINUTES, None),
-    ],
-)
+@each("answered, at, asked, lives, found", [
+    (None, 0.0, 301.0, FIVE_MINUTES, None),
+    (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),
+    (100.0, 0.0, 400.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
+    (100.0, None, 500.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
+    (None, 0.0, 400.0, ONE_HOUR, None),
+    (None, None, 9999.0, FIVE_MINUTES, None),
+    (None, 0.0, None, FIVE_MINUTES, None),
+    (None, 0.0, 9999.0, None, None),
+    (None, 100.0, 0.0, FIVE_MINUTES, None),
+])  # fmt: skip
 def test_pause_beyond_lifetime_and_grace_is_expiry(answered, at, asked, lives, found):
     left = turn(ANTHROPIC, sent=at, answered=answered)
     assert expiry(left, turn(ANTHROPIC, 2, sent=asked), lives) == found
@@ -81,16 +75,13 @@ def loop(calls):
     return left, right
 
 
-@pytest.mark.parametrize(
-    ("calls", "at", "new", "exceeded"),
-    [
-        (10, TODAY, 20, False),
-        (11, TODAY, 22, True),
-        (11, None, 22, True),  # without a date the latest rule holds
-        (24, DOCUMENTED, 2, False),  # a run of calls, a run of results
-        (1, FIRST, 2, True),  # only an entry at a breakpoint was read
-    ],
-)
+@pytest.mark.parametrize(("calls", "at", "new", "exceeded"), [
+    (10, TODAY, 20, False),
+    (11, TODAY, 22, True),
+    (11, None, 22, True),  # without a date the latest rule holds
+    (24, DOCUMENTED, 2, False),  # a run of calls, a run of results
+    (1, FIRST, 2, True),  # only an entry at a breakpoint was read
+])  # fmt: skip
 def test_positions_are_counted_by_date(calls, at, new, exceeded):
     found = lookback_gap(*loop(calls), at)
     assert found is not None

@@ -32,35 +32,29 @@ def bill(**counts):
     return Usage(**{f"{name}_tokens": count for name, count in counts.items()})
 
 
-@each(
-    "price, tokens, dollars",
-    [
-        (CLAUDE, {"uncached": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
-        (CLAUDE, {"uncached": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
-        (CLAUDE, {"uncached": 0, "read": 0, "write": M, "write_1h": M, "output": 0}, "10"),
-        (CLAUDE, {"uncached": 0, "read": 0, "write_5m": M, "write_1h": M, "output": 0}, "16.25"),
-        (BREAKPOINTS, {"uncached": 0, "read": 10 * M, "write": M, "output": 0}, "9"),
-        (CLASSIC, {"uncached": M, "read": M, "output": M}, "13.75"),
-        (CLASSIC, {"uncached": 1, "read": 0, "write": 0, "output": 0}, "0.0000025"),
-    ],
-)
+@each("price, tokens, dollars", [
+    (CLAUDE, {"uncached": M, "read": M, "write": 2 * M, "write_5m": M, "write_1h": M, "output": M}, "46.75"),
+    (CLAUDE, {"uncached": 0, "read": 0, "write": M, "output": 0}, "6.25"),  # no lifetime: the default of 5 minutes
+    (CLAUDE, {"uncached": 0, "read": 0, "write": M, "write_1h": M, "output": 0}, "10"),
+    (CLAUDE, {"uncached": 0, "read": 0, "write_5m": M, "write_1h": M, "output": 0}, "16.25"),
+    (BREAKPOINTS, {"uncached": 0, "read": 10 * M, "write": M, "output": 0}, "9"),
+    (CLASSIC, {"uncached": M, "read": M, "output": M}, "13.75"),
+    (CLASSIC, {"uncached": 1, "read": 0, "write": 0, "output": 0}, "0.0000025"),
+])  # fmt: skip
 def test_each_kind_is_paid_at_its_price(price, tokens, dollars):
     assert price.of(bill(**tokens)) == Decimal(dollars)
 
 
-@each(
-    "price, tokens",
-    [
-        (CLAUDE, {"uncached": None, "read": 0, "write": 0, "output": 0}),
-        (CLAUDE, {"uncached": 0, "read": None, "write": 0, "output": 0}),
-        (CLAUDE, {"uncached": 0, "read": 0, "write": 0, "output": None}),
-        (CLAUDE, {"uncached": 0, "read": 0, "output": 0}),  # writes are charged, but their count is unknown
-        (CLAUDE, {"uncached": 0, "read": 0, "write_5m": 1, "output": 0}),
-        (CLASSIC, {"uncached": 0, "read": 0, "write": 1, "output": 0}),  # no price of writing
-        (CLAUDE, {"uncached": 0, "read": 0, "write": 1, "write_5m": 2, "output": 0}),  # a part larger than the whole
-        (CLAUDE, {"uncached": -1, "read": 0, "write": 0, "output": 0}),
-    ],
-)
+@each("price, tokens", [
+    (CLAUDE, {"uncached": None, "read": 0, "write": 0, "output": 0}),
+    (CLAUDE, {"uncached": 0, "read": None, "write": 0, "output": 0}),
+    (CLAUDE, {"uncached": 0, "read": 0, "write": 0, "output": None}),
+    (CLAUDE, {"uncached": 0, "read": 0, "output": 0}),  # writes are charged, but their count is unknown
+    (CLAUDE, {"uncached": 0, "read": 0, "write_5m": 1, "output": 0}),
+    (CLASSIC, {"uncached": 0, "read": 0, "write": 1, "output": 0}),  # no price of writing
+    (CLAUDE, {"uncached": 0, "read": 0, "write": 1, "write_5m": 2, "output": 0}),  # a part larger than the whole
+    (CLAUDE, {"uncached": -1, "read": 0, "write": 0, "output": 0}),
+])  # fmt: skip
 def test_unknown_or_contradictory_counts_have_no_cost(price, tokens):
     assert price.of(bill(**tokens)) is None
 
@@ -93,34 +87,28 @@ def cost(bill, model="claude-opus-4-8", where=ANTHROPIC, at=AUGUST, **more):
     return None if price is None else price.of(bill)
 
 
-@each(
-    "served, times",
-    [
-        ({}, 1),
-        ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, 1),
-        ({"speed": "fast"}, 2),
-        ({"service_tier": "batch"}, "0.5"),
-        ({"inference_geo": "us"}, "1.1"),
-        ({"inference_geo": "global"}, 1),
-        ({"speed": "fast", "inference_geo": "us"}, "2.2"),
-        ({"service_tier": "batch", "inference_geo": "us"}, "0.55"),
-    ],
-)
+@each("served, times", [
+    ({}, 1),
+    ({"speed": "standard", "service_tier": "standard", "inference_geo": "not_available"}, 1),
+    ({"speed": "fast"}, 2),
+    ({"service_tier": "batch"}, "0.5"),
+    ({"inference_geo": "us"}, "1.1"),
+    ({"inference_geo": "global"}, 1),
+    ({"speed": "fast", "inference_geo": "us"}, "2.2"),
+    ({"service_tier": "batch", "inference_geo": "us"}, "0.55"),
+])  # fmt: skip
 def test_served_speed_multiplies_every_price(served, times):
     counts = {"uncached": 3, "read": 100_000, "write_5m": 700, "write_1h": 11_000, "output": 900}
     assert cost(Usage(*tokens(**counts), **served)) == dollars(OPUS, counts, times)
 
 
-@pytest.mark.parametrize(
-    ("model", "at", "times"),
-    [
-        ("claude-opus-4-6", date(2026, 2, 10), 3),
-        ("claude-opus-4-6", date(2026, 3, 1), 6),
-        ("claude-opus-4-7", date(2026, 5, 1), 6),
-        ("claude-opus-4-8", date(2026, 7, 1), 2),
-        ("claude-opus-5", date(2026, 8, 1), 2),
-    ],
-)
+@pytest.mark.parametrize(("model", "at", "times"), [
+    ("claude-opus-4-6", date(2026, 2, 10), 3),
+    ("claude-opus-4-6", date(2026, 3, 1), 6),
+    ("claude-opus-4-7", date(2026, 5, 1), 6),
+    ("claude-opus-4-8", date(2026, 7, 1), 2),
+    ("claude-opus-5", date(2026, 8, 1), 2),
+])  # fmt: skip
 def test_fast_mode_costs_by_model_and_day(model, at, times):
     counts = {"read": 10**6, "output": 10**5}
     assert cost(Usage(*tokens(**counts), speed="fast"), model, at=seconds(at)) == dollars(OPUS, counts, times)
@@ -147,38 +135,32 @@ def test_anthropic_priority_tier_has_no_known_price():
     assert cost(Usage(*tokens(uncached=1), service_tier="priority")) is None
 
 
-@each(
-    "where, endpoint, model, regional",
-    [
-        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
-        (Served("anthropic", "bedrock"), "", "anthropic.claude-sonnet-4-5-20250929-v1:0", True),
-        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
-        (Served("anthropic", "bedrock"), "", "claude-sonnet-4-5", False),
-        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-sonnet-4-5", True),
-        (Served("anthropic", "vertex"), "aiplatform.eu.rep.googleapis.com/v1/x", "claude-sonnet-4-5", True),
-        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/global/x", "c", False),
-        (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/us-east5/x", "c", True),
-        (OPENAI, "eu.api.openai.com/v1/responses", "gpt-5.4", True),
-        (OPENAI, "api.openai.com/v1/responses", "gpt-5.4", False),
-        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", True),
-        (ANTHROPIC, "api.anthropic.com/v1/messages", "claude-opus-5", False),
-    ],
-)
+@each("where, endpoint, model, regional", [
+    (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+    (Served("anthropic", "bedrock"), "", "anthropic.claude-sonnet-4-5-20250929-v1:0", True),
+    (Served("anthropic", "bedrock"), "", "global.anthropic.claude-sonnet-4-5-20250929-v1:0", False),
+    (Served("anthropic", "bedrock"), "", "claude-sonnet-4-5", False),
+    (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+    (Served("anthropic", "vertex"), "aiplatform.eu.rep.googleapis.com/v1/x", "claude-sonnet-4-5", True),
+    (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/global/x", "c", False),
+    (Served("anthropic", "vertex"), "aiplatform.googleapis.com/v1/projects/p/locations/us-east5/x", "c", True),
+    (OPENAI, "eu.api.openai.com/v1/responses", "gpt-5.4", True),
+    (OPENAI, "api.openai.com/v1/responses", "gpt-5.4", False),
+    (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", True),
+    (ANTHROPIC, "api.anthropic.com/v1/messages", "claude-opus-5", False),
+])  # fmt: skip
 def test_host_or_model_makes_a_request_regional(where, endpoint, model, regional):
     assert is_regional(where, endpoint, model) is regional
 
 
-@each(
-    "where, endpoint, model, million",
-    [
-        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
-        (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),
-        (Served("anthropic", "bedrock"), "", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1"),
-        (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-opus-4-8", "5.5"),
-        (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.4", "2.75"),
-        (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
-    ],
-)
+@each("where, endpoint, model, million", [
+    (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "3.3"),
+    (Served("anthropic", "bedrock"), "", "us.anthropic.claude-sonnet-4-20250514-v1:0", "3"),
+    (Served("anthropic", "bedrock"), "", "global.anthropic.claude-haiku-4-5-20251001-v1:0", "1"),
+    (Served("anthropic", "vertex"), "us-east5-aiplatform.googleapis.com/v1/x", "claude-opus-4-8", "5.5"),
+    (OPENAI, "us.api.openai.com/v1/responses", "gpt-5.4", "2.75"),
+    (Served("xai", ""), "us.api.x.ai/v1", "grok-4.6", "2.2"),
+])  # fmt: skip
 def test_regional_surcharge_depends_on_the_model(where, endpoint, model, million):
     bill = Usage(10**6, 0, 0, 0)
     at = seconds(date(2026, 9, 1))

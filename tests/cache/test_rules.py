@@ -102,19 +102,16 @@ def test_changed_price_holds_from_its_date(at, read):
     assert price.uncached == Decimal(2)
 
 
-@each(
-    "model, platform, tokens",
-    [
-        ("claude-opus-4-7", "", 2048),
-        ("anthropic.claude-opus-4-7-v1:0", "bedrock", 4096),
-        ("claude-opus-4-7@20260201", "vertex", 2048),
-        ("claude-opus-4-5-20251101", "", 4096),
-        ("claude-haiku-5-5", "", None),
-        ("claude-opus-9", "", None),
-        ("claude-opus-5-7", "", None),  # nothing begins with a known name by chance
-        (None, "", None),
-    ],
-)
+@each("model, platform, tokens", [
+    ("claude-opus-4-7", "", 2048),
+    ("anthropic.claude-opus-4-7-v1:0", "bedrock", 4096),
+    ("claude-opus-4-7@20260201", "vertex", 2048),
+    ("claude-opus-4-5-20251101", "", 4096),
+    ("claude-haiku-5-5", "", None),
+    ("claude-opus-9", "", None),
+    ("claude-opus-5-7", "", None),  # nothing begins with a known name by chance
+    (None, "", None),
+])  # fmt: skip
 def test_minimum_depends_on_model_and_platform(model, platform, tokens):
     assert packaged().number("minimum_tokens", "anthropic", model, platform) == tokens
 
@@ -127,16 +124,13 @@ def test_an_unknown_model_has_no_price(provider, model):
     assert packaged().price(provider, model, prompt_tokens=1) is None
 
 
-@pytest.mark.parametrize(
-    ("model", "prompt", "uncached", "read", "output"),
-    [
-        ("claude-haiku-5-5", 100_000, "0.1", "0.01", "0.5"),
-        ("claude-haiku-5-5", 100_001, "0.5", "0.05", "2.5"),
-        ("claude-haiku-5-5", None, "0.1", "0.01", "0.5"),
-        ("gemini-3.1-pro-preview", 200_000, "2", "0.2", "12"),
-        ("gemini-3.1-pro-preview", 200_001, "4", "0.4", "18"),
-    ],
-)
+@pytest.mark.parametrize(("model", "prompt", "uncached", "read", "output"), [
+    ("claude-haiku-5-5", 100_000, "0.1", "0.01", "0.5"),
+    ("claude-haiku-5-5", 100_001, "0.5", "0.05", "2.5"),
+    ("claude-haiku-5-5", None, "0.1", "0.01", "0.5"),
+    ("gemini-3.1-pro-preview", 200_000, "2", "0.2", "12"),
+    ("gemini-3.1-pro-preview", 200_001, "4", "0.4", "18"),
+])  # fmt: skip
 def test_a_long_prompt_has_prices_of_its_own(model, prompt, uncached, read, output):
     price = packaged().price(model.split("-")[0].replace("claude", "anthropic"), model, prompt_tokens=prompt)
     assert (price.uncached, price.read, price.output) == tuple(map(Decimal, (uncached, read, output)))
@@ -170,16 +164,13 @@ def test_unknown_extra_makes_the_price_unknown():
     assert packaged().price("anthropic", "claude-opus-5", extras=["gold"]) is None
 
 
-@pytest.mark.parametrize(
-    ("at", "uncached"),
-    [
-        ("2026-10-12T01:00:00", "1.32"),  # a Monday
-        ("2026-10-12T04:00:00", "0.66"),
-        ("2026-10-16T09:59:59", "1.32"),  # a Friday
-        ("2026-10-17T02:00:00", "0.66"),  # a Saturday
-        (None, "0.66"),
-    ],
-)
+@pytest.mark.parametrize(("at", "uncached"), [
+    ("2026-10-12T01:00:00", "1.32"),  # a Monday
+    ("2026-10-12T04:00:00", "0.66"),
+    ("2026-10-16T09:59:59", "1.32"),  # a Friday
+    ("2026-10-17T02:00:00", "0.66"),  # a Saturday
+    (None, "0.66"),
+])  # fmt: skip
 def test_deepseek_costs_twice_in_its_peak_hours(at, uncached):
     at = None if at is None else day(at)
     assert packaged().price("deepseek", "deepseek-v4-pro", at=at).uncached == Decimal(uncached)
@@ -233,60 +224,49 @@ def test_hours_are_read_or_refused(hours, found):
     assert hour_spans(hours) == found
 
 
-@each(
-    "spelled, name",
-    [
-        ("claude-opus-4-8", "claude-opus-4-8"),
-        ("anthropic.claude-opus-4-8-v1:0", "claude-opus-4-8"),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
-        ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-4-7-v1", "claude-opus-4-7"),
-        ("claude-opus-4-8@20260401", "claude-opus-4-8"),
-        ("claude-3-5-sonnet-v2@20241022", "claude-sonnet-3-5"),
-        ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-sonnet-3-5"),
-        ("anthropic/claude-3.5-haiku", "claude-haiku-3-5"),
-        ("claude-opus-5[1m]", "claude-opus-5"),
-        ("claude-opus-4-6-thinking", "claude-opus-4-6"),
-        ("claude-sonnet-4-20250514-thinking", "claude-sonnet-4"),
-        ("openrouter/anthropic/claude-sonnet-4.5:beta", "claude-sonnet-4-5"),
-        ("anthropic:claude-sonnet-4-5", "claude-sonnet-4-5"),
-        ("anthropic--claude-4.5-sonnet", "claude-sonnet-4-5"),
-        ("databricks-claude-sonnet-4-5", "claude-sonnet-4-5"),
-        ("Claude-Opus-5 ", "claude-opus-5"),
-        ("gpt-4o-2024-08-06", "gpt-4o"),
-        ("openai/gpt-5.6-sol", "gpt-5.6-sol"),
-        ("deepseek-v4-flash", "deepseek-v4-flash"),  # its version is no platform's
-        ("qwen.qwen3-coder", "qwen3-coder"),
-        ("deepseek/deepseek-v4-pro:free", "deepseek-v4-pro:free"),  # another price: not the same name
-        ("", ""),
-        (None, ""),
-        ("x" * (LONGEST + 1), ""),
-    ],
-)
+@each("spelled, name", [
+    ("claude-opus-4-8", "claude-opus-4-8"),
+    ("anthropic.claude-opus-4-8-v1:0", "claude-opus-4-8"),
+    ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+    ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-4-7-v1", "claude-opus-4-7"),
+    ("claude-opus-4-8@20260401", "claude-opus-4-8"),
+    ("claude-3-5-sonnet-v2@20241022", "claude-sonnet-3-5"),
+    ("litellm_proxy/claude-3-5-sonnet-20241022", "claude-sonnet-3-5"),
+    ("anthropic/claude-3.5-haiku", "claude-haiku-3-5"),
+    ("claude-opus-5[1m]", "claude-opus-5"),
+    ("claude-opus-4-6-thinking", "claude-opus-4-6"),
+    ("claude-sonnet-4-20250514-thinking", "claude-sonnet-4"),
+    ("openrouter/anthropic/claude-sonnet-4.5:beta", "claude-sonnet-4-5"),
+    ("anthropic:claude-sonnet-4-5", "claude-sonnet-4-5"),
+    ("anthropic--claude-4.5-sonnet", "claude-sonnet-4-5"),
+    ("databricks-claude-sonnet-4-5", "claude-sonnet-4-5"),
+    ("Claude-Opus-5 ", "claude-opus-5"),
+    ("gpt-4o-2024-08-06", "gpt-4o"),
+    ("openai/gpt-5.6-sol", "gpt-5.6-sol"),
+    ("deepseek-v4-flash", "deepseek-v4-flash"),  # its version is no platform's
+    ("qwen.qwen3-coder", "qwen3-coder"),
+    ("deepseek/deepseek-v4-pro:free", "deepseek-v4-pro:free"),  # another price: not the same name
+    ("", ""),
+    (None, ""),
+    ("x" * (LONGEST + 1), ""),
+])  # fmt: skip
 def test_model_names_are_normalised(spelled, name):
     assert normal_name(spelled) == name
     assert normal_name(name) == name
 
 
-@each(
-    "endpoint, model, dialect, found",
-    [
-        ("api.anthropic.com/v1/messages", "claude-opus-5", "anthropic", ("anthropic", "")),
-        ("", "us.anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
-        (
-            "bedrock-runtime.us-east-1.amazonaws.com",
-            "anthropic.claude-opus-5-v1:0",
-            "bedrock",
-            ("anthropic", "bedrock"),
-        ),
-        ("us-east5-aiplatform.googleapis.com/v1", "claude-opus-5@default", "anthropic", ("anthropic", "vertex")),
-        ("aiplatform.googleapis.com/v1", "gemini-3.1-pro", "gemini", ("gemini", "vertex")),
-        ("x.openai.azure.com/openai/responses", "my-deployment", "openai-responses", ("openai", "azure")),
-        ("openrouter.ai/api/v1", "moonshotai/kimi-k3", "openai-chat", ("moonshot", "openrouter")),
-        ("", "litellm_proxy/claude-3-5-sonnet-20241022", "openai-chat", ("anthropic", "")),
-        ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
-        ("", None, "anthropic", ("", "")),
-    ],
-)
+@each("endpoint, model, dialect, found", [
+    ("api.anthropic.com/v1/messages", "claude-opus-5", "anthropic", ("anthropic", "")),
+    ("", "us.anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
+    ("bedrock-runtime.us-east-1.amazonaws.com", "anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
+    ("us-east5-aiplatform.googleapis.com/v1", "claude-opus-5@default", "anthropic", ("anthropic", "vertex")),
+    ("aiplatform.googleapis.com/v1", "gemini-3.1-pro", "gemini", ("gemini", "vertex")),
+    ("x.openai.azure.com/openai/responses", "my-deployment", "openai-responses", ("openai", "azure")),
+    ("openrouter.ai/api/v1", "moonshotai/kimi-k3", "openai-chat", ("moonshot", "openrouter")),
+    ("", "litellm_proxy/claude-3-5-sonnet-20241022", "openai-chat", ("anthropic", "")),
+    ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
+    ("", None, "anthropic", ("", "")),
+])  # fmt: skip
 def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, found):
     assert served(endpoint, model, dialect) == found
 
@@ -327,39 +307,36 @@ def test_model_of_a_row_is_normalised(written, pattern):
     assert row.model == pattern
 
 
-@each(
-    "text, message, hint",
-    [
-        ("[[rules\n", "t.toml is not TOML", "quote"),
-        ("rule=1\n", "t.toml: unknown key 'rule'", "did you mean 'rules'?"),
-        ("zzz=1\n", "unknown key 'zzz'", "known keys: as_of, rules"),
-        ("as_of='2026-10-24'\n", "as_of is not a date", "without quotes"),
-        ("rules=3\n", "rules is not a list of tables", "[[rules]]"),
-        ("[[rules]]\nrows={}\n", "rules 1: rows is not a list of tables", "rows = ["),
-        (ROW + "modell='x'\n", "rules 1: unknown key 'modell'", "did you mean 'model'?"),
-        (ROW + ROW.replace("value=0.5", "value=-1"), "rules 2: the value does not fit price_read", "0 or more"),
-        ("[[rules]]\nrows=[{}, {rule='lifetime'}]\n", "rules 1, row 1: provider is missing", ""),
-        ("[[rules]]\nrule='lifetime'\nvalue=1\n", "provider is missing", ""),
-        (ROW + "note=3\n", "rules 1: note: expected `str`, got `int`", ""),
-        (ROW.replace("price_read", "price_red"), "unknown rule 'price_red'", "did you mean 'price_read'?"),
-        (ROW.replace("0.5", "'much'"), "does not fit price_read", "a number"),
-        (ROW.replace("0.5", "1e99999"), "does not fit price_read", "a number"),
-        (ROW.replace("price_read", "max_breakpoints"), "does not fit max_breakpoints", "a whole number"),
-        (ROW.replace("price_read", "lookback_runs"), "does not fit lookback_runs", "true or false"),
-        (ROW.replace("price_read", "order"), "does not fit order", "tools,system,messages"),
-        (ROW.replace("price_read", "peak_hours").replace("0.5", "'4-1'"), "does not fit peak_hours", "1-4,6-10"),
-        (ROW + "unit='eur'\n", "unit 'eur' is not known", "usd_per_mtok"),
-        (ROW + "model='claude-['\n", "model 'claude-[' is not a pattern", "gpt-5*"),
-        (ROW + "platform='bedrok'\n", "platform 'bedrok' is not known", "did you mean 'bedrock'?"),
-        (ROW + "evidence='Q'\n", "rules 1: evidence: invalid enum value 'Q'", ""),
-        (ROW + "valid_from='soon'\n", "rules 1: valid_from: invalid", ""),
-        (ROW + "above_tokens=0\n", "above_tokens: expected `int` >= 1", ""),
-        (ROW + ROW, "rules 2: the same row as rules 1", "another date"),
-        (ROW + "model='claude-opus-5'\n" + ROW + "model='claude-opus-5-20260724'\n", "the same row as rules 1", ""),
-        ("[[rules]]\n" + "a." * 3000 + "b=1\n", "t.toml: rules 1: unknown key 'a'", ""),
-        ("rules=" + "[" * 5000, "t.toml", ""),
-    ],
-)
+@each("text, message, hint", [
+    ("[[rules\n", "t.toml is not TOML", "quote"),
+    ("rule=1\n", "t.toml: unknown key 'rule'", "did you mean 'rules'?"),
+    ("zzz=1\n", "unknown key 'zzz'", "known keys: as_of, rules"),
+    ("as_of='2026-10-24'\n", "as_of is not a date", "without quotes"),
+    ("rules=3\n", "rules is not a list of tables", "[[rules]]"),
+    ("[[rules]]\nrows={}\n", "rules 1: rows is not a list of tables", "rows = ["),
+    (ROW + "modell='x'\n", "rules 1: unknown key 'modell'", "did you mean 'model'?"),
+    (ROW + ROW.replace("value=0.5", "value=-1"), "rules 2: the value does not fit price_read", "0 or more"),
+    ("[[rules]]\nrows=[{}, {rule='lifetime'}]\n", "rules 1, row 1: provider is missing", ""),
+    ("[[rules]]\nrule='lifetime'\nvalue=1\n", "provider is missing", ""),
+    (ROW + "note=3\n", "rules 1: note: expected `str`, got `int`", ""),
+    (ROW.replace("price_read", "price_red"), "unknown rule 'price_red'", "did you mean 'price_read'?"),
+    (ROW.replace("0.5", "'much'"), "does not fit price_read", "a number"),
+    (ROW.replace("0.5", "1e99999"), "does not fit price_read", "a number"),
+    (ROW.replace("price_read", "max_breakpoints"), "does not fit max_breakpoints", "a whole number"),
+    (ROW.replace("price_read", "lookback_runs"), "does not fit lookback_runs", "true or false"),
+    (ROW.replace("price_read", "order"), "does not fit order", "tools,system,messages"),
+    (ROW.replace("price_read", "peak_hours").replace("0.5", "'4-1'"), "does not fit peak_hours", "1-4,6-10"),
+    (ROW + "unit='eur'\n", "unit 'eur' is not known", "usd_per_mtok"),
+    (ROW + "model='claude-['\n", "model 'claude-[' is not a pattern", "gpt-5*"),
+    (ROW + "platform='bedrok'\n", "platform 'bedrok' is not known", "did you mean 'bedrock'?"),
+    (ROW + "evidence='Q'\n", "rules 1: evidence: invalid enum value 'Q'", ""),
+    (ROW + "valid_from='soon'\n", "rules 1: valid_from: invalid", ""),
+    (ROW + "above_tokens=0\n", "above_tokens: expected `int` >= 1", ""),
+    (ROW + ROW, "rules 2: the same row as rules 1", "another date"),
+    (ROW + "model='claude-opus-5'\n" + ROW + "model='claude-opus-5-20260724'\n", "the same row as rules 1", ""),
+    ("[[rules]]\n" + "a." * 3000 + "b=1\n", "t.toml: rules 1: unknown key 'a'", ""),
+    ("rules=" + "[" * 5000, "t.toml", ""),
+])  # fmt: skip
 def test_mistake_is_one_sentence_with_its_place(text, message, hint):
     with pytest.raises(LoreError) as caught:
         read_rules(text, "t.toml")

@@ -80,20 +80,17 @@ def test_diff_prefix_cannot_complete_assembled_turns():
 # what contradicts
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--all", "--turn", "1"], "--turn names one turn, --all means every turn"),
-        (["--full"], "use it with --all"),
-        (["--all", "--explain"], "--explain shows one turn"),
-        (["--json"], "--json answers with --explain; a body is JSON already"),
-        (["--all", "--json"], "--json answers with --explain; a body is JSON already"),
-        (["--force"], "--force overwrites the file that --output names"),
-        (["--turn", "9"], "s.jsonl has no turn 9"),
-        (["--tail", "sideways"], "unknown tail policy 'sideways'"),
-        (["--all", "--dialect", "morse"], "unknown dialect 'morse'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), [
+    (["--all", "--turn", "1"], "--turn names one turn, --all means every turn"),
+    (["--full"], "use it with --all"),
+    (["--all", "--explain"], "--explain shows one turn"),
+    (["--json"], "--json answers with --explain; a body is JSON already"),
+    (["--all", "--json"], "--json answers with --explain; a body is JSON already"),
+    (["--force"], "--force overwrites the file that --output names"),
+    (["--turn", "9"], "s.jsonl has no turn 9"),
+    (["--tail", "sideways"], "unknown tail policy 'sideways'"),
+    (["--all", "--dialect", "morse"], "unknown dialect 'morse'"),
+])  # fmt: skip
 def test_contradicting_options_exit_2(options, said):
     ran = lore("assemble", "s.jsonl", *options)
     assert (ran.code, ran.out) == (2, "")

@@ -120,17 +120,14 @@ def test_outside_context_is_quoted_between_boundaries():
     assert "news <\\<<END UNTRUSTED x>>>" in last["content"][0]["text"].replace("<\\<\\<", "<\\<<")
 
 
-@pytest.mark.parametrize(
-    ("policy", "said_"),
-    [
-        (b"continous_interval = 2\n", "unknown key compaction.continous_interval"),
-        (b"keep_recent = -1\n", "keep_recent is below 0"),
-        (b"gap_max_lookback_secs = 9223372036854775807\n", "gap_max_lookback_secs is above"),  # it ended in no date
-        (b"summary_tokens = 0\n", "summary_tokens is 0"),  # a dry run compacted with it, and nothing else ever could
-        (b'[[context_sources]]\nname = "x"\ncommand = ["/nowhere/x"]\n', "context source 'x'"),
-        (b'summarizer = "magic"\n', "summarizer 'magic' is unknown"),
-    ],
-)
+@pytest.mark.parametrize(("policy", "said_"), [
+    (b"continous_interval = 2\n", "unknown key compaction.continous_interval"),
+    (b"keep_recent = -1\n", "keep_recent is below 0"),
+    (b"gap_max_lookback_secs = 9223372036854775807\n", "gap_max_lookback_secs is above"),  # it ended in no date
+    (b"summary_tokens = 0\n", "summary_tokens is 0"),  # a dry run compacted with it, and nothing else ever could
+    (b'[[context_sources]]\nname = "x"\ncommand = ["/nowhere/x"]\n', "context source 'x'"),
+    (b'summarizer = "magic"\n', "summarizer 'magic' is unknown"),
+])  # fmt: skip
 def test_bad_policy_is_an_error_that_changes_nothing(policy, said_):
     put("p.toml", policy)
     before = Path("s.jsonl").read_bytes()
@@ -140,21 +137,18 @@ def test_bad_policy_is_an_error_that_changes_nothing(policy, said_):
     assert Path("s.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("args", "said_"),
-    [
-        (("s.jsonl", "--trigger", "soon"), "unknown trigger 'soon'"),
-        (("s.jsonl", "--dry-run", "-o", "x"), "--dry-run writes nothing"),
-        (("s.jsonl", "--summarizer", "magic"), "--summarizer magic"),
-        (("s.jsonl", "-o", "-"), "--output names a file"),  # made a file of this name
-        (("s.jsonl", "-o", "sqlite:s.db#s-1"), "--output names a file"),
-        (("sqlite:s.db", "--watch", "--json"), "--watch compacts a store"),
-        (("sqlite:none.db", "--watch"), "there is no store"),
-        (("sqlite:none.db", "--watch", "--interval", "0"), "--interval"),
-        (("s.jsonl#2",), "is one turn"),
-        (("none.jsonl",), "none.jsonl"),
-    ],
-)
+@pytest.mark.parametrize(("args", "said_"), [
+    (("s.jsonl", "--trigger", "soon"), "unknown trigger 'soon'"),
+    (("s.jsonl", "--dry-run", "-o", "x"), "--dry-run writes nothing"),
+    (("s.jsonl", "--summarizer", "magic"), "--summarizer magic"),
+    (("s.jsonl", "-o", "-"), "--output names a file"),  # made a file of this name
+    (("s.jsonl", "-o", "sqlite:s.db#s-1"), "--output names a file"),
+    (("sqlite:s.db", "--watch", "--json"), "--watch compacts a store"),
+    (("sqlite:none.db", "--watch"), "there is no store"),
+    (("sqlite:none.db", "--watch", "--interval", "0"), "--interval"),
+    (("s.jsonl#2",), "is one turn"),
+    (("none.jsonl",), "none.jsonl"),
+])  # fmt: skip
 def test_bad_options_are_one_line(args, said_):
     ran = lore("compact", args[0], "--policy", "p.toml", *args[1:])
     assert ran.code == 2

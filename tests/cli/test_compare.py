@@ -53,16 +53,13 @@ def test_compare_sums_folders_as_simulate_does(two):
     assert "cache breaks: higher in B" in shown
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [
-        ("version:<2.1.10", "version:>=2.1.10"),
-        ("version:2.1.9", "version:2.1.10"),
-        ("2026-01-01..2026-01-10", "2026-01-10.."),
-        ("client:claude-code 2.1.9", "client:claude-code 2.1.10"),
-        ("agent:claude-code,..2026-01-10", "model:claude-opus,2026-01-10.."),
-    ],
-)
+@pytest.mark.parametrize(("left", "right"), [
+    ("version:<2.1.10", "version:>=2.1.10"),
+    ("version:2.1.9", "version:2.1.10"),
+    ("2026-01-01..2026-01-10", "2026-01-10.."),
+    ("client:claude-code 2.1.9", "client:claude-code 2.1.10"),
+    ("agent:claude-code,..2026-01-10", "model:claude-opus,2026-01-10.."),
+])  # fmt: skip
 def test_terms_select_the_requests_of_a_side(two, left, right):
     """Versions are numbers: 2.1.10 comes after 2.1.9."""
     answer = compared(left, right, "--in", "before", "--in", "after")
@@ -131,20 +128,17 @@ def test_versions_of_several_clients_give_a_note():
     assert "takes versions of claude-code, codex" in lore("compare", "version:<2.1", "version:<2.1").out
 
 
-@pytest.mark.parametrize(
-    ("args", "hint"),
-    [
-        (["nowhere", "agent:pi"], "a side is a path, KEY:VALUE"),
-        (["agnt:pi", "agent:pi"], "did you mean 'agent'?"),
-        (["agent:pj", "agent:pi"], "did you mean 'pi'?"),
-        (["version:new", "agent:pi"], "version:>=2.1.215"),
-        (["1d..7d", "agent:pi"], "the older end comes first"),
-        (["1d..soon", "agent:pi"], "give an age"),
-        (["", "agent:pi"], "a side is a path"),
-        (["agent:claude-code", "model:gpt"], "claude-opus-4-5"),
-        (["agent:pi", "agent:codex"], "lore sessions lists the recordings"),
-    ],
-)
+@pytest.mark.parametrize(("args", "hint"), [
+    (["nowhere", "agent:pi"], "a side is a path, KEY:VALUE"),
+    (["agnt:pi", "agent:pi"], "did you mean 'agent'?"),
+    (["agent:pj", "agent:pi"], "did you mean 'pi'?"),
+    (["version:new", "agent:pi"], "version:>=2.1.215"),
+    (["1d..7d", "agent:pi"], "the older end comes first"),
+    (["1d..soon", "agent:pi"], "give an age"),
+    (["", "agent:pi"], "a side is a path"),
+    (["agent:claude-code", "model:gpt"], "claude-opus-4-5"),
+    (["agent:pi", "agent:codex"], "lore sessions lists the recordings"),
+])  # fmt: skip
 def test_compare_rejects_meaningless_sides(args, hint):
     claude("a", STEADY)
     ran = lore("compare", *args)

@@ -155,17 +155,13 @@ def test_check_of_databases_is_equal_in_all_processes():
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize(
-    ("command", "requests"),
-    [
-        (("sessions", "--all"), lambda answer: sum(row["requests"] for row in answer["sessions"])),
-        (
-            ("--since", "2020-01-01", "--until", "2026-12-31", "--by", "session"),
-            lambda answer: answer["total"]["requests"] + answer["copied"],
-        ),
-    ],
-    ids=["sessions", "lore"],
-)
+@pytest.mark.parametrize(("command", "requests"), [
+    (("sessions", "--all"), lambda answer: sum(row["requests"] for row in answer["sessions"])),
+    (
+        ("--since", "2020-01-01", "--until", "2026-12-31", "--by", "session"),
+        lambda answer: answer["total"]["requests"] + answer["copied"],
+    ),
+], ids=["sessions", "lore"])  # fmt: skip
 def test_databases_are_summed_equally_in_all_processes(command, requests):
     answers = [pooled(*command, "--json", "--no-cache", patch=BARE.format(jobs=jobs)) for jobs in (1, 4)]
     assert answers[0].out == answers[1].out

@@ -18,18 +18,15 @@ LOG = session()
 MORE = dumps(record("append", item=user("u3", "third"))) + b"\n"
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("fold", "s.jsonl", "--follow", "--at", "1"), "--follow shows a log as it grows"),
-        (("fold", "-", "--follow"), "is a stream"),
-        (("fold", "none.jsonl", "--follow"), "cannot read none.jsonl"),
-        (("fold", ".", "--follow"), "cannot read ."),
-        (("fold", "s.jsonl", "--since", "01234567:1"), "use it with --follow --json"),
-        (("fold", "s.jsonl", "--follow", "--since", "01234567:1"), "use it with --follow --json"),
-        (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is not a cursor"),
-    ],
-)
+@pytest.mark.parametrize(("args", "said"), [
+    (("fold", "s.jsonl", "--follow", "--at", "1"), "--follow shows a log as it grows"),
+    (("fold", "-", "--follow"), "is a stream"),
+    (("fold", "none.jsonl", "--follow"), "cannot read none.jsonl"),
+    (("fold", ".", "--follow"), "cannot read ."),
+    (("fold", "s.jsonl", "--since", "01234567:1"), "use it with --follow --json"),
+    (("fold", "s.jsonl", "--follow", "--since", "01234567:1"), "use it with --follow --json"),
+    (("fold", "s.jsonl", "--follow", "--json", "--since", "soon"), "is not a cursor"),
+])  # fmt: skip
 def test_what_cannot_be_is_a_usage_error(args, said):
     put("s.jsonl", LOG)
     ran = lore(*args)

@@ -120,21 +120,18 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
     assert set(run("check", "--help").out.split()) == set(shown.split())
 
 
-@pytest.mark.parametrize(
-    ("line", "error", "hint"),
-    [
-        ("chek", "no such command: lore chek", "did you mean: lore check"),
-        ("store imprt x", "no such command: lore store imprt", "did you mean: lore store import"),
-        ("help stroe", "no such command: lore stroe", "did you mean: lore store"),
-        ("lore301", "no such command: lore lore301", "to read about a code: lore explain LORE301"),
-        ("logs", "no such command: lore logs", "to judge it: lore check logs"),
-        ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),
-        ("check --jsn", "No such option: --jsn", "did you mean --json? all options: lore check --help"),
-        ("--jsn", "No such option: --jsn", "did you mean --json? all options: lore --help"),
-        ("check --zzzzzz", "No such option: --zzzzzz", "lore check --help"),
-        ("guide chek", "the guide has no page 'chek'", "did you mean 'check'?"),
-    ],
-)
+@pytest.mark.parametrize(("line", "error", "hint"), [
+    ("chek", "no such command: lore chek", "did you mean: lore check"),
+    ("store imprt x", "no such command: lore store imprt", "did you mean: lore store import"),
+    ("help stroe", "no such command: lore stroe", "did you mean: lore store"),
+    ("lore301", "no such command: lore lore301", "to read about a code: lore explain LORE301"),
+    ("logs", "no such command: lore logs", "to judge it: lore check logs"),
+    ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),
+    ("check --jsn", "No such option: --jsn", "did you mean --json? all options: lore check --help"),
+    ("--jsn", "No such option: --jsn", "did you mean --json? all options: lore --help"),
+    ("check --zzzzzz", "No such option: --zzzzzz", "lore check --help"),
+    ("guide chek", "the guide has no page 'chek'", "did you mean 'check'?"),
+])  # fmt: skip
 def test_misspelled_word_names_similar_one(line, error, hint, tmp_path):
     (tmp_path / "logs").mkdir()
     ran = run(*line.split())
@@ -162,19 +159,16 @@ def test_command_imports_only_its_module():
     assert loaded == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "number", "expected"),
-    [
-        ("lore che", 1, {"check"}),
-        ("lore store im", 2, {"import"}),
-        ("lore guide sim", 2, {"simulate"}),
-        ("lore check --up", 2, {"--update-baseline"}),
-        ("lore explain LORE10", 2, {f"LORE{code}" for code in range(100, 110)}),
-        ("lore explain date", 2, {"date-in-prefix"}),
-        ("lore schema diff", 2, {"diff-prefix"}),
-        ("lore help conv", 2, {"convert"}),
-    ],
-)
+@pytest.mark.parametrize(("words", "number", "expected"), [
+    ("lore che", 1, {"check"}),
+    ("lore store im", 2, {"import"}),
+    ("lore guide sim", 2, {"simulate"}),
+    ("lore check --up", 2, {"--update-baseline"}),
+    ("lore explain LORE10", 2, {f"LORE{code}" for code in range(100, 110)}),
+    ("lore explain date", 2, {"date-in-prefix"}),
+    ("lore schema diff", 2, {"diff-prefix"}),
+    ("lore help conv", 2, {"convert"}),
+])  # fmt: skip
 def test_shell_completes_words(words, number, expected, monkeypatch, capsys):
     monkeypatch.setenv("_LORE_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)

@@ -110,18 +110,15 @@ def test_entries_are_removed_by_prefix():
 
 
 @pytest.mark.parametrize("words", [["update", "k.jsonl"], ["remove", "k.jsonl", "zzzzz-9"]])
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("abcdef", "'abcdef' is the beginning of 2 ids"),
-        ("zzzz", "the nearest id is zzzzz-9"),
-        ("abcdef3", "the nearest id is abcdef"),
-        ("abcdfe1", "the nearest id is abcdef1"),
-        ("", "the session knows no entry ''"),
-        # The beginning of an id that was too short was said to be unknown, as if nothing were like it.
-        ("zzzz", "'zzzz' is too short: give at least 5 characters of an id, or all of it"),
-    ],
-)
+@pytest.mark.parametrize(("name", "said"), [
+    ("abcdef", "'abcdef' is the beginning of 2 ids"),
+    ("zzzz", "the nearest id is zzzzz-9"),
+    ("abcdef3", "the nearest id is abcdef"),
+    ("abcdfe1", "the nearest id is abcdef1"),
+    ("", "the session knows no entry ''"),
+    # The beginning of an id that was too short was said to be unknown, as if nothing were like it.
+    ("zzzz", "'zzzz' is too short: give at least 5 characters of an id, or all of it"),
+])  # fmt: skip
 def test_unknown_entry_is_an_error_that_writes_nothing(words, name, said):
     ran = knowledge(*words, name, *(["--title", "t"] if words[0] == "update" else []))
     assert (ran.code, ran.out) == (2, "")
@@ -149,29 +146,26 @@ def test_session_without_knowledge_says_so():
     assert "it knows nothing yet" in knowledge("remove", "s.jsonl", "abcde").err
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["add", "s.jsonl", "abc"], "the entry has no text"),
-        (["add", "s.jsonl", "abc", "--title", ""], "the entry has no text"),
-        (["add", "s.jsonl", "a b", "--title", "t"], "is not a valid id"),
-        (["add", "s.jsonl", "", "--title", "t"], "is not a valid id"),
-        (["add", "s.jsonl", "a\x1b", "--title", "t"], "is not a valid id"),
-        (["add", "s.jsonl", "a" * 201, "--title", "t"], "is not a valid id"),
-        (["add", "s.jsonl", "abc", "--title", "\udcff"], "the title is not UTF-8 text"),
-        (["add", "s.jsonl", "\udcff", "--title", "t"], "is not UTF-8 text"),
-        (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both give the text"),
-        (["add", "s.jsonl", "abc", "--content-file", "nowhere"], "cannot read nowhere"),
-        (["add", "s.jsonl", "abc", "--content-file", "bytes"], "bytes is not UTF-8 text"),
-        (["update", "s.jsonl", "abc"], "nothing to update"),
-        (["add", "s.jsonl#1", "abc", "--title", "t"], "knowledge belongs to a session"),
-        (["list", "s.jsonl#1"], "knowledge belongs to a session"),
-        (["add", "nowhere.jsonl", "abc", "--title", "t"], "cannot read nowhere.jsonl"),
-        (["remove", "s.jsonl"], "Missing argument"),
-        (["forget", "s.jsonl"], "no such command: lore knowledge forget"),
-        (["add", "s.jsonl", "abc", "--title", "t", "--format", "claude-code"], "knowledge is added to lore logs"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    (["add", "s.jsonl", "abc"], "the entry has no text"),
+    (["add", "s.jsonl", "abc", "--title", ""], "the entry has no text"),
+    (["add", "s.jsonl", "a b", "--title", "t"], "is not a valid id"),
+    (["add", "s.jsonl", "", "--title", "t"], "is not a valid id"),
+    (["add", "s.jsonl", "a\x1b", "--title", "t"], "is not a valid id"),
+    (["add", "s.jsonl", "a" * 201, "--title", "t"], "is not a valid id"),
+    (["add", "s.jsonl", "abc", "--title", "\udcff"], "the title is not UTF-8 text"),
+    (["add", "s.jsonl", "\udcff", "--title", "t"], "is not UTF-8 text"),
+    (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both give the text"),
+    (["add", "s.jsonl", "abc", "--content-file", "nowhere"], "cannot read nowhere"),
+    (["add", "s.jsonl", "abc", "--content-file", "bytes"], "bytes is not UTF-8 text"),
+    (["update", "s.jsonl", "abc"], "nothing to update"),
+    (["add", "s.jsonl#1", "abc", "--title", "t"], "knowledge belongs to a session"),
+    (["list", "s.jsonl#1"], "knowledge belongs to a session"),
+    (["add", "nowhere.jsonl", "abc", "--title", "t"], "cannot read nowhere.jsonl"),
+    (["remove", "s.jsonl"], "Missing argument"),
+    (["forget", "s.jsonl"], "no such command: lore knowledge forget"),
+    (["add", "s.jsonl", "abc", "--title", "t", "--format", "claude-code"], "knowledge is added to lore logs"),
+])  # fmt: skip
 def test_mistake_is_an_error_that_writes_nothing(words, said):
     put("bytes", b"\xff\xfe\xfd")
     ran = knowledge(*words)

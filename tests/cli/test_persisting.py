@@ -29,10 +29,9 @@ def files(desk):
 
 # `--persist -o EXISTING` ended with exit 2, and the log had grown all the same.
 @pytest.mark.parametrize("options", [[], ["--all"], ["--explain"]])
-@pytest.mark.parametrize(
-    "output",
-    [["ex.json"], ["p.jsonl", "--force"], ["nodir/x"], ["folder"], ["folder", "--force"], ["a\0b"], ["x" * 300]],
-)
+@pytest.mark.parametrize("output", [
+    ["ex.json"], ["p.jsonl", "--force"], ["nodir/x"], ["folder"], ["folder", "--force"], ["a\0b"], ["x" * 300],
+])  # fmt: skip
 def test_refused_output_leaves_log_unchanged(options, output):
     ran = lore("assemble", "p.jsonl", *options, "--persist", "-o", *output)
     assert (ran.code, ran.out) == (2, "")

@@ -167,10 +167,9 @@ def test_since_without_newer_recordings_is_an_error():
         assert "as new as --since asks" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("text", "ago"),
-    [("30m", 1800), ("2h", 7200), ("1d", DAY), ("1w", 7 * DAY), ("1.5d", 1.5 * DAY), (" 2H ", 7200), ("90s", 90)],
-)
+@pytest.mark.parametrize(("text", "ago"), [
+    ("30m", 1800), ("2h", 7200), ("1d", DAY), ("1w", 7 * DAY), ("1.5d", 1.5 * DAY), (" 2H ", 7200), ("90s", 90),
+])  # fmt: skip
 def test_an_age_counts_back_from_now(text, ago):
     assert since(text, NOW) == NOW - ago
 

@@ -95,25 +95,22 @@ def test_json_and_page_show_cost_of_recordings(desk):
     assert lore("report", "--format", "html", "--no-cache", "logs", "-o", "page.html", "--force", "--redact").code == 0
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("absent.jsonl",), "error: cannot read absent.jsonl"),
-        (
-            ("text.txt",),
-            "error: text.txt: unrecognised format (plain text)\nhint: name recordings: `lore formats` lists",
-        ),
-        (("empty",), "error: there are no recordings\nhint: looked in empty"),  # it did not say where
-        (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
-        (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),
-        (("--format", "json", "absent.jsonl"), "error: cannot read absent.jsonl"),
-        (("--format", "html", "absent.jsonl", "-o", "x.html"), "error: cannot read absent.jsonl"),
-        (("--format", "json", "empty"), "error: there are no recordings\nhint: looked in empty"),
-        (("--format", "html", "empty", "-o", "text.txt"), "error: text.txt is a file"),
-        (("--format", "html", "empty", "-o", "old.html"), "error: old.html exists"),
-        (("--open", "empty"), "error: --open shows a page, and trace is none\nhint: --format html --open"),
-    ],
-)
+@pytest.mark.parametrize(("args", "message"), [
+    (("absent.jsonl",), "error: cannot read absent.jsonl"),
+    (
+        ("text.txt",),
+        "error: text.txt: unrecognised format (plain text)\nhint: name recordings: `lore formats` lists",
+    ),
+    (("empty",), "error: there are no recordings\nhint: looked in empty"),  # it did not say where
+    (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
+    (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),
+    (("--format", "json", "absent.jsonl"), "error: cannot read absent.jsonl"),
+    (("--format", "html", "absent.jsonl", "-o", "x.html"), "error: cannot read absent.jsonl"),
+    (("--format", "json", "empty"), "error: there are no recordings\nhint: looked in empty"),
+    (("--format", "html", "empty", "-o", "text.txt"), "error: text.txt is a file"),
+    (("--format", "html", "empty", "-o", "old.html"), "error: old.html exists"),
+    (("--open", "empty"), "error: --open shows a page, and trace is none\nhint: --format html --open"),
+])  # fmt: skip
 def test_impossible_report_exits_2(desk, args, message):
     put("text.txt", b"hello\n")
     put("old.html", b"hello\n")

@@ -44,11 +44,10 @@ def own(modules):
     return {name for name in modules if name.partition(".")[0] == "lore"} - rooms
 
 
-@pytest.mark.parametrize(
-    ("as_json", "most", "never"),
-    [((), 128, NEVER | {"typer", "difflib", "shlex", "pkgutil"}), (("--json",), 133, NEVER)],
-    ids=["text", "json"],
-)
+@pytest.mark.parametrize(("as_json", "most", "never"), [
+    ((), 128, NEVER | {"typer", "difflib", "shlex", "pkgutil"}),
+    (("--json",), 133, NEVER),
+], ids=["text", "json"])  # fmt: skip
 def test_checking_one_small_file_imports_few_modules(tmp_path, as_json, most, never):
     modules, _ = imported("check", str(SMALL), *as_json, home=tmp_path)
     assert len(own(modules)) <= most

@@ -93,18 +93,15 @@ def test_unknown_record_keeps_its_id():
     assert ran.err.startswith("note: line 2: unknown record kind 'theirs'; kept as opaque\n")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b"{torn", "the line is not an event: "),
-        (b"[]", "not a JSON object"),
-        (b'{"kind":"a"}{"kind":"b"}', "the line is not an event: "),
-        (b'{"kind":"saved","size":1}', "a store's own note"),
-        (b'\xff{"kind":"a"}', "the line is not an event: bytes that are not UTF-8"),
-        (b'{"kind":"session_started","session_id":"other"}', "names session 'other', not 's'"),
-        (b'{"kind":"session_started","session_id":"s","model":"m"}', "another event is stored there"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    (b"{torn", "the line is not an event: "),
+    (b"[]", "not a JSON object"),
+    (b'{"kind":"a"}{"kind":"b"}', "the line is not an event: "),
+    (b'{"kind":"saved","size":1}', "a store's own note"),
+    (b'\xff{"kind":"a"}', "the line is not an event: bytes that are not UTF-8"),
+    (b'{"kind":"session_started","session_id":"other"}', "names session 'other', not 's'"),
+    (b'{"kind":"session_started","session_id":"s","model":"m"}', "another event is stored there"),
+])  # fmt: skip
 def test_refused_line_ends_it_and_keeps_earlier_events(line, said):
     ran = appended("s", HEADER, FIRST, line, SECOND, url="jsonl:s")
     assert (ran.code, numbers(ran)) == (2, [1, 2])

@@ -124,14 +124,11 @@ def test_other_spelling_is_the_same_session():
     assert states(answered("import", "a.jsonl", url="jsonl:s")) == [("a", "extended", 1)]
 
 
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [
-        (b"", "s"),  # of the file's name
-        (b'{"kind":"session_started","v":1,"session_id":"","model":"m"}\n', "s"),
-        (b'{"kind":"append"}\n{"kind":"session_started","v":1,"session_id":"own","model":"m"}\n', "own"),
-    ],
-)
+@pytest.mark.parametrize(("before", "expected"), [
+    (b"", "s"),  # of the file's name
+    (b'{"kind":"session_started","v":1,"session_id":"","model":"m"}\n', "s"),
+    (b'{"kind":"append"}\n{"kind":"session_started","v":1,"session_id":"own","model":"m"}\n', "own"),
+])  # fmt: skip
 def test_log_without_an_id_gets_its_file_name(before, expected):
     put("s.jsonl", before + dumps(record("append", item=user("u1"))) + b"\n")
     assert states(answered("import", "s.jsonl", url="sqlite:s.db"))[0][0] == expected
@@ -268,16 +265,13 @@ def test_grown_capture_is_extended_and_keeps_stored_events(url):
         assert f"answer {number - 1}" in json.dumps(other["timeline"])
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        captured(3, question="another {}"),
-        captured(3, answer="another {}"),
-        captured(2, answer="another {}"),
-        [*captured(2)[:1], *captured(3)[2:]],
-        [line.replace(b'"input_tokens":9', b'"input_tokens":8') for line in captured(3)],
-    ],
-)
+@pytest.mark.parametrize("lines", [
+    captured(3, question="another {}"),
+    captured(3, answer="another {}"),
+    captured(2, answer="another {}"),
+    [*captured(2)[:1], *captured(3)[2:]],
+    [line.replace(b'"input_tokens":9', b'"input_tokens":8') for line in captured(3)],
+])  # fmt: skip
 def test_rewritten_capture_is_refused(lines):
     put("c.jsonl", b"".join(captured(2)))
     answered("import", "c.jsonl", url="sqlite:s.db")
@@ -300,17 +294,14 @@ def test_import_without_a_path_reads_agents_logs():
     assert (ran.code, "no agent that lore reads keeps logs here" in ran.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (["none.jsonl"], "cannot read none.jsonl"),
-        (["empty"], "no sessions in empty"),
-        (["a.jsonl", "b.jsonl", "--id", "x"], "--id names one session"),
-        (["a.jsonl", "--id", "x\n"], "is not a valid session id"),
-        (["*.nothing"], "nothing matches"),
-        (["sqlite:none.db"], "there is no store sqlite:none.db"),
-    ],
-)
+@pytest.mark.parametrize(("args", "said"), [
+    (["none.jsonl"], "cannot read none.jsonl"),
+    (["empty"], "no sessions in empty"),
+    (["a.jsonl", "b.jsonl", "--id", "x"], "--id names one session"),
+    (["a.jsonl", "--id", "x\n"], "is not a valid session id"),
+    (["*.nothing"], "nothing matches"),
+    (["sqlite:none.db"], "there is no store sqlite:none.db"),
+])  # fmt: skip
 def test_bad_input_is_an_error(args, said):
     Path("empty").mkdir()
     put("a.jsonl", log(header(session_id="a")))

@@ -49,17 +49,14 @@ def same_answer(url, *args):
 
 
 @each_store
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("fold",),
-        ("fold", "--unpruned"),
-        ("diff-prefix", "--no-tokens"),
-        ("check",),
-        ("simulate",),
-        ("knowledge", "list"),
-    ],
-)
+@pytest.mark.parametrize("args", [
+    ("fold",),
+    ("fold", "--unpruned"),
+    ("diff-prefix", "--no-tokens"),
+    ("check",),
+    ("simulate",),
+    ("knowledge", "list"),
+])  # fmt: skip
 def test_stored_session_gives_the_answers_of_its_log(url, args):
     same_answer(url, *args)
 

@@ -50,14 +50,11 @@ def listed():
     return [(os.path.dirname(file["path"]), file["state"]) for file in answer["files"]]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        (RUNS, "compaction.command"),
-        (ASKS, "compaction.context_sources news"),
-        (SENDS, "compaction.endpoint, compaction.key_env"),
-    ],
-)
+@pytest.mark.parametrize(("text", "names"), [
+    (RUNS, "compaction.command"),
+    (ASKS, "compaction.context_sources news"),
+    (SENDS, "compaction.endpoint, compaction.key_env"),
+])  # fmt: skip
 def test_compact_refuses_unapproved_settings_of_found_file(text, names):
     settings(text)
     before = Path("s.jsonl").read_bytes()

@@ -34,16 +34,13 @@ def without_plugins(*args: str) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize(
-    ("args", "needed_for"),
-    [
-        (("simulate", STABLE, "--cache", "vllm:block=16"), "the cache 'vllm'"),
-        (("simulate", STABLE, "--cache", "llama.cpp"), "the cache 'llama.cpp'"),
-        (("diff-prefix", STABLE, "--cache", "sglang"), "the cache 'sglang'"),
-        (("simulate", STABLE, "--measured", "sglang.log"), "--measured"),
-        (("check", "sglang.log", "--format", "vllm-log"), "the format vllm-log"),
-    ],
-)
+@pytest.mark.parametrize(("args", "needed_for"), [
+    (("simulate", STABLE, "--cache", "vllm:block=16"), "the cache 'vllm'"),
+    (("simulate", STABLE, "--cache", "llama.cpp"), "the cache 'llama.cpp'"),
+    (("diff-prefix", STABLE, "--cache", "sglang"), "the cache 'sglang'"),
+    (("simulate", STABLE, "--measured", "sglang.log"), "--measured"),
+    (("check", "sglang.log", "--format", "vllm-log"), "the format vllm-log"),
+])  # fmt: skip
 def test_missing_plugin_for_engines_is_named(args, needed_for):
     Path("sglang.log").write_bytes(joined(prefill(0, 100, 0), prefill(1, 20, 100)))
     ran = without_plugins(*args)
@@ -79,15 +76,12 @@ def no_plug_ins(monkeypatch):
         kept.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("args", "needed_for", "extra"),
-    [
-        (("check", "s3://b/p/"), "s3://", "remote"),
-        (("fold", "https://host/s.jsonl"), "https://", "remote"),
-        (("check", "s.jsonl", "--jobs", "local"), "--jobs local", "dask"),
-        (("check", "s.jsonl", "--report", "parquet=t"), "--report parquet", "tables"),
-    ],
-)
+@pytest.mark.parametrize(("args", "needed_for", "extra"), [
+    (("check", "s3://b/p/"), "s3://", "remote"),
+    (("fold", "https://host/s.jsonl"), "https://", "remote"),
+    (("check", "s.jsonl", "--jobs", "local"), "--jobs local", "dask"),
+    (("check", "s.jsonl", "--report", "parquet=t"), "--report parquet", "tables"),
+])  # fmt: skip
 @pytest.mark.usefixtures("no_plug_ins")
 def test_missing_plug_in_is_named_with_its_command(args, needed_for, extra):
     put("s.jsonl", session())

@@ -54,16 +54,13 @@ def test_command_may_ignore_its_input(make):
     assert make("print('short')").summarize(SummaryRequest(entries)).text == "short"
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("sys.exit(3)", "exit code 3"),
-        ("print('half', flush=True); sys.exit('no \\x1b[31mmodel')", "exit code 1: no model"),
-        ("sys.exit('key sk-abcdefghijklmnopqrstuvwx is wrong')", r"key sk-a\*+ is wrong"),
-        ("os.kill(os.getpid(), 9)", "it was ended by signal 9"),
-        ("os.write(1, b'\\xff\\xfe')", "not UTF-8, byte 0"),
-    ],
-)
+@pytest.mark.parametrize(("code", "message"), [
+    ("sys.exit(3)", "exit code 3"),
+    ("print('half', flush=True); sys.exit('no \\x1b[31mmodel')", "exit code 1: no model"),
+    ("sys.exit('key sk-abcdefghijklmnopqrstuvwx is wrong')", r"key sk-a\*+ is wrong"),
+    ("os.kill(os.getpid(), 9)", "it was ended by signal 9"),
+    ("os.write(1, b'\\xff\\xfe')", "not UTF-8, byte 0"),
+])  # fmt: skip
 def test_failure_is_one_line(make, code, message):
     with pytest.raises(SummaryError, match=message) as caught:
         make(code).summarize(REQUEST)
@@ -88,11 +85,9 @@ def test_standard_error_is_reported_without_secrets(make):
     assert told == ["the summary command writes: with ghp_" + "*" * 26]
 
 
-@pytest.mark.parametrize(
-    "said",
-    ["os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'"],
-    ids=["by name", "at a cut", "by its look"],
-)
+@pytest.mark.parametrize("said", [
+    "os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'",
+], ids=["by name", "at a cut", "by its look"])  # fmt: skip
 def test_environment_secret_is_never_shown(tmp_path, said):
     environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}
     command = SummaryCommand([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
@@ -119,15 +114,12 @@ def test_unkillable_command_is_not_awaited(make, monkeypatch):
     assert made[0].wait() == -9
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("/nowhere/at/all", "there is no such file"),
-        ("surely-not-a-command", "it is not on the PATH"),
-        (__file__, "it is not executable"),
-        ("a\0b", "no NUL"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), [
+    ("/nowhere/at/all", "there is no such file"),
+    ("surely-not-a-command", "it is not on the PATH"),
+    (__file__, "it is not executable"),
+    ("a\0b", "no NUL"),
+])  # fmt: skip
 def test_missing_command_is_refused(name, message):
     with pytest.raises(LoreError, match=message):
         SummaryCommand([name], environ=ENVIRON)

@@ -26,10 +26,9 @@ def agent_of(*texts):
     return agent
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x"],
-)
+@pytest.mark.parametrize("text", [
+    "[AUTONOMOUS TICK]", "[SCHEDULED TICK] wake up", " \n[SCHEDULED TICK]", "\n\t" * 40 + "[AUTONOMOUS TICK] x",
+])  # fmt: skip
 def test_schedulers_message_is_a_tick(text):
     assert begins_as_tick(Raw(encode(text)))
     assert not has_real_activity(agent_of(text).entries())

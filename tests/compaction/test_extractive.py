@@ -49,19 +49,16 @@ def test_injected_context_and_ticks_are_not_requests():
     assert "sauce" not in text
 
 
-@each(
-    "text, expected",
-    [
-        ("<ide_opened_file>The user opened a.py</ide_opened_file>\nfix it", "fix it"),
-        ("fix it\n<system-reminder>be quick</system-reminder>", "fix it"),
-        ("<command-name>/init</command-name>\n <command-args>now</command-args>", "/init now"),
-        ("<command-name>/init</command-name> and then this", "and then this"),
-        ("<local-command-stdout>Compacted</local-command-stdout>", ""),
-        ("<b>bold</b> stays", "<b>bold</b> stays"),
-        ("<system-reminder>never closed", "<system-reminder>never closed"),
-        ("<a-b>" * 200_000, "<a-b>" * 200_000),
-    ],
-)
+@each("text, expected", [
+    ("<ide_opened_file>The user opened a.py</ide_opened_file>\nfix it", "fix it"),
+    ("fix it\n<system-reminder>be quick</system-reminder>", "fix it"),
+    ("<command-name>/init</command-name>\n <command-args>now</command-args>", "/init now"),
+    ("<command-name>/init</command-name> and then this", "and then this"),
+    ("<local-command-stdout>Compacted</local-command-stdout>", ""),
+    ("<b>bold</b> stays", "<b>bold</b> stays"),
+    ("<system-reminder>never closed", "<system-reminder>never closed"),
+    ("<a-b>" * 200_000, "<a-b>" * 200_000),
+])  # fmt: skip
 def test_tagged_notes_of_a_harness_are_removed(text, expected):
     assert words_of_user(text) == expected
 

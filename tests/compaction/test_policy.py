@@ -201,15 +201,12 @@ def test_useless_overflow_is_not_due():
     assert agent.due(Compaction(window=1_000)).final
 
 
-@pytest.mark.parametrize(
-    ("asked_at", "now", "expected"),
-    [
-        (None, 10 * DAY, Window(9 * DAY, 10 * DAY)),
-        (9.5 * DAY, 10 * DAY, Window(9.5 * DAY, 10 * DAY)),
-        (2.0 * DAY, 10 * DAY, Window(9 * DAY, 10 * DAY)),
-        (11.0 * DAY, 10 * DAY, Window(10 * DAY, 10 * DAY)),
-    ],
-)
+@pytest.mark.parametrize(("asked_at", "now", "expected"), [
+    (None, 10 * DAY, Window(9 * DAY, 10 * DAY)),
+    (9.5 * DAY, 10 * DAY, Window(9.5 * DAY, 10 * DAY)),
+    (2.0 * DAY, 10 * DAY, Window(9 * DAY, 10 * DAY)),
+    (11.0 * DAY, 10 * DAY, Window(10 * DAY, 10 * DAY)),
+])  # fmt: skip
 def test_source_window_has_a_look_back(asked_at, now, expected):
     seen = ChainActivity()
     seen.asked_at = asked_at
@@ -244,15 +241,12 @@ def test_gap_without_messages_to_prune_asks_sources():
 ASKING = Compaction(continuous_interval=2, keep_recent=2, context_sources=(SOURCE,))
 
 
-@pytest.mark.parametrize(
-    ("events", "since"),
-    [
-        ([("context_persisted", 10), ("overflow", 20)], 10),
-        ([("cadence", 10), ("overflow", 20)], 10),  # the sources had no answer
-        ([("context_persisted", 10), ("cadence", 20)], 20),
-        ([("overflow", 20)], 30 - DAY / 60),
-    ],
-)
+@pytest.mark.parametrize(("events", "since"), [
+    ([("context_persisted", 10), ("overflow", 20)], 10),
+    ([("cadence", 10), ("overflow", 20)], 10),  # the sources had no answer
+    ([("context_persisted", 10), ("cadence", 20)], 20),
+    ([("overflow", 20)], 30 - DAY / 60),
+])  # fmt: skip
 def test_source_window_begins_at_the_last_question(events, since):
     agent = Dated()
     for minute in range(4):

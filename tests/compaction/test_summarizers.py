@@ -57,15 +57,12 @@ def test_openai_request_has_the_documented_shape():
     assert "[assistant]\nmessage 3" in user["content"]
 
 
-@pytest.mark.parametrize(
-    ("body", "text"),
-    [
-        (completion("<think>hm\nhm</think>\n\nthe summary"), "the summary"),
-        (completion([{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]), "in parts"),
-        (completion("x", reasoning_content="not this"), "x"),
-        (completion("é\ud83d"), "é\\ud83d"),
-    ],
-)
+@pytest.mark.parametrize(("body", "text"), [
+    (completion("<think>hm\nhm</think>\n\nthe summary"), "the summary"),
+    (completion([{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]), "in parts"),
+    (completion("x", reasoning_content="not this"), "x"),
+    (completion("é\ud83d"), "é\\ud83d"),
+])  # fmt: skip
 def test_reasoning_is_removed_from_answers(body, text):
     with serving(answer(body)) as server:
         assert Model(server.url).ask().text.encode("utf-8", "backslashreplace").decode() == text
@@ -213,15 +210,11 @@ def drips(begin, pieces, sent):
 HEADERS = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
 
 
-@pytest.mark.parametrize(
-    ("begin", "pieces"),
-    [
-        (HEADERS + b"\r\n", [b" "] * 1_000 + [completion("late")]),
-        (HEADERS, [b"x-slow: 1\r\n"] * 1_000 + [b"\r\n", completion("late")]),
-        (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 1_000 + [HEADERS + b"\r\n", completion("late")]),
-    ],
-    ids=["body", "headers", "informational"],
-)
+@pytest.mark.parametrize(("begin", "pieces"), [
+    (HEADERS + b"\r\n", [b" "] * 1_000 + [completion("late")]),
+    (HEADERS, [b"x-slow: 1\r\n"] * 1_000 + [b"\r\n", completion("late")]),
+    (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 1_000 + [HEADERS + b"\r\n", completion("late")]),
+], ids=["body", "headers", "informational"])  # fmt: skip
 def test_slow_answer_is_given_up(begin, pieces):
     sent = []
     with serving(drips(begin, pieces, sent)) as server:
@@ -241,16 +234,13 @@ def test_cut_error_shows_no_part_of_the_key(before, status, is_json):
     assert KEY[:4] not in f"{error.message} {model.told}"
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "environ", "why"),
-    [
-        ("http://256.256.256.256/v1", {}, "Invalid IPv4 address"),
-        ("http://a..b/v1", {}, "idna"),
-        ("http://192.0.2.1/v1", {"ALL_PROXY": "socks5://127.0.0.1:1"}, "socksio"),
-        ("http://192.0.2.1/v1", {"ALL_PROXY": "odd://me:pass-word@h"}, "Unknown scheme for proxy URL"),
-        ("https://192.0.2.1/v1", {"SSL_CERT_FILE": "/nowhere"}, "No such file"),
-    ],
-)
+@pytest.mark.parametrize(("endpoint", "environ", "why"), [
+    ("http://256.256.256.256/v1", {}, "Invalid IPv4 address"),
+    ("http://a..b/v1", {}, "idna"),
+    ("http://192.0.2.1/v1", {"ALL_PROXY": "socks5://127.0.0.1:1"}, "socksio"),
+    ("http://192.0.2.1/v1", {"ALL_PROXY": "odd://me:pass-word@h"}, "Unknown scheme for proxy URL"),
+    ("https://192.0.2.1/v1", {"SSL_CERT_FILE": "/nowhere"}, "No such file"),
+])  # fmt: skip
 def test_unusable_host_or_proxy_is_an_error(monkeypatch, endpoint, environ, why):
     for name, value in environ.items():
         monkeypatch.setenv(name, value)

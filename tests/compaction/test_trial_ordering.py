@@ -26,20 +26,17 @@ def placed(*kinds):
     return [kinds[read.line] for read, _ in order_turn_ends(reads)]
 
 
-@each(
-    "written, happened",
-    [
-        ("turn said user end turn/2", "turn said end user turn/2"),
-        ("turn said user failed turn/2", "turn said failed user turn/2"),
-        ("turn said user note user/2 end", "turn said end user note user/2"),
-        ("turn said user turn/2 end/2", "turn said user turn/2 end/2"),
-        ("turn said user said/2 end", "turn said user said/2 end"),
-        ("turn call user end", "turn call user end"),
-        ("turn user said end", "turn user said end"),
-        ("said user end", "said user end"),
-        ("turn said user end/1/side end", "turn said end user end/1/side"),
-        ("turn said user", "turn said user"),
-    ],
-)
+@each("written, happened", [
+    ("turn said user end turn/2", "turn said end user turn/2"),
+    ("turn said user failed turn/2", "turn said failed user turn/2"),
+    ("turn said user note user/2 end", "turn said end user note user/2"),
+    ("turn said user turn/2 end/2", "turn said user turn/2 end/2"),
+    ("turn said user said/2 end", "turn said user said/2 end"),
+    ("turn call user end", "turn call user end"),
+    ("turn user said end", "turn user said end"),
+    ("said user end", "said user end"),
+    ("turn said user end/1/side end", "turn said end user end/1/side"),
+    ("turn said user", "turn said user"),
+])  # fmt: skip
 def test_turn_end_precedes_messages_after_its_answer(written, happened):
     assert placed(*written.split()) == happened.split()

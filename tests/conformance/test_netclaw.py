@@ -21,16 +21,11 @@ def test_text_shortened_by_user_is_no_wrapper():
     assert find_wrapper("<note>\nx\n</note>\nWhy?", "Why?")[0] == "<note>\nx\n</note>"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "What does [memory-recall] mean in this log?",
-        "Write current_utc_offset into the file, please.",
-        "The session began on 2026-06-18T10:00:00Z.",
-        'Answer like {"created": "2026-06-18T10:00:00Z"} does.',
-        "the build failed, at [system] level",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "What does [memory-recall] mean in this log?", "Write current_utc_offset into the file, please.",
+    "The session began on 2026-06-18T10:00:00Z.", 'Answer like {"created": "2026-06-18T10:00:00Z"} does.',
+    "the build failed, at [system] level",
+])  # fmt: skip
 def test_text_mentioning_label_or_time_is_a_persons(text):
     assert not is_made_by_program(text)
     assert find_volatile_in_system(text) is None

@@ -39,10 +39,9 @@ def test_repeated_delta_replaces_the_selector_not_the_content():
     assert fold.codes == ["LORE214"]
 
 
-@pytest.mark.parametrize(
-    "selector",
-    ["x", {}, {"target": "system", "insert_at": 1}, {"target": "messages"}, {"target": "messages", "insert_at": -1}],
-)
+@pytest.mark.parametrize("selector", [
+    "x", {}, {"target": "system", "insert_at": 1}, {"target": "messages"}, {"target": "messages", "insert_at": -1},
+])  # fmt: skip
 def test_unreadable_selector_is_a_problem(selector):
     fold = Fold(started(), event("prompt_delta", seq=1, selector=selector, content="c"))
     assert (fold.codes, fold.state.main().deltas) == (["LORE214"], {})

@@ -96,14 +96,10 @@ def test_call_joins_its_response_after_what_came_between():
     assert (fold.uuids, groups(fold)) == (["a", "t", "u"], [1, 1, 2])
 
 
-@pytest.mark.parametrize(
-    "between",
-    [
-        event("remove", uuids=["u"]),
-        event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["a"], summary="S"),
-    ],
-    ids=["a removal", "a compaction that keeps it"],
-)
+@pytest.mark.parametrize("between", [
+    event("remove", uuids=["u"]),
+    event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["a"], summary="S"),
+], ids=["a removal", "a compaction that keeps it"])  # fmt: skip
 def test_call_joins_its_response_across(between):
     fold = Fold(started(), append(user("u")), event("turn_started", turn=1), append(said("a", response_id="r")))
     fold.take(between, append(call("t", "c", response_id="r")))
@@ -113,14 +109,11 @@ def test_call_joins_its_response_across(between):
 # patches
 
 
-@pytest.mark.parametrize(
-    ("blocks", "texts"),
-    [
-        ([{"type": "text", "text": "1"}], [b'"1x"']),
-        ([{"type": "text", "text": "1"}, {"type": "thinking", "text": "2"}], [b'"1"', b'"2"', b'"x"']),
-        ([], [b'"x"']),
-    ],
-)
+@pytest.mark.parametrize(("blocks", "texts"), [
+    ([{"type": "text", "text": "1"}], [b'"1x"']),
+    ([{"type": "text", "text": "1"}, {"type": "thinking", "text": "2"}], [b'"1"', b'"2"', b'"x"']),
+    ([], [b'"x"']),
+])  # fmt: skip
 def test_text_is_added_to_the_last_text_block(blocks, texts):
     item = {"type": "assistant_message", "uuid": "a", "blocks": blocks}
     fold = Fold(started(), append(item), stream("a", "x"))

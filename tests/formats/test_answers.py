@@ -18,18 +18,15 @@ def test_last_chunk_of_a_list_has_the_usage():
     )
 
 
-@each(
-    "reason, verdict",
-    [
-        ({"type": "system_changed", "cache_missed_input_tokens": 9}, Verdict("system_changed", 9, "diagnostics")),
-        ("expired", Verdict("expired", None, "diagnostics")),
-        ({"type": "x", "cache_missed_input_tokens": True}, Verdict("x", None, "diagnostics")),
-        ({"type": 5}, None),
-        ("", None),
-        (None, None),
-        ([], None),
-    ],
-)
+@each("reason, verdict", [
+    ({"type": "system_changed", "cache_missed_input_tokens": 9}, Verdict("system_changed", 9, "diagnostics")),
+    ("expired", Verdict("expired", None, "diagnostics")),
+    ({"type": "x", "cache_missed_input_tokens": True}, Verdict("x", None, "diagnostics")),
+    ({"type": 5}, None),
+    ("", None),
+    (None, None),
+    ([], None),
+])  # fmt: skip
 def test_verdict_of_the_provider_is_read(reason, verdict):
     assert answer_of(dumps({"diagnostics": {"cache_miss_reason": reason}})).verdict == verdict
 
@@ -42,17 +39,14 @@ def test_other_values_are_no_answer(raw):
 TIMED = {"prompt_tokens": 237, "completion_tokens": 1}
 
 
-@each(
-    "answer, uncached, read",
-    [
-        ({"usage": TIMED, "timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 1}}, 1, 236),
-        ({"usage": TIMED, "timings": {"prompt_n": 1}}, 1, 236),  # before September 2025
-        ({"usage": TIMED, "timings": {"cache_n": 0, "prompt_n": 237}}, 237, 0),
-        ({"tokens_evaluated": 10, "tokens_cached": 11, "timings": {"prompt_n": 4}}, 4, 6),
-        ({"tokens_evaluated": 10, "tokens_cached": 7}, 3, 7),
-        ({"usage": {**TIMED, "prompt_tokens_details": {"cached_tokens": 5}}, "timings": {"cache_n": 9}}, 232, 5),
-    ],
-)
+@each("answer, uncached, read", [
+    ({"usage": TIMED, "timings": {"cache_n": 236, "prompt_n": 1, "predicted_n": 1}}, 1, 236),
+    ({"usage": TIMED, "timings": {"prompt_n": 1}}, 1, 236),  # before September 2025
+    ({"usage": TIMED, "timings": {"cache_n": 0, "prompt_n": 237}}, 237, 0),
+    ({"tokens_evaluated": 10, "tokens_cached": 11, "timings": {"prompt_n": 4}}, 4, 6),
+    ({"tokens_evaluated": 10, "tokens_cached": 7}, 3, 7),
+    ({"usage": {**TIMED, "prompt_tokens_details": {"cached_tokens": 5}}, "timings": {"cache_n": 9}}, 232, 5),
+])  # fmt: skip
 def test_llama_cpp_timings_complete_the_usage(answer, uncached, read):
     bill = answer_of(dumps(answer)).usage
 
@@ -68,15 +62,12 @@ def test_llama_cpp_stream_has_timings_at_end():
     assert answer.provider == "llama.cpp"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"tokens_evaluated": 10, "tokens_cached": 70},  # it counts generated tokens, too
-        {"timings": {"cache_n": -1, "prompt_n": 3}},
-        {"timings": {"cache_n": 10**12}},
-        {"timings": [1], "tokens_evaluated": "10"},
-        {"timings": {"prompt_n": 8}, "tokens_evaluated": 5},
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    {"tokens_evaluated": 10, "tokens_cached": 70},  # it counts generated tokens, too
+    {"timings": {"cache_n": -1, "prompt_n": 3}},
+    {"timings": {"cache_n": 10**12}},
+    {"timings": [1], "tokens_evaluated": "10"},
+    {"timings": {"prompt_n": 8}, "tokens_evaluated": 5},
+])  # fmt: skip
 def test_impossible_timings_are_ignored(answer):
     assert answer_of(dumps(answer)).usage is None

@@ -42,21 +42,18 @@ def segment(head, tail, anchor="s1"):
     return {"preservedSegment": {"headUuid": head, "anchorUuid": anchor, "tailUuid": tail}}
 
 
-@each(
-    "meta, kept",
-    [
-        ({}, []),
-        (segment("u4", "a5"), ["u4", "a5"]),
-        (segment("a1", "a5"), ["a1", "a2", "a3", "a4", "u4", "a5"]),  # parallel calls are not on the path
-        (messages("a5", allUuids=["a5", "hook"]), ["a5"]),
-        ({**messages("a5"), **segment("a1", "a5")}, ["a5"]),
-        ({**messages(), **segment("u4", "a5")}, []),
-        ({"preservedMessages": {"anchorUuid": "s1"}, **segment("u4", "a5")}, ["u4", "a5"]),
-        ({"preservedMessages": {"uuids": None}, **segment("u4", "a5")}, ["u4", "a5"]),
-        (messages("u3", "a4"), ["a3", "a4"]),  # a result keeps its call
-        ({"trigger": None, "preTokens": None, "preservedMessages": None, "preservedSegment": None}, []),
-    ],
-)
+@each("meta, kept", [
+    ({}, []),
+    (segment("u4", "a5"), ["u4", "a5"]),
+    (segment("a1", "a5"), ["a1", "a2", "a3", "a4", "u4", "a5"]),  # parallel calls are not on the path
+    (messages("a5", allUuids=["a5", "hook"]), ["a5"]),
+    ({**messages("a5"), **segment("a1", "a5")}, ["a5"]),
+    ({**messages(), **segment("u4", "a5")}, []),
+    ({"preservedMessages": {"anchorUuid": "s1"}, **segment("u4", "a5")}, ["u4", "a5"]),
+    ({"preservedMessages": {"uuids": None}, **segment("u4", "a5")}, ["u4", "a5"]),
+    (messages("u3", "a4"), ["a3", "a4"]),  # a result keeps its call
+    ({"trigger": None, "preTokens": None, "preservedMessages": None, "preservedSegment": None}, []),
+])  # fmt: skip
 def test_compaction_keeps_listed_records_or_a_segment(meta, kept):
     fold = folded(*HISTORY, *compacted(meta))
     assert (fold.uuids, fold.codes) == (["b1", *kept], [])

@@ -32,16 +32,13 @@ def test_lone_surrogate_remains_an_escape():
     assert b'"content":"\\ud83d"' in exchange(request=Content(raw, "text")).body
 
 
-@pytest.mark.parametrize(
-    ("status", "answer", "quote"),
-    [
-        (400, {"error": {"message": "temperature is too high"}}, " (HTTP 400): temperature is too high"),
-        (403, {"error": "no such key: sk-ant-api03-" + "k" * 40}, " (HTTP 403): no such key: sk-a" + "*" * 49),
-        (404, {"Message": "x" * 400}, " (HTTP 404): " + "x" * 300 + "…"),
-        (422, [{"error": {"status": "INVALID", "message": "line\none"}}], " (HTTP 422): line one"),
-        (413, "Payload too large", " (HTTP 413): Payload too large"),
-    ],
-)
+@pytest.mark.parametrize(("status", "answer", "quote"), [
+    (400, {"error": {"message": "temperature is too high"}}, " (HTTP 400): temperature is too high"),
+    (403, {"error": "no such key: sk-ant-api03-" + "k" * 40}, " (HTTP 403): no such key: sk-a" + "*" * 49),
+    (404, {"Message": "x" * 400}, " (HTTP 404): " + "x" * 300 + "…"),
+    (422, [{"error": {"status": "INVALID", "message": "line\none"}}], " (HTTP 422): line one"),
+    (413, "Payload too large", " (HTTP 413): Payload too large"),
+])  # fmt: skip
 def test_refusal_quotes_the_answer_masked_and_shortened(status, answer, quote):
     response = text(answer) if isinstance(answer, str) else content_of(dumps(answer))
     sent, refused = judged(status=status, response=response)
@@ -79,29 +76,25 @@ def test_other_methods_are_ignored(method):
     assert judged(method=method) == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents"],
-)
+@pytest.mark.parametrize("url", [
+    "https://example.com/telemetry", "https://api.openai.com/v1/embeddings", "https://x.test/v1beta/cachedContents",
+])  # fmt: skip
 def test_other_endpoints_are_ignored(url):
     body = {"model": "m", "input": "hi"} if "telemetry" not in url else {"events": []}
     assert judged(url=url, request=text(body)) == []
 
 
-@each(
-    "content, code",
-    [
-        (NO_CONTENT, "LORE223"),
-        (Content(form="elsewhere"), "LORE223"),
-        (text("not JSON"), "LORE222"),
-        (text("[REDACTED]"), "LORE222"),
-        (text({"what": 1}), "LORE222"),
-        (Content(b'"!"', "base64"), "LORE222"),
-        (packed(b"\x1f\x8bbroken"), "LORE222"),
-        (packed(gzip.compress(b"a" * 5_000_000)), "LORE220"),
-        (Content(b'"' + b"a" * 25 * 1024 * 1024 + b'"', "text"), "LORE220"),
-    ],
-)
+@each("content, code", [
+    (NO_CONTENT, "LORE223"),
+    (Content(form="elsewhere"), "LORE223"),
+    (text("not JSON"), "LORE222"),
+    (text("[REDACTED]"), "LORE222"),
+    (text({"what": 1}), "LORE222"),
+    (Content(b'"!"', "base64"), "LORE222"),
+    (packed(b"\x1f\x8bbroken"), "LORE222"),
+    (packed(gzip.compress(b"a" * 5_000_000)), "LORE220"),
+    (Content(b'"' + b"a" * 25 * 1024 * 1024 + b'"', "text"), "LORE220"),
+])  # fmt: skip
 def test_model_request_without_body_is_a_problem(content, code):
     assert [one.code for one in judged(request=content)] == [code]
 
@@ -114,17 +107,14 @@ def test_unreadable_body_elsewhere_is_ignored(content):
 RAW = json.dumps(ASKED).encode()
 
 
-@each(
-    "data, encoding",
-    [
-        (gzip.compress(RAW), "gzip"),
-        (gzip.compress(RAW), ""),
-        (zlib.compress(RAW), "deflate"),
-        (zlib.compress(RAW)[2:-4], "deflate"),
-        (RAW, "gzip"),
-        (RAW, "br"),
-    ],
-)
+@each("data, encoding", [
+    (gzip.compress(RAW), "gzip"),
+    (gzip.compress(RAW), ""),
+    (zlib.compress(RAW), "deflate"),
+    (zlib.compress(RAW)[2:-4], "deflate"),
+    (RAW, "gzip"),
+    (RAW, "br"),
+])  # fmt: skip
 def test_compressed_bodies_are_decompressed(data, encoding):
     assert exchange(request=packed(data), headers={"content-encoding": encoding}).body == RAW
 
@@ -142,14 +132,11 @@ def test_date_of_the_response_replaces_missing_time():
     assert exchange(response_headers={"date": "soon"}).at is None
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"X-A": "1", "B": ["2", "3"], "c": 4, "d": null}',
-        b'[{"name": "X-A", "value": "1"}, {"name": "b", "value": "2"}, {"name": 1}, 5]',
-        b'[["x-a", "1"], ["B", "2"], ["c"]]',
-    ],
-)
+@pytest.mark.parametrize("raw", [
+    b'{"X-A": "1", "B": ["2", "3"], "c": 4, "d": null}',
+    b'[{"name": "X-A", "value": "1"}, {"name": "b", "value": "2"}, {"name": 1}, 5]',
+    b'[["x-a", "1"], ["B", "2"], ["c"]]',
+])  # fmt: skip
 def test_headers_are_read_in_every_layout(raw):
     assert headers_of(raw) == {"x-a": "1", "b": "2"}
 
@@ -159,19 +146,16 @@ def test_headers_of_other_types_are_ignored(raw):
     assert headers_of(raw) == {}
 
 
-@each(
-    "raw, status",
-    [
-        (b"200", 200),
-        (b'"429"', 429),
-        (b'"200 OK"', 200),
-        (b'{"code": 500, "message": "x"}', 500),
-        (b'"OK"', None),
-        (b"-1", None),
-        (b"null", None),
-        (b"", None),
-    ],
-)
+@each("raw, status", [
+    (b"200", 200),
+    (b'"429"', 429),
+    (b'"200 OK"', 200),
+    (b'{"code": 500, "message": "x"}', 500),
+    (b'"OK"', None),
+    (b"-1", None),
+    (b"null", None),
+    (b"", None),
+])  # fmt: skip
 def test_status_is_read_in_every_layout(raw, status):
     """go-vcr writes `200 OK`: a refused request looked like one that was answered."""
     assert status_of(raw) == status

@@ -23,32 +23,26 @@ def test_header_names_the_session(name):
     assert call_of({name: UUID}, said(prompt_cache_key="k")).session == UUID
 
 
-@each(
-    "members, session",
-    [
-        ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": UUID})}}, UUID),
-        ({"metadata": {"user_id": f"user_0123_account__session_{UUID}"}}, UUID),
-        ({"client_metadata": {"session_id": UUID, "thread_id": "t"}, "prompt_cache_key": "k"}, UUID),
-        ({"prompt_cache_key": "k"}, "k"),
-        ({"metadata": {"user_id": "someone"}}, ""),
-        ({"metadata": {"user_id": {"session_id": UUID}}, "client_metadata": [], "prompt_cache_key": 5}, ""),
-    ],
-)
+@each("members, session", [
+    ({"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": UUID})}}, UUID),
+    ({"metadata": {"user_id": f"user_0123_account__session_{UUID}"}}, UUID),
+    ({"client_metadata": {"session_id": UUID, "thread_id": "t"}, "prompt_cache_key": "k"}, UUID),
+    ({"prompt_cache_key": "k"}, "k"),
+    ({"metadata": {"user_id": "someone"}}, ""),
+    ({"metadata": {"user_id": {"session_id": UUID}}, "client_metadata": [], "prompt_cache_key": 5}, ""),
+])  # fmt: skip
 def test_body_names_session_cache_key_comes_last(members, session):
     assert call_of({}, said(**members)).session == session
 
 
-@each(
-    "headers, endpoint, purpose",
-    [
-        ({"x-claude-code-request-class": "title"}, "", "title"),
-        ({"x-claude-code-compaction": "1"}, "", "compaction"),
-        ({"x-claude-code-compaction": "0"}, "", ""),
-        ({}, "h/v1/messages/count_tokens", "count_tokens"),
-        ({}, "h/v1beta/models/g:countTokens", "count_tokens"),
-        ({}, "h/v1/messages", ""),
-    ],
-)
+@each("headers, endpoint, purpose", [
+    ({"x-claude-code-request-class": "title"}, "", "title"),
+    ({"x-claude-code-compaction": "1"}, "", "compaction"),
+    ({"x-claude-code-compaction": "0"}, "", ""),
+    ({}, "h/v1/messages/count_tokens", "count_tokens"),
+    ({}, "h/v1beta/models/g:countTokens", "count_tokens"),
+    ({}, "h/v1/messages", ""),
+])  # fmt: skip
 def test_purpose_comes_from_client_or_endpoint(headers, endpoint, purpose):
     assert call_of(headers, {}, endpoint=endpoint).purpose == purpose
 
@@ -84,18 +78,15 @@ def test_aws_signatures_of_one_key_are_one_account():
     assert accounts != {""}
 
 
-@each(
-    "url, host, endpoint",
-    [
-        ("https://API.anthropic.com/v1/messages?beta=true", "", "api.anthropic.com/v1/messages"),
-        ("https://api.anthropic.com:443/v1/messages", "", "api.anthropic.com/v1/messages"),
-        ("https://user:key@gateway.test/v1", "", "gateway.test/v1"),
-        ("/v1/messages?x=1", "api.anthropic.com", "api.anthropic.com/v1/messages"),
-        ("/v1/messages", "127.0.0.1:61341", "/v1/messages"),
-        ("http://localhost:8080/v1/messages", "", "/v1/messages"),
-        ("api.openai.com/v1/responses", "", "api.openai.com/v1/responses"),
-        ("", "", ""),
-    ],
-)
+@each("url, host, endpoint", [
+    ("https://API.anthropic.com/v1/messages?beta=true", "", "api.anthropic.com/v1/messages"),
+    ("https://api.anthropic.com:443/v1/messages", "", "api.anthropic.com/v1/messages"),
+    ("https://user:key@gateway.test/v1", "", "gateway.test/v1"),
+    ("/v1/messages?x=1", "api.anthropic.com", "api.anthropic.com/v1/messages"),
+    ("/v1/messages", "127.0.0.1:61341", "/v1/messages"),
+    ("http://localhost:8080/v1/messages", "", "/v1/messages"),
+    ("api.openai.com/v1/responses", "", "api.openai.com/v1/responses"),
+    ("", "", ""),
+])  # fmt: skip
 def test_endpoint_is_host_and_path_without_recorder(url, host, endpoint):
     assert endpoint_of(url, {"host": host} if host else {}) == endpoint

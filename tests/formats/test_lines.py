@@ -35,31 +35,25 @@ def test_any_cut_gives_the_same_lines():
         assert cut(data[:place], data[place:]) == cut(data)
 
 
-@each(
-    "line, pieces",
-    [
-        (b"{}{}", [b"{}", b"{}"]),
-        (b'{"a":"}{"} \t[1]', [b'{"a":"}{"}', b"[1]"]),
-        (b"{}", None),
-        (b"{}{", None),
-        (b"\xff{}{}", None),
-        (b"", None),
-    ],
-)
+@each("line, pieces", [
+    (b"{}{}", [b"{}", b"{}"]),
+    (b'{"a":"}{"} \t[1]', [b'{"a":"}{"}', b"[1]"]),
+    (b"{}", None),
+    (b"{}{", None),
+    (b"\xff{}{}", None),
+    (b"", None),
+])  # fmt: skip
 def test_only_joined_values_are_split(line, pieces):
     assert split_joined(line) == pieces
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (b"{}", ""),
-        (b"[1]", "not a JSON object"),
-        (b"\xff", "bytes that are not UTF-8"),
-        (b'"\xff\\ud83d"', "bytes that are not UTF-8"),
-        (b'{"\\ud83d":' + b"[" * 100_000, "nested more than 1,000 levels deep"),
-    ],
-)
+@pytest.mark.parametrize(("line", "said"), [
+    (b"{}", ""),
+    (b"[1]", "not a JSON object"),
+    (b"\xff", "bytes that are not UTF-8"),
+    (b'"\xff\\ud83d"', "bytes that are not UTF-8"),
+    (b'{"\\ud83d":' + b"[" * 100_000, "nested more than 1,000 levels deep"),
+])  # fmt: skip
 def test_fault_is_short(line, said):
     assert fault(line) == said
 

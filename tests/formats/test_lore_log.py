@@ -72,27 +72,25 @@ def test_written_events_are_read_back():
     assert read(b"".join(e.encode(value) + b"\n" for value in values)) == values
 
 
-@each(
-    [
-        record("append"),
-        record("append", item={"type": "novel", "uuid": "u"}),
-        record("append", item=user("u") | {"text": 3}),
-        record("append", item={"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": 3}]}),
-        record("append", item={"type": "compact_divider", "uuid": "d", "trigger": "x", "summary": 3}),
-        record("append", item={**CALL, "output": [{"type": "x"}]}),
-        record("append", item={**CALL, "output": [{"type": "text", "text": 1}]}),
-        record("patch_text", uuid="u", delta_text=None),
-        record("patch_tool_call", call_id="c", status="odd"),
-        record("patch_tool_call", call_id="c", status="failed", output=7),
-        record("tool_result_cleared", call_ids=["c"], placeholder=[]),
-        record("turn_started", turn="1"),
-        record("session_changed", system=[1]),
-        record("session_changed", system={}),
-        record("session_changed", params=[]),
-        record("layer", name="l", when="every_turn", text={}),
-        record("compact_applied", uuid="d", trigger="x", summary=[]),
-    ]
-)
+@each([
+    record("append"),
+    record("append", item={"type": "novel", "uuid": "u"}),
+    record("append", item=user("u") | {"text": 3}),
+    record("append", item={"type": "user_message", "uuid": "u", "blocks": [{"type": "text", "text": 3}]}),
+    record("append", item={"type": "compact_divider", "uuid": "d", "trigger": "x", "summary": 3}),
+    record("append", item={**CALL, "output": [{"type": "x"}]}),
+    record("append", item={**CALL, "output": [{"type": "text", "text": 1}]}),
+    record("patch_text", uuid="u", delta_text=None),
+    record("patch_tool_call", call_id="c", status="odd"),
+    record("patch_tool_call", call_id="c", status="failed", output=7),
+    record("tool_result_cleared", call_ids=["c"], placeholder=[]),
+    record("turn_started", turn="1"),
+    record("session_changed", system=[1]),
+    record("session_changed", system={}),
+    record("session_changed", params=[]),
+    record("layer", name="l", when="every_turn", text={}),
+    record("compact_applied", uuid="d", trigger="x", summary=[]),
+])  # fmt: skip
 def test_malformed_records_are_opaque_problems(odd):
     values = read(log(header(), odd))
     assert [type(value) for value in values[1:]] == [Problem, e.OpaqueEvent]
@@ -116,17 +114,14 @@ def test_broken_lines_are_problems_at_their_place(data, code):
     assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
 
 
-@each(
-    "head, known",
-    [
-        (log(header()), True),
-        (b"\n\n" + log(header()), True),
-        (log(record("append", item=user("u"))), True),
-        (log(record("novelty")), False),
-        (log({"messages": []}), False),
-        (b"", False),
-        (b"\xff\n", False),
-    ],
-)
+@each("head, known", [
+    (log(header()), True),
+    (b"\n\n" + log(header()), True),
+    (log(record("append", item=user("u"))), True),
+    (log(record("novelty")), False),
+    (log({"messages": []}), False),
+    (b"", False),
+    (b"\xff\n", False),
+])  # fmt: skip
 def test_logs_are_recognised_by_their_first_record(head, known):
     assert LoreLog.recognises(head) is known

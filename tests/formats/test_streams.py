@@ -80,25 +80,17 @@ def test_cut_stream_gives_what_is_known():
     assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
 
 
-@each(
-    [
-        b"",
-        b"data:",
-        b"data: 5\n\n",
-        b"data: {\n",
-        b'data: {"usage": 5, "id": 7}\n\n',
-        b"event: message_start\n\n",
-        b"\xff\xfe",
-    ]
-)
+@each([
+    b"", b"data:", b"data: 5\n\n", b"data: {\n", b'data: {"usage": 5, "id": 7}\n\n', b"event: message_start\n\n",
+    b"\xff\xfe",
+])  # fmt: skip
 def test_other_bytes_are_no_answer(text):
     assert answer_of_stream(text) == NOTHING
 
 
-@pytest.mark.parametrize(
-    ("text", "is_one"),
-    [(b"event: x\n", True), (b"\n: ping\n", True), (b"data: {}", True), (b'{"data":1}', False), (b"", False)],
-)
+@pytest.mark.parametrize(("text", "is_one"), [
+    (b"event: x\n", True), (b"\n: ping\n", True), (b"data: {}", True), (b'{"data":1}', False), (b"", False),
+])  # fmt: skip
 def test_stream_is_recognised_by_its_first_line(text, is_one):
     assert is_stream(text) is is_one
 
@@ -108,13 +100,10 @@ def test_repeated_search_words_cost_linear_time():
     assert answer_of_stream(stream(START) + quoted + stream(END)).usage == BILLED
 
 
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        {"choices": [{"delta": {}, "usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}]},
-        {"x_groq": {"usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}},
-    ],
-)
+@pytest.mark.parametrize("chunk", [
+    {"choices": [{"delta": {}, "usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}]},
+    {"x_groq": {"usage": {"prompt_tokens": 100, "completion_tokens": 5, "cached_tokens": 64}}},
+])  # fmt: skip
 def test_usage_inside_choice_or_groq_is_read(chunk):
     """Moonshot and Groq do; such streams had no bill."""
     text = b'data: {"id":"c","choices":[{"delta":{"content":"a"}}]}\n\ndata: ' + dumps(chunk) + b"\n\ndata: [DONE]\n\n"

@@ -64,15 +64,12 @@ def test_foreign_file_is_recognised_by_its_members(name, record, what):
     assert found.what.startswith(what)
 
 
-@pytest.mark.parametrize(
-    ("name", "agent"),
-    [
-        ("/p/.aider.llm.history", "aider"),
-        ("/home/me/.grok/sessions/%2Fw/1/chat_history.jsonl", "grok"),
-        ("C:\\Users\\me\\.factory\\sessions\\-w\\x.jsonl", "droid"),
-        ("/home/me/.codewhale/sessions/a.json", "codewhale"),
-    ],
-)
+@pytest.mark.parametrize(("name", "agent"), [
+    ("/p/.aider.llm.history", "aider"),
+    ("/home/me/.grok/sessions/%2Fw/1/chat_history.jsonl", "grok"),
+    ("C:\\Users\\me\\.factory\\sessions\\-w\\x.jsonl", "droid"),
+    ("/home/me/.codewhale/sessions/a.json", "codewhale"),
+])  # fmt: skip
 def test_other_foreign_file_is_recognised_by_its_path(name, agent):
     found = find_foreign_file(b"TO LLM 2026-01-01\n", name)
     assert found is not None
@@ -80,14 +77,11 @@ def test_other_foreign_file_is_recognised_by_its_path(name, agent):
 
 
 # A request that quotes an Amp thread, or has members of the same names further below, is a request.
-@pytest.mark.parametrize(
-    "body",
-    [
-        {"model": "m", "messages": [{"role": "user", "content": '{"v":1,"id":"T-1","created":1}'}]},
-        {"model": "m", "messages": [{"v": 1, "id": "T-1", "created": 1, "role": "user", "content": ""}]},
-        {"model": "m", "metadata": {"method": "x", "params": {}}, "messages": ["sessionUpdate"]},
-    ],
-)
+@pytest.mark.parametrize("body", [
+    {"model": "m", "messages": [{"role": "user", "content": '{"v":1,"id":"T-1","created":1}'}]},
+    {"model": "m", "messages": [{"v": 1, "id": "T-1", "created": 1, "role": "user", "content": ""}]},
+    {"model": "m", "metadata": {"method": "x", "params": {}}, "messages": ["sessionUpdate"]},
+])  # fmt: skip
 def test_nested_members_do_not_make_a_foreign_file(body):
     assert find_foreign_file(encode(body), "b.json") is None
 
@@ -99,25 +93,19 @@ def test_unknown_database_is_described_by_its_tables(tmp_path):
     assert describe(data)[0] == "a SQLite database with the tables one, two"
 
 
-@each(
-    "head, what",
-    [
-        (b'{"a":1}\n{"a":2}\n', "JSON Lines with the members a"),
-        (b'{\n  "a": {"x": [1]},\n  "b": "}"\n}', "a JSON object with the members a, b"),
-        (b"\xef\xbb\xbf [1]", "a JSON array"),
-        (b"hello\n", "plain text"),
-        (b"\x7fELF\x00\x00", "a binary file"),
-        (b"\x1f\x8b\x08", "a gzip archive"),
-        (b"%PDF-1.7", "a PDF document"),
-        (b"{" + b'"k":1,' * 9, "a JSON object with the members k"),
-        (
-            b"{" + b",".join(b'"k%d":1' % n for n in range(9)),
-            "a JSON object with the members k0, k1, k2, k3, k4, k5, …",
-        ),
-        (b"{{{{[[[", ""),
-        (b"", "plain text"),
-    ],
-)
+@each("head, what", [
+    (b'{"a":1}\n{"a":2}\n', "JSON Lines with the members a"),
+    (b'{\n  "a": {"x": [1]},\n  "b": "}"\n}', "a JSON object with the members a, b"),
+    (b"\xef\xbb\xbf [1]", "a JSON array"),
+    (b"hello\n", "plain text"),
+    (b"\x7fELF\x00\x00", "a binary file"),
+    (b"\x1f\x8b\x08", "a gzip archive"),
+    (b"%PDF-1.7", "a PDF document"),
+    (b"{" + b'"k":1,' * 9, "a JSON object with the members k"),
+    (b"{" + b",".join(b'"k%d":1' % n for n in range(9)), "a JSON object with the members k0, k1, k2, k3, k4, k5, …"),
+    (b"{{{{[[[", ""),
+    (b"", "plain text"),
+])  # fmt: skip
 def test_unknown_file_is_described_by_its_beginning(head, what):
     assert describe(head)[0] == what
 

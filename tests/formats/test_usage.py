@@ -116,16 +116,13 @@ def test_impossible_count_is_a_contradiction(count):
     assert found.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
 
 
-@pytest.mark.parametrize(
-    ("other", "doubt"),
-    [
-        (Usage(100, None, None, 5), ""),
-        (None, ""),
-        (Usage(20, 80, None, 9), "5 output tokens in the record, 9 in its stream; the former are used"),
-        (Usage(40, 60, None, 5), "80 read tokens in the record, 60 in its stream; the former are used"),
-        (Usage(20, 90, None, 5), "100 input tokens in the record, 110 in its stream; the former are used"),
-    ],
-)
+@pytest.mark.parametrize(("other", "doubt"), [
+    (Usage(100, None, None, 5), ""),
+    (None, ""),
+    (Usage(20, 80, None, 9), "5 output tokens in the record, 9 in its stream; the former are used"),
+    (Usage(40, 60, None, 5), "80 read tokens in the record, 60 in its stream; the former are used"),
+    (Usage(20, 90, None, 5), "100 input tokens in the record, 110 in its stream; the former are used"),
+])  # fmt: skip
 def test_two_usages_that_disagree_are_a_contradiction(other, doubt):
     found = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")
     assert found == Usage(20, 80, None, 5, contradiction=doubt)

@@ -50,10 +50,9 @@ def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_ou
 
 
 @pytest.mark.parametrize("sign", ["client-version", "effort", "restart"])
-@each(
-    "read, code",
-    [(11_999, ""), (12_000, "LORE301"), (12_001, ""), (12_999, ""), (13_000, "LORE301"), (14_999, "LORE301")],
-)
+@each("read, code", [
+    (11_999, ""), (12_000, "LORE301"), (12_001, ""), (12_999, ""), (13_000, "LORE301"), (14_999, "LORE301"),
+])  # fmt: skip
 def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
     """Just after the first breakpoint another head may end, which other sessions keep warm."""
     talk = opened()
@@ -102,14 +101,11 @@ def test_pause_within_one_hour_lifetime_explains_nothing():
     assert (expiry.out, expiry.seconds, expiry.limit) == (True, 700.0, 3600.0)
 
 
-@pytest.mark.parametrize(
-    ("after", "cause"),
-    [
-        (299.0, ("LORE301", "weak", None)),
-        (438.0, ("LORE128", "weak", Paused(438.0, None))),
-        (3_601.0, ("LORE128", "strong", Paused(3_601.0, 3_600.0))),
-    ],
-)
+@pytest.mark.parametrize(("after", "cause"), [
+    (299.0, ("LORE301", "weak", None)),
+    (438.0, ("LORE128", "weak", Paused(438.0, None))),
+    (3_601.0, ("LORE128", "strong", Paused(3_601.0, 3_600.0))),
+])  # fmt: skip
 def test_unbilled_writes_live_five_minutes_to_one_hour(after, cause):
     talk = Judged()
     for usage in (Usage(12_000, 0), Usage(300, 12_000), Usage(300, 12_300)):
@@ -178,22 +174,19 @@ def test_verdict_that_contradicts_strong_evidence_leads():
     assert found.lost_tokens == 2_300
 
 
-@each(
-    "sign, verdict, code",
-    [
-        ("tools-delta", "tools_changed", "LORE103"),
-        ("tools-delta", "messages_changed", "LORE159"),
-        ("client-version", "tools_changed", "LORE157"),  # an update rewrites tools and system prompt
-        ("client-version", "system_changed", "LORE157"),
-        ("client-version", "messages_changed", "LORE159"),
-        ("tools-delta", "model_changed", "LORE159"),
-        ("restart", "previous_message_not_found", "LORE167"),  # these say nothing of the client
-        ("restart", "unavailable", "LORE167"),
-        ("restart", "system_changed", "LORE167"),
-        ("restart", "tools_changed", "LORE167"),
-        ("restart", "messages_changed", "LORE159"),
-    ],
-)
+@each("sign, verdict, code", [
+    ("tools-delta", "tools_changed", "LORE103"),
+    ("tools-delta", "messages_changed", "LORE159"),
+    ("client-version", "tools_changed", "LORE157"),  # an update rewrites tools and system prompt
+    ("client-version", "system_changed", "LORE157"),
+    ("client-version", "messages_changed", "LORE159"),
+    ("tools-delta", "model_changed", "LORE159"),
+    ("restart", "previous_message_not_found", "LORE167"),  # these say nothing of the client
+    ("restart", "unavailable", "LORE167"),
+    ("restart", "system_changed", "LORE167"),
+    ("restart", "tools_changed", "LORE167"),
+    ("restart", "messages_changed", "LORE159"),
+])  # fmt: skip
 def test_provider_verdict_selects_evidence_of_its_section(sign, verdict, code):
     one = dropped(opened(), verdict=verdict, signs=(sign,))
     other = ["LORE159"] if code != "LORE159" else [SIGN_CODES[sign]]
@@ -213,14 +206,11 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
     assert dropped(opened(), verdict="previous_message_not_found", after=after).code == code
 
 
-@pytest.mark.parametrize(
-    ("verdict", "code", "other"),
-    [
-        ("system_changed", "LORE167", ["LORE159", "LORE117"]),
-        ("messages_changed", "LORE117", ["LORE159", "LORE167"]),
-        ("model_changed", "LORE159", ["LORE117", "LORE167"]),
-    ],
-)
+@pytest.mark.parametrize(("verdict", "code", "other"), [
+    ("system_changed", "LORE167", ["LORE159", "LORE117"]),
+    ("messages_changed", "LORE117", ["LORE159", "LORE167"]),
+    ("model_changed", "LORE159", ["LORE117", "LORE167"]),
+])  # fmt: skip
 def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other):
     change = Change("LORE117", "1 tool results cleared")
     one = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
@@ -286,17 +276,14 @@ def test_results_that_were_cleared_lead_and_are_foreseen():
 HOSTS = Rerouted(host_before="a.example", host_after="b.example")
 
 
-@each(
-    "before, after, found",
-    [
-        (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
-        (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown
-        (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
-        (("a.example/v1", "j"), ("a.example/v1", "k"), Rerouted(account=True)),
-        (("a.example/v1", "k"), ("a.example/v1", "k"), None),
-        (("a.example/v1", "k"), ("a.example/v1", ""), None),
-    ],
-)
+@each("before, after, found", [
+    (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
+    (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown
+    (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
+    (("a.example/v1", "j"), ("a.example/v1", "k"), Rerouted(account=True)),
+    (("a.example/v1", "k"), ("a.example/v1", "k"), None),
+    (("a.example/v1", "k"), ("a.example/v1", ""), None),
+])  # fmt: skip
 def test_other_account_is_named_if_both_keys_known(before, after, found):
     talk = opened()
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
@@ -327,16 +314,13 @@ def test_unexplained_fall_lists_ruled_out_causes():
     assert (talk.verdict.wasted_tokens, talk.verdict.unexplained_tokens) == (0, 2_300)
 
 
-@pytest.mark.parametrize(
-    ("read", "reason", "limit", "unknown"),
-    [
-        (12_001, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
-        (12_000, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
-        (11_999, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
-        (10_000, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
-        (9_999, "messages alone", 10_000, "system prompt, tools, breakpoints, parameters and endpoint"),
-    ],
-)
+@pytest.mark.parametrize(("read", "reason", "limit", "unknown"), [
+    (12_001, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
+    (12_000, "tools and system prompt", 12_000, "breakpoints, parameters and endpoint"),
+    (11_999, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
+    (10_000, "", None, "system prompt, tools, breakpoints, parameters and endpoint"),
+    (9_999, "messages alone", 10_000, "system prompt, tools, breakpoints, parameters and endpoint"),
+])  # fmt: skip
 def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, unknown):
     talk = opened()
     talk.use()
@@ -351,15 +335,12 @@ def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, un
     assert [one.reason for one in talk.lead.ruled_out if one.out is None] == [unknown]
 
 
-@pytest.mark.parametrize(
-    ("read", "signs", "said"),
-    [
-        (11_999, (), [(True, "")]),
-        (11_999, ("image",), [(True, "")]),
-        (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
-        (12_000, ("client-version",), []),  # that the level rules it out is said once
-    ],
-)
+@pytest.mark.parametrize(("read", "signs", "said"), [
+    (11_999, (), [(True, "")]),
+    (11_999, ("image",), [(True, "")]),
+    (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
+    (12_000, ("client-version",), []),  # that the level rules it out is said once
+])  # fmt: skip
 def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, said):
     talk = opened()
     talk.use()

@@ -86,20 +86,18 @@ def test_baseline_writes_a_path_with_lone_surrogate():
     assert json.loads(baseline(one))["findings"][0]["json_path"] == "tools[0].\\ud83d"
 
 
-@each(
-    [
-        b"[]",
-        b"{}x",
-        b"<<<<<<< HEAD\n",
-        b'{"lore_baseline":2,"findings":[]}',
-        b'{"findings":[{"code":"LORE101","path":"a"}]}',
-        b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","count":0}]}',
-        b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","odd":0}]}',
-        b'{"findings":{}}',
-        b'{"findings":' + b"[" * 100_000,
-        b"\xff",
-    ]
-)
+@each([
+    b"[]",
+    b"{}x",
+    b"<<<<<<< HEAD\n",
+    b'{"lore_baseline":2,"findings":[]}',
+    b'{"findings":[{"code":"LORE101","path":"a"}]}',
+    b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","count":0}]}',
+    b'{"findings":[{"fingerprint":"f","code":"LORE101","path":"a","odd":0}]}',
+    b'{"findings":{}}',
+    b'{"findings":' + b"[" * 100_000,
+    b"\xff",
+])  # fmt: skip
 def test_damaged_baseline_error_says_what_to_do(data):
     with pytest.raises(LoreError) as caught:
         decode(data, "b.json")
@@ -108,18 +106,15 @@ def test_damaged_baseline_error_says_what_to_do(data):
 
 
 # `{}` and `{"findings": []}` were taken for baselines that know nothing, whatever they were.
-@each(
-    "data, said, hint",
-    [
-        (b"", "b.json is empty", "--update-baseline"),
-        (b"{}", "states no version", "name a file"),
-        (b'{"findings":[]}', "states no version", "name a file"),
-        (b'{"name":"package"}', "is no baseline", "name a file"),
-        (b'{"lore_baseline":1,"findings":3}', "is no baseline", "delete it"),
-        (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
-        (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "repair it"),
-    ],
-)
+@each("data, said, hint", [
+    (b"", "b.json is empty", "--update-baseline"),
+    (b"{}", "states no version", "name a file"),
+    (b'{"findings":[]}', "states no version", "name a file"),
+    (b'{"name":"package"}', "is no baseline", "name a file"),
+    (b'{"lore_baseline":1,"findings":3}', "is no baseline", "delete it"),
+    (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
+    (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "repair it"),
+])  # fmt: skip
 def test_other_file_is_an_error_naming_it(data, said, hint):
     with pytest.raises(LoreError) as caught:
         decode(data, "b.json")

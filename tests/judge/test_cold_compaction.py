@@ -29,15 +29,11 @@ def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
     return found[2]
 
 
-@pytest.mark.parametrize(
-    ("messages", "fields", "differs"),
-    [
-        ([*TALK, ASKED], {"tools": (), "system": OTHER}, ("tools", "system")),
-        ([*TALK, ASKED], {"tools": ()}, ("tools",)),
-        (AS_TEXT, {"tools": (), "system": OTHER}, ("tools", "system")),
-    ],
-    ids=["other beginning", "no tools", "as one text"],
-)
+@pytest.mark.parametrize(("messages", "fields", "differs"), [
+    ([*TALK, ASKED], {"tools": (), "system": OTHER}, ("tools", "system")),
+    ([*TALK, ASKED], {"tools": ()}, ("tools",)),
+    (AS_TEXT, {"tools": (), "system": OTHER}, ("tools", "system")),
+], ids=["other beginning", "no tools", "as one text"])  # fmt: skip
 def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, differs):
     found = run(tmp_path, messages, read=0, **fields)
     assert break_codes(found) == ["LORE171"]
@@ -49,27 +45,21 @@ def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, dif
     assert found.pair.price is not None
 
 
-@pytest.mark.parametrize(
-    ("messages", "read", "fields"),
-    [
-        ([*TALK, ASKED], 9_000, {}),
-        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "model": "claude-haiku-4-5"}),
-        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "url": "https://eu.example.com/v1/messages"}),
-        ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "at": 4_000.0}),
-        ([text("user", "Summarize this conversation: " + "nothing of it. " * 80)], 0, {"tools": (), "system": OTHER}),
-        ([text("user", "Write a title for this conversation.")], 0, {"tools": ()}),
-    ],
-    ids=["warm", "another model", "another place", "expired", "another conversation", "a title"],
-)
+@pytest.mark.parametrize(("messages", "read", "fields"), [
+    ([*TALK, ASKED], 9_000, {}),
+    ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "model": "claude-haiku-4-5"}),
+    ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "url": "https://eu.example.com/v1/messages"}),
+    ([*TALK, ASKED], 0, {"tools": (), "system": OTHER, "at": 4_000.0}),
+    ([text("user", "Summarize this conversation: " + "nothing of it. " * 80)], 0, {"tools": (), "system": OTHER}),
+    ([text("user", "Write a title for this conversation.")], 0, {"tools": ()}),
+], ids=["warm", "another model", "another place", "expired", "another conversation", "a title"])  # fmt: skip
 def test_warm_or_unavoidably_cold_summary_is_no_finding(tmp_path, messages, read, fields):
     assert "LORE171" not in break_codes(run(tmp_path, messages, read=read, **fields))
 
 
-@pytest.mark.parametrize(
-    ("read", "codes"),
-    [(1_500, ["LORE171"]), (4_499, ["LORE171"]), (7_900, [])],
-    ids=["tools", "less than half", "warm"],
-)
+@pytest.mark.parametrize(("read", "codes"), [
+    (1_500, ["LORE171"]), (4_499, ["LORE171"]), (7_900, []),
+], ids=["tools", "less than half", "warm"])  # fmt: skip
 def test_summary_request_reading_tools_alone_is_cold(tmp_path, read, codes):
     """A summariser keeps the agent's tools and brings a system prompt of its own: its tools are read, and no more."""
     assert break_codes(run(tmp_path, [*TALK, ASKED], read=read, system=OTHER)) == codes
@@ -108,16 +98,12 @@ def marked_at(place):
     return {**body, "messages": messages}
 
 
-@pytest.mark.parametrize(
-    ("place", "read", "codes"),
-    [
-        (len(TALK) - 3, 8_500, []),
-        (len(TALK) - 3, 5_000, ["LORE171"]),
-        (len(TALK) - 1, 5_000, []),
-        (len(TALK), 9_000, []),
-    ],
-    ids=["no more than a block", "in front", "at the same place", "behind"],
-)
+@pytest.mark.parametrize(("place", "read", "codes"), [
+    (len(TALK) - 3, 8_500, []),
+    (len(TALK) - 3, 5_000, ["LORE171"]),
+    (len(TALK) - 1, 5_000, []),
+    (len(TALK), 9_000, []),
+], ids=["no more than a block", "in front", "at the same place", "behind"])  # fmt: skip
 def test_summary_request_reads_to_an_early_breakpoint(tmp_path, place, read, codes):
     """A client left its breakpoint in front of the last result, and paid for that result again at each compaction."""
     found, _ = judged(

@@ -43,18 +43,15 @@ def test_difference_of_shares_has_newcombes_interval():
     assert (found.interval.over, found.outcome) == ("requests", "higher")
 
 
-@each(
-    "left, right, outcome",
-    [
-        ((2, 7), (0, 9), "too-few"),
-        ((0, 900), (0, 900), "too-few"),
-        ((50, 900), (52, 900), "no-difference"),
-        ((50, 900), (5, 900), "lower"),
-        ((5, 900), (50, 900), "higher"),
-        ((898, 900), (900, 900), "too-few"),
-        ((0, 0), (5, 900), "unknown"),
-    ],
-)
+@each("left, right, outcome", [
+    ((2, 7), (0, 9), "too-few"),
+    ((0, 900), (0, 900), "too-few"),
+    ((50, 900), (52, 900), "no-difference"),
+    ((50, 900), (5, 900), "lower"),
+    ((5, 900), (50, 900), "higher"),
+    ((898, 900), (900, 900), "too-few"),
+    ((0, 0), (5, 900), "unknown"),
+])  # fmt: skip
 def test_outcome_of_comparing_shares_depends_on_counts(left, right, outcome):
     assert compared_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
 

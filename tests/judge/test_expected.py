@@ -66,14 +66,11 @@ def test_return_to_an_earlier_user_message_is_rewind():
     assert found.worst == "expected"
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        ("a", assistant("b"), "C", assistant("d"), "e", "f"),  # rewritten, and on
-        ("a", assistant("B"), "c"),  # an answer was changed
-        ("a", assistant("b"), "e"),  # the middle was dropped
-    ],
-)
+@pytest.mark.parametrize("after", [
+    ("a", assistant("b"), "C", assistant("d"), "e", "f"),  # rewritten, and on
+    ("a", assistant("B"), "c"),  # an answer was changed
+    ("a", assistant("b"), "e"),  # the middle was dropped
+])  # fmt: skip
 def test_rewritten_history_is_no_rewind(after):
     assert codes(asked(1, "a", assistant("b"), "c", assistant("d"), "e"), asked(2, *after)) != ["LORE143"]
 

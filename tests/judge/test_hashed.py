@@ -91,18 +91,15 @@ def test_logged_system_change_leads_and_names_the_segment(tmp_path):
     assert any("identity" in str(found) for found in findings)
 
 
-@pytest.mark.parametrize(
-    ("state", "odd"),
-    [
-        ({}, 1),
-        ([7], 1),
-        ([{"models": 7}, {}], 1),
-        ("x", 1),
-        ([{"models": {"m": {"tools": 7}}}], 1),
-        (None, 0),
-        ([{}], 0),
-    ],
-)
+@pytest.mark.parametrize(("state", "odd"), [
+    ({}, 1),
+    ([7], 1),
+    ([{"models": 7}, {}], 1),
+    ("x", 1),
+    ([{"models": {"m": {"tools": 7}}}], 1),
+    (None, 0),
+    ([{}], 0),
+])  # fmt: skip
 def test_malformed_checkpoint_state_is_a_problem(tmp_path, state, odd):
     log = (
         Log().start().system().user("a").answer("b").line("session.usage_checkpoint", {"promptCacheBreakState": state})

@@ -14,20 +14,17 @@ from lore.recording.opening import Options
 from lore.run.spending.ledgers import Ledgers
 
 
-@each(
-    "evidence, names",
-    [
-        (HookText(2, ("PostToolUse:Edit", "Stop")), ("PostToolUse:Edit", "Stop")),
-        (ModelChanged("a", None), ("a",)),
-        (ModelChanged("a", "b"), ("a", "b")),
-        (Paused(900.0, 300.0), ()),
-        (RoutedElsewhere(provider_before="x", provider_after="y"), ("y",)),
-        (ToolsChanged(added=("a", "b", "c", "d"), servers=("github",)), ("github",)),
-        (ToolsChanged(added=("a", "b", "c", "d")), ("a", "b", "c")),
-        (TextChanged("messages[7].content[0]", "", "x", "y"), ("messages[].content[0]",)),
-        (ParameterChanged("effort", "low", "high", "effort", "claude", "messages"), ("effort",)),
-    ],
-)
+@each("evidence, names", [
+    (HookText(2, ("PostToolUse:Edit", "Stop")), ("PostToolUse:Edit", "Stop")),
+    (ModelChanged("a", None), ("a",)),
+    (ModelChanged("a", "b"), ("a", "b")),
+    (Paused(900.0, 300.0), ()),
+    (RoutedElsewhere(provider_before="x", provider_after="y"), ("y",)),
+    (ToolsChanged(added=("a", "b", "c", "d"), servers=("github",)), ("github",)),
+    (ToolsChanged(added=("a", "b", "c", "d")), ("a", "b", "c")),
+    (TextChanged("messages[7].content[0]", "", "x", "y"), ("messages[].content[0]",)),
+    (ParameterChanged("effort", "low", "high", "effort", "claude", "messages"), ("effort",)),
+])  # fmt: skip
 def test_names_in_evidence_are_short_and_lasting(evidence, names):
     assert named_by(evidence) == names
 

@@ -95,20 +95,17 @@ def test_outlook_has_cached_tokens_lifetime_and_cost():
     assert outlook.second == pytest.approx((outlook.cached * 0.1 + rest) * price, abs=1e-6)
 
 
-@each(
-    "made, codes",
-    [
-        (claude(system=[text(LONG)]), ["LORE114"]),
-        (claude(system=[text("Be brief.", MARK)]), ["LORE306"]),
-        (claude(system=[text("Be brief.")]), ["LORE306 expected"]),
-        (claude(said("user", text(LONG)), system=[text("Be brief.", MARK)]), ["LORE114"]),
-        (openai(instructions="Be brief."), ["LORE306 expected"]),
-        (openai("gpt-5.6-sol", prompt_cache_options={"mode": "explicit"}), ["LORE114"]),
-        (openai("gpt-5.6-sol"), []),
-        (claude(model="claude-haiku-5-5", system=[text("Be brief.", MARK)]), []),  # its minimum is unknown
-        (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
-    ],
-)
+@each("made, codes", [
+    (claude(system=[text(LONG)]), ["LORE114"]),
+    (claude(system=[text("Be brief.", MARK)]), ["LORE306"]),
+    (claude(system=[text("Be brief.")]), ["LORE306 expected"]),
+    (claude(said("user", text(LONG)), system=[text("Be brief.", MARK)]), ["LORE114"]),
+    (openai(instructions="Be brief."), ["LORE306 expected"]),
+    (openai("gpt-5.6-sol", prompt_cache_options={"mode": "explicit"}), ["LORE114"]),
+    (openai("gpt-5.6-sol"), []),
+    (claude(model="claude-haiku-5-5", system=[text("Be brief.", MARK)]), []),  # its minimum is unknown
+    (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
+])  # fmt: skip
 def test_short_prefix_before_last_breakpoint_is_a_defect(made, codes):
     assert found(made) == codes
 
@@ -122,15 +119,12 @@ def test_history_after_last_breakpoint_is_a_defect():
     assert found(claude(said("user", text(LONG)))) == []  # the first request has no history yet
 
 
-@pytest.mark.parametrize(
-    ("messages", "codes"),
-    [
-        ([said("user", text()), *calls(9), said("user", text("More.", MARK))], []),
-        ([said("user", text()), *calls(11), said("user", text("More.", MARK))], ["LORE148"]),
-        ([said("user", text(mark=MARK)), *calls(11), said("user", text("More.", MARK))], ["LORE148 expected"]),
-        ([said("user", text(mark=MARK)), *calls(1), *calls(1) * 8, said("user", text(mark=MARK))], []),
-    ],
-)
+@pytest.mark.parametrize(("messages", "codes"), [
+    ([said("user", text()), *calls(9), said("user", text("More.", MARK))], []),
+    ([said("user", text()), *calls(11), said("user", text("More.", MARK))], ["LORE148"]),
+    ([said("user", text(mark=MARK)), *calls(11), said("user", text("More.", MARK))], ["LORE148 expected"]),
+    ([said("user", text(mark=MARK)), *calls(1), *calls(1) * 8, said("user", text(mark=MARK))], []),
+])  # fmt: skip
 def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
     assert found(claude(*messages)) == codes
 
@@ -174,28 +168,24 @@ def test_fifth_breakpoint_is_a_defect():
     assert found(claude(said("user", *blocks[1:]), cache_control=MARK)) == ["LORE152"]
 
 
-@each(
-    "words, codes",
-    [
-        ("The current time is 09:00:12.", ["LORE151", "LORE153"]),
-        ("Today's date: 2026-07-14", ["LORE182 expected"]),
-        ("Working directory: /home/ann/x", ["LORE182 expected"]),
-        ("Session id: 0192-7fa3", ["LORE182"]),
-        ("gitStatus: clean\nCurrent branch: main", ["LORE182"]),
-        ("Token usage: 1200/200000", ["LORE151", "LORE153"]),
-        ("Time: 2026-07-14 09:00:12\nToday's date: 2026-07-14", ["LORE151", "LORE153", "LORE182 expected"]),
-        ("<total_tokens>1500 tokens left</total_tokens>\n" * 2, ["LORE151", "LORE153"]),
-        ("Version 2 of 2026-07-14 fixed bug 4711.", []),
-    ],
-)
+@each("words, codes", [
+    ("The current time is 09:00:12.", ["LORE151", "LORE153"]),
+    ("Today's date: 2026-07-14", ["LORE182 expected"]),
+    ("Working directory: /home/ann/x", ["LORE182 expected"]),
+    ("Session id: 0192-7fa3", ["LORE182"]),
+    ("gitStatus: clean\nCurrent branch: main", ["LORE182"]),
+    ("Token usage: 1200/200000", ["LORE151", "LORE153"]),
+    ("Time: 2026-07-14 09:00:12\nToday's date: 2026-07-14", ["LORE151", "LORE153", "LORE182 expected"]),
+    ("<total_tokens>1500 tokens left</total_tokens>\n" * 2, ["LORE151", "LORE153"]),
+    ("Version 2 of 2026-07-14 fixed bug 4711.", []),
+])  # fmt: skip
 def test_volatile_system_text_is_a_defect(words, codes):
     assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
 
 
-@pytest.mark.parametrize(
-    ("names", "sorted_"),
-    [("abc", True), ("aBc", True), ("BZac", True), ("BaZc", False), ("acb", False), ("a", True), ("", True)],
-)
+@pytest.mark.parametrize(("names", "sorted_"), [
+    ("abc", True), ("aBc", True), ("BZac", True), ("BaZc", False), ("acb", False), ("a", True), ("", True),
+])  # fmt: skip
 def test_unsorted_tools_are_a_defect(names, sorted_):
     tools = [{"name": name, "input_schema": {}} for name in names]
     assert found(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])
@@ -214,25 +204,22 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
           {"type": "function_call_output", "call_id": "c", "output": "done"}]  # fmt: skip
 
 
-@each(
-    "made, codes",
-    [
-        (openai(prompt_cache_key=None), ["LORE185"]),
-        (openai(prompt_cache_key=None, instructions="Be brief."), ["LORE306 expected"]),  # no key would help
-        (openai(prompt_cache_key="k" * 65), ["LORE186 waste"]),
-        (openai(prompt_cache_retention="in_memory"), ["LORE186"]),
-        (openai(prompt_cache_retention="24h"), []),
-        (openai("gpt-5.6-sol", prompt_cache_retention="24h"), ["LORE186 expected"]),
-        (openai(truncation="auto"), ["LORE186 expected"]),
-        (openai(**REASONS, input=CALLED), ["LORE186"]),
-        (openai(**REASONS, input=CALLED, include=["reasoning.encrypted_content"]), []),
-        (openai(store=False, input=CALLED), []),
-        (openai(**REASONS), []),
-        (gemini(cachedContent="cachedContents/a"), ["LORE186 waste"]),
-        (gemini(cachedContent="cachedContents/a", systemInstruction=None), []),
-        (gemini(cachedContent="cachedContents/a", systemInstruction=None, toolConfig={"a": 1}), ["LORE186 waste"]),
-    ],
-)
+@each("made, codes", [
+    (openai(prompt_cache_key=None), ["LORE185"]),
+    (openai(prompt_cache_key=None, instructions="Be brief."), ["LORE306 expected"]),  # no key would help
+    (openai(prompt_cache_key="k" * 65), ["LORE186 waste"]),
+    (openai(prompt_cache_retention="in_memory"), ["LORE186"]),
+    (openai(prompt_cache_retention="24h"), []),
+    (openai("gpt-5.6-sol", prompt_cache_retention="24h"), ["LORE186 expected"]),
+    (openai(truncation="auto"), ["LORE186 expected"]),
+    (openai(**REASONS, input=CALLED), ["LORE186"]),
+    (openai(**REASONS, input=CALLED, include=["reasoning.encrypted_content"]), []),
+    (openai(store=False, input=CALLED), []),
+    (openai(**REASONS), []),
+    (gemini(cachedContent="cachedContents/a"), ["LORE186 waste"]),
+    (gemini(cachedContent="cachedContents/a", systemInstruction=None), []),
+    (gemini(cachedContent="cachedContents/a", systemInstruction=None, toolConfig={"a": 1}), ["LORE186 waste"]),
+])  # fmt: skip
 def test_fields_that_prevent_caching_are_defects(made, codes):
     assert found(made) == codes
 

@@ -25,14 +25,11 @@ def bill(total, read=0):
     return {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": 9}
 
 
-@pytest.mark.parametrize(
-    "behind",
-    [
-        (SEAL, said("user", "Go on.")),
-        (SEAL, said("assistant", "I did."), said("user", "Go on."), said("user", "Now.")),
-        (said("user", "Keep this."), SEAL, said("user", "Go on.")),
-    ],
-)
+@pytest.mark.parametrize("behind", [
+    (SEAL, said("user", "Go on.")),
+    (SEAL, said("assistant", "I did."), said("user", "Go on."), said("user", "Now.")),
+    (said("user", "Keep this."), SEAL, said("user", "Go on.")),
+])  # fmt: skip
 def test_opaque_compaction_item_is_a_compaction(tmp_path, behind):
     found, _ = judged(
         tmp_path,
@@ -44,14 +41,11 @@ def test_opaque_compaction_item_is_a_compaction(tmp_path, behind):
     assert found[1].causes[0].kind == "expected"
 
 
-@pytest.mark.parametrize(
-    ("edits", "code"),
-    [
-        ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 3000}], "LORE125"),
-        ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 0, "cleared_input_tokens": 0}], "LORE301"),
-        ([], "LORE301"),
-    ],
-)
+@pytest.mark.parametrize(("edits", "code"), [
+    ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 8, "cleared_input_tokens": 3000}], "LORE125"),
+    ([{"type": "clear_tool_uses_20250919", "cleared_tool_uses": 0, "cleared_input_tokens": 0}], "LORE301"),
+    ([], "LORE301"),
+])  # fmt: skip
 def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
     found, _ = judged(
         tmp_path,
@@ -79,18 +73,14 @@ def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, tot
     assert break_codes(found[1]) == [code]
 
 
-@pytest.mark.parametrize(
-    ("fields", "response", "strength"),
-    [
-        ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, {}, "weak"),
-        (
-            {},
-            {"context_management": {"applied_edits": [{"type": "clear_tool_uses_1", "cleared_input_tokens": 3000}]}},
-            "strong",
-        ),
-    ],
-    ids=["allowed", "applied"],
-)
+@pytest.mark.parametrize(("fields", "response", "strength"), [
+    ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, {}, "weak"),
+    (
+        {},
+        {"context_management": {"applied_edits": [{"type": "clear_tool_uses_1", "cleared_input_tokens": 3000}]}},
+        "strong",
+    ),
+], ids=["allowed", "applied"])  # fmt: skip
 @pytest.mark.parametrize(("answered_by", "code"), [("Amazon Bedrock", "LORE170"), ("Anthropic", "LORE125")])
 def test_reroute_leads_over_provider_edits(tmp_path, fields, response, strength, answered_by, code):
     """A router changed the cloud just when the provider was asked to clear: another cache holds nothing of either."""

@@ -57,21 +57,19 @@ def test_first_turn_missing_another_chains_prefix_is_found():
     assert "of chain main used the same beginning 2 min 18 s earlier" in one.message
 
 
-@each(
-    [
-        other(usage=bill(2900, 100)),  # it was read
-        other(at=400),  # it had expired
-        other(at=43),  # an entry of a second ago
-        asked(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
-        asked(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
-        asked(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
-        asked(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # no breakpoint looks anything up
-        other(usage=bill(None, None)),
-        replace(other(), call=replace(CALL, status=500)),
-        replace(other(), call=replace(CALL, account="other")),
-        replace(other(), call=replace(CALL, betas=("new",))),
-    ]
-)
+@each([
+    other(usage=bill(2900, 100)),  # it was read
+    other(at=400),  # it had expired
+    other(at=43),  # an entry of a second ago
+    asked(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
+    asked(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
+    asked(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
+    asked(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # no breakpoint looks anything up
+    other(usage=bill(None, None)),
+    replace(other(), call=replace(CALL, status=500)),
+    replace(other(), call=replace(CALL, account="other")),
+    replace(other(), call=replace(CALL, betas=("new",))),
+])  # fmt: skip
 def test_explained_read_is_no_finding(last):
     before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
     assert not {"LORE304", "LORE305"} & set(chain_codes([*before, last]))

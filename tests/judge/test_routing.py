@@ -28,14 +28,11 @@ def evidence(verdict):
     return verdict.causes[0].evidence
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "codes"),
-    [
-        ("Anthropic", "Amazon Bedrock", ["LORE170"]),
-        ("Anthropic", "Anthropic", ["LORE301"]),
-        ("", "Anthropic", ["LORE301"]),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "codes"), [
+    ("Anthropic", "Amazon Bedrock", ["LORE170"]),
+    ("Anthropic", "Anthropic", ["LORE301"]),
+    ("", "Anthropic", ["LORE301"]),
+])  # fmt: skip
 def test_providers_named_by_router_are_compared(tmp_path, before, after, codes):
     found, _ = judged(
         tmp_path,
@@ -93,14 +90,11 @@ def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
     assert evidence(found[1]) == RoutedElsewhere("bedrock", "vertex")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "kind"),
-    [
-        ("toolu_01a", "tooluse_1", "waste"),
-        ("toolu_01a", "toolu_01b", "unattributable"),
-        ("call_1", "call_2", "unattributable"),
-    ],
-)
+@pytest.mark.parametrize(("first", "second", "kind"), [
+    ("toolu_01a", "tooluse_1", "waste"),
+    ("toolu_01a", "toolu_01b", "unattributable"),
+    ("call_1", "call_2", "unattributable"),
+])  # fmt: skip
 def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
     # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
@@ -173,16 +167,13 @@ def test_lookback_is_the_cause_without_a_router(tmp_path):
     assert not found[1].causes[0].also
 
 
-@pytest.mark.parametrize(
-    ("provider", "pinned"),
-    [
-        ({"order": ["Anthropic"], "allow_fallbacks": False}, True),
-        ({"only": ["Anthropic"]}, True),
-        ({"order": ["Anthropic", "Amazon Bedrock"], "allow_fallbacks": False}, False),
-        ({"order": ["Anthropic"]}, False),
-        ({"order": 1, "allow_fallbacks": False}, False),
-    ],
-)
+@pytest.mark.parametrize(("provider", "pinned"), [
+    ({"order": ["Anthropic"], "allow_fallbacks": False}, True),
+    ({"only": ["Anthropic"]}, True),
+    ({"order": ["Anthropic", "Amazon Bedrock"], "allow_fallbacks": False}, False),
+    ({"order": ["Anthropic"]}, False),
+    ({"order": 1, "allow_fallbacks": False}, False),
+])  # fmt: skip
 def test_request_naming_one_provider_gets_no_pinning_fix(tmp_path, provider, pinned):
     """A request allowed one provider alone, and the router gave it to another."""
     found, _ = judged(

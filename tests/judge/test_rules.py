@@ -128,16 +128,13 @@ def test_pair_without_reusable_prefix_meets_every_budget():
     assert below_reuse(pair({"messages": []}, LEFT), 1.0) == []
 
 
-@pytest.mark.parametrize(
-    ("budgets", "codes"),
-    [
-        (Budgets(), []),
-        (Budgets(max_breaks=3, max_lost_tokens=100), []),
-        (Budgets(max_breaks=2), ["LORE402"]),
-        (Budgets(max_lost_tokens=99), ["LORE403"]),
-        (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
-    ],
-)
+@pytest.mark.parametrize(("budgets", "codes"), [
+    (Budgets(), []),
+    (Budgets(max_breaks=3, max_lost_tokens=100), []),
+    (Budgets(max_breaks=2), ["LORE402"]),
+    (Budgets(max_lost_tokens=99), ["LORE403"]),
+    (Budgets(max_breaks=0, max_lost_tokens=0), ["LORE402", "LORE403"]),
+])  # fmt: skip
 def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
     summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
     assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
@@ -148,18 +145,15 @@ def test_unset_budgets_come_from_the_other_budgets():
     assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 
 
-@each(
-    "budgets, said",
-    [
-        (Budgets(0.5, 1, 1), ""),
-        (Budgets(), ""),
-        (Budgets(min_reuse=1.5), "min_reuse"),
-        (Budgets(min_reuse=-0.1), "min_reuse"),
-        (Budgets(min_reuse=float("nan")), "min_reuse"),
-        (Budgets(max_breaks=-1), "max_breaks"),
-        (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
-    ],
-)
+@each("budgets, said", [
+    (Budgets(0.5, 1, 1), ""),
+    (Budgets(), ""),
+    (Budgets(min_reuse=1.5), "min_reuse"),
+    (Budgets(min_reuse=-0.1), "min_reuse"),
+    (Budgets(min_reuse=float("nan")), "min_reuse"),
+    (Budgets(max_breaks=-1), "max_breaks"),
+    (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
+])  # fmt: skip
 def test_impossible_budgets_have_a_fault(budgets, said):
     assert said in budgets.fault()
     assert bool(budgets.fault()) == bool(said)

@@ -126,10 +126,9 @@ def checked(folder, body, url, **fields):
 
 
 @pytest.mark.parametrize("dialect", APIS)
-@pytest.mark.parametrize(
-    ("calls", "results", "part"),
-    [("ab", "ab", ""), ("ab", "a", "call"), ("a", "ab", "result"), ("", "a", "result"), ("a", "", "call")],
-)
+@pytest.mark.parametrize(("calls", "results", "part"), [
+    ("ab", "ab", ""), ("ab", "a", "call"), ("a", "ab", "result"), ("", "a", "result"), ("a", "", "call"),
+])  # fmt: skip
 def test_request_with_orphan_is_refused(tmp_path, dialect, calls, results, part):
     write, url = APIS[dialect]
     expected = [("waste", part)] if part else []

@@ -46,19 +46,17 @@ def test_short_prompt_without_usage_is_estimated():
     assert chain_codes(talk(None, None, system="word " * 2400)) == []  # 3,000 tokens of 4,096: not surely too few
 
 
-@each(
-    [
-        talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
-        talk(bill(0, 0, 900), bill(0, 0, 5000)),
-        talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
-        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
-        talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # unknown minimum
-        talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
-        [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
-        talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
-        [replace(one, call=Call("api.anthropic.com/v1/messages/count_tokens")) for one in talk(None, None)],
-    ]
-)
+@each([
+    talk(bill(0, 0, 900), bill(0, 5000)),  # it grew past the minimum
+    talk(bill(0, 0, 900), bill(0, 0, 5000)),
+    talk(bill(0, 0, 900), bill(0, 0, 950), head=None, breakpoint=None),  # no breakpoints
+    talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
+    talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # unknown minimum
+    talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
+    [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
+    talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
+    [replace(one, call=Call("api.anthropic.com/v1/messages/count_tokens")) for one in talk(None, None)],
+])  # fmt: skip
 def test_long_or_unknown_prompt_is_no_finding(turns):
     assert chain_codes(turns) == []
 

@@ -29,19 +29,17 @@ def test_reads_of_a_foreign_head_do_not_count():
     assert chain_codes(talk(*(bill(2000, 1500 + 20 * n) for n in range(4)))) == ["LORE305"]
 
 
-@each(
-    [
-        NEVER[:1],  # the last turn is always unread
-        NEVER[:2],  # one fall is LORE301's
-        talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), bill(3000, 60)),  # one was read after all
-        talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), None),  # so it may have been
-        talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=400),  # none lived so long
-        talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=3),  # not readable yet
-        talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
-        talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
-        [replace(one, sent=None, answered=None) for one in NEVER],
-    ]
-)
+@each([
+    NEVER[:1],  # the last turn is always unread
+    NEVER[:2],  # one fall is LORE301's
+    talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), bill(3000, 60)),  # one was read after all
+    talk(bill(0, 3000), bill(0, 3020), bill(0, 3040), None),  # so it may have been
+    talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=400),  # none lived so long
+    talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=3),  # not readable yet
+    talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
+    talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
+    [replace(one, sent=None, answered=None) for one in NEVER],
+])  # fmt: skip
 def test_readable_or_unreadable_writes_are_no_finding(turns):
     assert "LORE305" not in chain_codes(turns)
 

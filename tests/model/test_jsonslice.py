@@ -98,20 +98,17 @@ def test_one_lone_surrogate_costs_no_scan_of_tokens(raw):
     assert calls(lambda: array(raw)) < len(raw)
 
 
-@each(
-    "raw, bare",
-    [
-        (b'{"m":1,"a":2,"b":3}', b'{"a":2,"b":3}'),
-        (b'{"a":2,"m":{"x":[1,2]},"b":3}', b'{"a":2,"b":3}'),
-        (b'{"a":2,"b":3,"m":1}', b'{"a":2,"b":3}'),
-        (b'{"m":1,"m":2}', b"{}"),
-        (b'{"a":1,"m":1,"m":2}', b'{"a":1}'),
-        (b'{"m":1,"a":{"m":2},"m":3}', b'{"a":{"m":2}}'),
-        (b'{"a": 2, "m": 1}', b'{"a": 2}'),
-        (b'{"m": 1, "a": 2}', b'{"a": 2}'),
-        (b'{"a":1}', b'{"a":1}'),
-    ],
-)
+@each("raw, bare", [
+    (b'{"m":1,"a":2,"b":3}', b'{"a":2,"b":3}'),
+    (b'{"a":2,"m":{"x":[1,2]},"b":3}', b'{"a":2,"b":3}'),
+    (b'{"a":2,"b":3,"m":1}', b'{"a":2,"b":3}'),
+    (b'{"m":1,"m":2}', b"{}"),
+    (b'{"a":1,"m":1,"m":2}', b'{"a":1}'),
+    (b'{"m":1,"a":{"m":2},"m":3}', b'{"a":{"m":2}}'),
+    (b'{"a": 2, "m": 1}', b'{"a": 2}'),
+    (b'{"m": 1, "a": 2}', b'{"a": 2}'),
+    (b'{"a":1}', b'{"a":1}'),
+])  # fmt: skip
 def test_member_is_cut_out_with_its_comma(raw, bare):
     assert without_member(raw, "m") == bare
 
@@ -196,29 +193,26 @@ def test_tables_and_pairs_are_read():
     assert row == _Row(flag=True, share=1.0, table={"\ud83d": 2}, pair=(1, msgspec.Raw(b'"\\ud83d"')))
 
 
-@each(
-    "raw, kind",
-    [
-        (b'{"turn":"3"}', e.TurnStarted),
-        (b'{"turn":true}', e.TurnStarted),
-        (b"{}", e.TurnStarted),
-        (b"[]", e.TurnStarted),
-        (b'{"turn":1', e.TurnStarted),
-        (b'{"turn":1,"context":NaN}', e.TurnStarted),
-        (b'{"uuid":"u","text":"x","blocks":{}}', UserMessage),
-        (b'{"uuid":"\\ud83d","text":"x"}', UserMessage),
-        (b'{"call_id":"c","status":"odd"}', e.PatchToolCall),
-        (b'{"item":{"type":"novel","uuid":"u"}}', e.Append),
-        (b'{"item":3}', e.Append),
-        (b'{"session_id":"s","attachments":"x"}', e.SessionStarted),
-        (b"\xff", e.TurnStarted),
-        (b'{"flag":1}', _Row),
-        (b'{"share":true}', _Row),
-        (b'{"table":[]}', _Row),
-        (b'{"pair":[1]}', _Row),
-        (b'["\\ud83d",' + b"[" * 1_500 + b"]" * 1_501, _Row),
-    ],
-)
+@each("raw, kind", [
+    (b'{"turn":"3"}', e.TurnStarted),
+    (b'{"turn":true}', e.TurnStarted),
+    (b"{}", e.TurnStarted),
+    (b"[]", e.TurnStarted),
+    (b'{"turn":1', e.TurnStarted),
+    (b'{"turn":1,"context":NaN}', e.TurnStarted),
+    (b'{"uuid":"u","text":"x","blocks":{}}', UserMessage),
+    (b'{"uuid":"\\ud83d","text":"x"}', UserMessage),
+    (b'{"call_id":"c","status":"odd"}', e.PatchToolCall),
+    (b'{"item":{"type":"novel","uuid":"u"}}', e.Append),
+    (b'{"item":3}', e.Append),
+    (b'{"session_id":"s","attachments":"x"}', e.SessionStarted),
+    (b"\xff", e.TurnStarted),
+    (b'{"flag":1}', _Row),
+    (b'{"share":true}', _Row),
+    (b'{"table":[]}', _Row),
+    (b'{"pair":[1]}', _Row),
+    (b'["\\ud83d",' + b"[" * 1_500 + b"]" * 1_501, _Row),
+])  # fmt: skip
 def test_wrong_types_and_broken_text_raise_value_error(raw, kind):
     with pytest.raises(ValueError):  # noqa: PT011 - msgspec and the JSON parsers raise subclasses of their own
         convert(raw, kind)

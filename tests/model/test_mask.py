@@ -79,28 +79,26 @@ def test_masking_leaves_the_quote_after_a_credential(sample):
     assert len(json.loads(mask(text))) == 4
 
 
-@each(
-    [
-        "risk-based sk-learn and task-runner-configuration-file",
-        "https://example.org:8080/path@x",
-        "AKIAlower",
-        "the bearer of news",
-        "ghp_short",
-        "eyJ.eyJ",
-        "-----BEGIN PUBLIC KEY-----",
-        "password: str | None = None, password=self.password, password=os.environ['PGPASSWORD'], secret=secrets.token",
-        '{"input_tokens": 4096, "max_tokens": 128000, "token_count": 50256, "next_page_token": "page_two_of_three"}',
-        "token=3f2b8c1e-9a4d-4e6f-8b7a-0c1d2e3f4a5b sha256:" + "0a1b2c3d" * 8,
-        "toolu_01A09q90qw90lq917835lq9 call_9cRt3XbTTb8aQmQnPzGz5bZ1 chatcmpl-9abcDEF0123456789 req_011CSHoEeqs5C35K2",
-        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5",
-        "class='sk-estimator-doc-link-label' sk-top-container-wrapper",
-        '"PWD": "~/work/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
-        'next_token = self.cloudhsmv2_backend.list_tags, "PasswordLastUsed": "2016-09-08T21:47:36Z"',
-        'password: "$DB_PASSWORD", "password": "{{ password }}", password="settings.password", PASSWORD=NO_PASSWORD',
-        "the machine next to it has a login page and a password field, password='FORCE_CHANGE_PASSWORD'",
-        "https://git.example.org/a/b.git git+ssh://git@host/x, mail user.name@example.org",
-    ]
-)
+@each([
+    "risk-based sk-learn and task-runner-configuration-file",
+    "https://example.org:8080/path@x",
+    "AKIAlower",
+    "the bearer of news",
+    "ghp_short",
+    "eyJ.eyJ",
+    "-----BEGIN PUBLIC KEY-----",
+    "password: str | None = None, password=self.password, password=os.environ['PGPASSWORD'], secret=secrets.token",
+    '{"input_tokens": 4096, "max_tokens": 128000, "token_count": 50256, "next_page_token": "page_two_of_three"}',
+    "token=3f2b8c1e-9a4d-4e6f-8b7a-0c1d2e3f4a5b sha256:" + "0a1b2c3d" * 8,
+    "toolu_01A09q90qw90lq917835lq9 call_9cRt3XbTTb8aQmQnPzGz5bZ1 chatcmpl-9abcDEF0123456789 req_011CSHoEeqs5C35K2",
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5",
+    "class='sk-estimator-doc-link-label' sk-top-container-wrapper",
+    '"PWD": "~/work/project", --password-store=basic --use-mock-keychain, cookie: chocolate with walnuts',
+    'next_token = self.cloudhsmv2_backend.list_tags, "PasswordLastUsed": "2016-09-08T21:47:36Z"',
+    'password: "$DB_PASSWORD", "password": "{{ password }}", password="settings.password", PASSWORD=NO_PASSWORD',
+    "the machine next to it has a login page and a password field, password='FORCE_CHANGE_PASSWORD'",
+    "https://git.example.org/a/b.git git+ssh://git@host/x, mail user.name@example.org",
+])  # fmt: skip
 def test_other_text_stays(text):
     assert mask(text) == text
 
@@ -408,61 +406,56 @@ def test_value_after_a_name_is_masked(case):
         assert len(hidden) == len(whole)
 
 
-@each(
-    "text, secret",
-    [
-        ("https://a.example/b?user=ann&password=sunflower", "sunflower"),
-        ("password=sunflower&user=ann", "sunflower"),
-        ("Server=h;User Id=sa;Password=sunflower;Encrypt=yes", "sunflower"),
-        ("db_password=sunflower\n", "sunflower"),
-        ("  password: sun-flower\n", "sun-flower"),
-        ("password = sun-flower-field", "sun-flower-field"),
-        ("tool --password sunflower --user ann", "sunflower"),
-        ("<password>sunflower</password>", "sunflower"),
-        ("password=p@ss,w0rd1\n", "p@ss,w0rd1"),
-        ('PASSWORD="$ecur3P@ss"', "$ecur3P@ss"),
-        ("password: qxvkzwpj\n", "qxvkzwpj"),
-        ("export PGPASSWORD=qxvkzwpj.txt", "qxvkzwpj"),
-        ("mysql -u root -pkd83hf02 db", "kd83hf02"),
-        ("sshpass -p 'kd83hf02' ssh a", "kd83hf02"),
-        ("docker login -u ann -p kd83hf02 r.example", "kd83hf02"),
-        ("openssl rsa -passin pass:kd83hf02", "kd83hf02"),
-        ("curl --user ann:kd83hf02 a", "kd83hf02"),
-        ("CREATE USER a IDENTIFIED BY 'sunflower'", "sunflower"),
-        ('"pass": "kd83hf02"', "kd83hf02"),
-        ("smtp_pass = 'sunflower'", "sunflower"),
-        ("set `DB_PASSWORD` to `kd83hf02`", "kd83hf02"),
-        ("SECRET_KEY = 'k#8&(s7d)H3=k%Lq9^Xz@P2'", "k#8&(s7d)H3=k%Lq9^Xz@P2"),
-        ("the api key is kJ8s7dH3kLq9XzP2mV5bN4cT", "kJ8s7dH3kLq9XzP2mV5bN4cT"),
-        ("tool --api-key kJ8s7dH3kLq9XzP2mV5bN4cT", "kJ8s7dH3kLq9XzP2mV5bN4cT"),
-        ("PRIVATE_KEY=0x" + "0a1b2c3d" * 8, "0a1b2c3d" * 8),
-        ("Authorization: ApiKey kJ8s7dH3kLq9XzP2mV5b", "kJ8s7dH3kLq9XzP2mV5b"),
-        ("SNYK_TOKEN=" + _UUID, _UUID),
-        ("//registry.example/:_authToken=" + _UUID, _UUID),
-        ("_auth=" + base64.b64encode(b"ann:kd83hf02").decode(), "ZDgzaGYwMg"),
-        ("mnemonic: " + "ribbon velvet anchor " * 4, "velvet anchor ribbon velvet"),
-    ],
-)
+@each("text, secret", [
+    ("https://a.example/b?user=ann&password=sunflower", "sunflower"),
+    ("password=sunflower&user=ann", "sunflower"),
+    ("Server=h;User Id=sa;Password=sunflower;Encrypt=yes", "sunflower"),
+    ("db_password=sunflower\n", "sunflower"),
+    ("  password: sun-flower\n", "sun-flower"),
+    ("password = sun-flower-field", "sun-flower-field"),
+    ("tool --password sunflower --user ann", "sunflower"),
+    ("<password>sunflower</password>", "sunflower"),
+    ("password=p@ss,w0rd1\n", "p@ss,w0rd1"),
+    ('PASSWORD="$ecur3P@ss"', "$ecur3P@ss"),
+    ("password: qxvkzwpj\n", "qxvkzwpj"),
+    ("export PGPASSWORD=qxvkzwpj.txt", "qxvkzwpj"),
+    ("mysql -u root -pkd83hf02 db", "kd83hf02"),
+    ("sshpass -p 'kd83hf02' ssh a", "kd83hf02"),
+    ("docker login -u ann -p kd83hf02 r.example", "kd83hf02"),
+    ("openssl rsa -passin pass:kd83hf02", "kd83hf02"),
+    ("curl --user ann:kd83hf02 a", "kd83hf02"),
+    ("CREATE USER a IDENTIFIED BY 'sunflower'", "sunflower"),
+    ('"pass": "kd83hf02"', "kd83hf02"),
+    ("smtp_pass = 'sunflower'", "sunflower"),
+    ("set `DB_PASSWORD` to `kd83hf02`", "kd83hf02"),
+    ("SECRET_KEY = 'k#8&(s7d)H3=k%Lq9^Xz@P2'", "k#8&(s7d)H3=k%Lq9^Xz@P2"),
+    ("the api key is kJ8s7dH3kLq9XzP2mV5bN4cT", "kJ8s7dH3kLq9XzP2mV5bN4cT"),
+    ("tool --api-key kJ8s7dH3kLq9XzP2mV5bN4cT", "kJ8s7dH3kLq9XzP2mV5bN4cT"),
+    ("PRIVATE_KEY=0x" + "0a1b2c3d" * 8, "0a1b2c3d" * 8),
+    ("Authorization: ApiKey kJ8s7dH3kLq9XzP2mV5b", "kJ8s7dH3kLq9XzP2mV5b"),
+    ("SNYK_TOKEN=" + _UUID, _UUID),
+    ("//registry.example/:_authToken=" + _UUID, _UUID),
+    ("_auth=" + base64.b64encode(b"ann:kd83hf02").decode(), "ZDgzaGYwMg"),
+    ("mnemonic: " + "ribbon velvet anchor " * 4, "velvet anchor ribbon velvet"),
+])  # fmt: skip
 def test_password_in_options_and_commands_is_masked(text, secret):
     assert not _shown(secret, mask(text))
     assert not _shown(secret, json.loads(mask(json.dumps({"a": text})))["a"])
 
 
-@each(
-    [
-        "password: string\npassword: SecretStr\npassword: Incomplete\npassword: required\n",
-        "connect(\n    password=password\n)\npasswd = base64.b64decode(x)\npassword = self.backend2.get_data\n",
-        "two-pass approach: Quick-pass budget: **Always-pass tests**, a high-pass filter",
-        '{"pass": "success", "first_pass": "analysis", "render-pass": "shadows", "bypass": "everything"}',
-        "--password-stdin public.ecr.aws/ --password-store=gnome-libsecret, use --password options for it",
-        "X25519PrivateKey | X448PrivateKey, private_key: x25519.X25519PrivateKey, private_key = Ed25519Key.of(x)",
-        'scheme://<username>:<password>@host, flags.PWD = *envFlags.PWD, TOKEN = "[a-zA-Z_][a-zA-Z0-9_-]*"',
-        '"token_uri": "https://oauth2.example.com/v1/token", "encryptionKey": "arn:aws:kms:us-west-2:1:key/a1b2c3d4"',
-        "SECRET_FILE=/run/secrets/db2_password1, TOKEN_ENDPOINT = '/v1/oauth2/token', secret:MyTestSecret-a1b2c3",
-        "ClientToken: " + _UUID + ", --lock-token " + _UUID,
-        "sha256 of the key: " + "0a1b2c3d" * 8 + ", token gpt-4o-mini-2024-07-18",
-    ]
-)
+@each([
+    "password: string\npassword: SecretStr\npassword: Incomplete\npassword: required\n",
+    "connect(\n    password=password\n)\npasswd = base64.b64decode(x)\npassword = self.backend2.get_data\n",
+    "two-pass approach: Quick-pass budget: **Always-pass tests**, a high-pass filter",
+    '{"pass": "success", "first_pass": "analysis", "render-pass": "shadows", "bypass": "everything"}',
+    "--password-stdin public.ecr.aws/ --password-store=gnome-libsecret, use --password options for it",
+    "X25519PrivateKey | X448PrivateKey, private_key: x25519.X25519PrivateKey, private_key = Ed25519Key.of(x)",
+    'scheme://<username>:<password>@host, flags.PWD = *envFlags.PWD, TOKEN = "[a-zA-Z_][a-zA-Z0-9_-]*"',
+    '"token_uri": "https://oauth2.example.com/v1/token", "encryptionKey": "arn:aws:kms:us-west-2:1:key/a1b2c3d4"',
+    "SECRET_FILE=/run/secrets/db2_password1, TOKEN_ENDPOINT = '/v1/oauth2/token', secret:MyTestSecret-a1b2c3",
+    "ClientToken: " + _UUID + ", --lock-token " + _UUID,
+    "sha256 of the key: " + "0a1b2c3d" * 8 + ", token gpt-4o-mini-2024-07-18",
+])  # fmt: skip
 def test_names_paths_types_and_digests_stay(text):
     assert mask(text) == text
 

@@ -10,21 +10,18 @@ BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com/model/"
 ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x"
 
 
-@each(
-    "endpoint, model, dialect, provider",
-    [
-        ("api.anthropic.com/v1/messages", "claude-x", "anthropic", "anthropic"),
-        ("us-east5-aiplatform.googleapis.com/v1", "claude-x", "anthropic", "vertex"),
-        ("bedrock-runtime.us-east-1.amazonaws.com", None, "bedrock", "bedrock"),
-        ("api.deepseek.com/anthropic/v1/messages", "deepseek-chat", "anthropic", "deepseek"),
-        ("api.moonshot.ai/v1", "kimi-k3", "openai-chat", "moonshot"),
-        ("localhost:8000/v1/messages", "claude-x", "anthropic", ""),
-        ("notapi.anthropic.com.evil.example/v1", "claude-x", "anthropic", ""),
-        ("", "claude-x", "anthropic", "anthropic"),
-        ("", None, "bedrock", "bedrock"),
-        ("", None, "anthropic", ""),
-    ],
-)
+@each("endpoint, model, dialect, provider", [
+    ("api.anthropic.com/v1/messages", "claude-x", "anthropic", "anthropic"),
+    ("us-east5-aiplatform.googleapis.com/v1", "claude-x", "anthropic", "vertex"),
+    ("bedrock-runtime.us-east-1.amazonaws.com", None, "bedrock", "bedrock"),
+    ("api.deepseek.com/anthropic/v1/messages", "deepseek-chat", "anthropic", "deepseek"),
+    ("api.moonshot.ai/v1", "kimi-k3", "openai-chat", "moonshot"),
+    ("localhost:8000/v1/messages", "claude-x", "anthropic", ""),
+    ("notapi.anthropic.com.evil.example/v1", "claude-x", "anthropic", ""),
+    ("", "claude-x", "anthropic", "anthropic"),
+    ("", None, "bedrock", "bedrock"),
+    ("", None, "anthropic", ""),
+])  # fmt: skip
 def test_provider_is_found_by_host_model_or_dialect(endpoint, model, dialect, provider):
     assert provider_of(endpoint, model, dialect) == provider
 

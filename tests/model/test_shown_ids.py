@@ -13,16 +13,13 @@ ids = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "names", "form"),
-    [
-        ("abcdefgh", (), "abcde"),
-        ("abcdefgh", ("abcdefgz",), "abcdefgh"),
-        ("abcdefgh", ("abcdezzz",), "abcdef"),
-        ("abc", ("abd",), "abc"),
-        ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
-    ],
-)
+@pytest.mark.parametrize(("name", "names", "form"), [
+    ("abcdefgh", (), "abcde"),
+    ("abcdefgh", ("abcdefgz",), "abcdefgh"),
+    ("abcdefgh", ("abcdezzz",), "abcdef"),
+    ("abc", ("abd",), "abc"),
+    ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
+])  # fmt: skip
 def test_short_form_is_the_shortest_unique_prefix(name, names, form):
     assert shown_ids([name, *names], {})[name] == form
 

@@ -31,17 +31,14 @@ def turn(timeline):
     return Turn("main", 1, lambda: (prompt, Vector()), basis=PromptBasis(timeline, "anthropic"))
 
 
-@each(
-    "left, right, extends",
-    [
-        (entries(1, 2), entries(1, 2, 3), True),
-        (entries(1, 2), entries(1, 2), True),
-        (entries(), entries(1), True),
-        (entries(1, 2), entries(1, 2, 2), False),  # the last response has one more item
-        (entries(1, 2, 3), entries(1, 2), False),
-        (entries(1, 2), entries(1, 3, 4), False),
-    ],
-)
+@each("left, right, extends", [
+    (entries(1, 2), entries(1, 2, 3), True),
+    (entries(1, 2), entries(1, 2), True),
+    (entries(), entries(1), True),
+    (entries(1, 2), entries(1, 2, 2), False),  # the last response has one more item
+    (entries(1, 2, 3), entries(1, 2), False),
+    (entries(1, 2), entries(1, 3, 4), False),
+])  # fmt: skip
 def test_turn_extends_another_that_ends_with_whole_response(left, right, extends):
     assert turn(right).extends(turn(left)) is extends
 

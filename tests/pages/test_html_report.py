@@ -146,22 +146,19 @@ def test_cost_is_drawn_by_day_week_and_month():
         assert part.index(first) < part.index(last)
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (("check", "a.jsonl", "--report", "html=a.jsonl"), "is a file"),
-        (("check", "a.jsonl", "--report", "html=b.html"), "is a recording"),
-        (("check", "a.jsonl", "--report", "html=none/x.html"), "there is no folder"),
-        (("check", "a.jsonl", "--report", "html=own"), "is not lore's"),
-        (("lint", "b.html", "--report", "html=own"), "is not lore's"),
-        (("check", "a.jsonl", "--report", "html="), "names no file"),
-        (("check", "a.jsonl", "--report", "html", "--report", "terminal"), "cannot share"),
-        (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
-        (("simulate", "a.jsonl", "--report", "junit"), "writes html alone"),
-        (("compact", "a.jsonl", "--report", "html=x.html"), "add --dry-run"),
-        (("--report", "html=x.html", "check", "a.jsonl"), "--report belongs after the command"),
-    ],
-)
+@pytest.mark.parametrize(("args", "says"), [
+    (("check", "a.jsonl", "--report", "html=a.jsonl"), "is a file"),
+    (("check", "a.jsonl", "--report", "html=b.html"), "is a recording"),
+    (("check", "a.jsonl", "--report", "html=none/x.html"), "there is no folder"),
+    (("check", "a.jsonl", "--report", "html=own"), "is not lore's"),
+    (("lint", "b.html", "--report", "html=own"), "is not lore's"),
+    (("check", "a.jsonl", "--report", "html="), "names no file"),
+    (("check", "a.jsonl", "--report", "html", "--report", "terminal"), "cannot share"),
+    (("simulate", "a.jsonl", "--report", "html", "--json"), "cannot share"),
+    (("simulate", "a.jsonl", "--report", "junit"), "writes html alone"),
+    (("compact", "a.jsonl", "--report", "html=x.html"), "add --dry-run"),
+    (("--report", "html=x.html", "check", "a.jsonl"), "--report belongs after the command"),
+])  # fmt: skip
 def test_refused_target_replaces_nothing(args, says):
     session("a.jsonl", growing(3))
     session("b.html", growing(3))

@@ -138,13 +138,10 @@ def test_billing_header_is_dropped_by_anthropic_only(endpoint, kind):
     assert (cause.code, cause.kind, cause.is_harmless) == ("LORE107", kind, kind == "expected")
 
 
-@pytest.mark.parametrize(
-    ("previous", "current", "code"),
-    [
-        (body("x", assistant("y"), "Plan: a"), body("x", assistant("y"), "Plan: b"), "LORE133"),
-        (body("x", assistant("y"), "Plan: a"), body("x", assistant("z"), "Plan: a"), "LORE100"),
-    ],
-)
+@pytest.mark.parametrize(("previous", "current", "code"), [
+    (body("x", assistant("y"), "Plan: a"), body("x", assistant("y"), "Plan: b"), "LORE133"),
+    (body("x", assistant("y"), "Plan: a"), body("x", assistant("z"), "Plan: a"), "LORE100"),
+])  # fmt: skip
 def test_rewritten_last_message_without_breakpoint_is_one_cause(previous, current, code):
     found = explain(*({**side, "model": "gpt-5.6-sol"} for side in (previous, current)), dialect="openai-chat")
     assert [cause.code for cause in found] == [code]
@@ -179,14 +176,11 @@ def test_spelling_is_expected_if_all_was_read():
 # Fields
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "fell", "kind"),
-    [
-        ("api.anthropic.com/v1/messages", None, "waste"),
-        ("api.anthropic.com/v1/messages", 0, "expected"),
-        ("gateway.example/v1/messages", None, "unattributable"),
-    ],
-)
+@pytest.mark.parametrize(("endpoint", "fell", "kind"), [
+    ("api.anthropic.com/v1/messages", None, "waste"),
+    ("api.anthropic.com/v1/messages", 0, "expected"),
+    ("gateway.example/v1/messages", None, "unattributable"),
+])  # fmt: skip
 def test_changed_field_costs_what_the_provider_documents(endpoint, fell, kind):
     previous, current = body("a"), body("a", "b", tool_choice={"type": "any"})
     cause = explain(previous, current, endpoint=endpoint, fell=fell)[0]

@@ -208,15 +208,12 @@ DOCUMENTS = "<context>" + " ".join(f"fact {number}" for number in range(300)) + 
 ASKED = (body(DOCUMENTS + "Why?"), exchange("s", output=StreamedOutput(dumps([assistant(LONG)]))))
 
 
-@pytest.mark.parametrize(
-    ("request_body", "session", "chain"),
-    [
-        (body("Why?", assistant(LONG), "And?"), "s", "main"),
-        (body("Why?", assistant("Another answer."), "And?"), "s", "chain-2"),
-        (body("Why?", assistant(LONG), "And?", system="Other."), "s", "agent-2"),
-        (body("Why?", assistant(LONG), "And?"), "t", "chain-2"),
-    ],
-)
+@pytest.mark.parametrize(("request_body", "session", "chain"), [
+    (body("Why?", assistant(LONG), "And?"), "s", "main"),
+    (body("Why?", assistant("Another answer."), "And?"), "s", "chain-2"),
+    (body("Why?", assistant(LONG), "And?", system="Other."), "s", "agent-2"),
+    (body("Why?", assistant(LONG), "And?"), "t", "chain-2"),
+])  # fmt: skip
 def test_request_without_documents_is_known_by_reply(request_body, session, chain):
     assert chains_of(ASKED, (request_body, exchange(session)))[1] == chain
 

@@ -125,15 +125,12 @@ def test_reminder_at_end_of_result_is_named():
     assert codes(body(FIRST, READ[0], user(tool_result("ok\nwith all its details"))), body(*lasting)) == ["LORE117"]
 
 
-@pytest.mark.parametrize(
-    ("addition", "code"),
-    [
-        ("\n<tokens_left>9,000 tokens left</tokens_left>", "LORE109"),
-        ("\nCurrent time: 09:14:05", "LORE101"),
-        ("\nRequest id: req_8f3a2b1c", "LORE108"),
-        ("\nAlways answer in English.", "LORE100"),
-    ],
-)
+@pytest.mark.parametrize(("addition", "code"), [
+    ("\n<tokens_left>9,000 tokens left</tokens_left>", "LORE109"),
+    ("\nCurrent time: 09:14:05", "LORE101"),
+    ("\nRequest id: req_8f3a2b1c", "LORE108"),
+    ("\nAlways answer in English.", "LORE100"),
+])  # fmt: skip
 def test_volatile_text_added_to_system_is_named(addition, code):
     """An agent added a count of the tokens left with each request, and kept the old ones."""
     system = "You are an agent.\nUse the tools."
@@ -158,14 +155,10 @@ WORKED = [ASKED, REASONING, *SHELL, WRITTEN]
 SECOND = say("user", "Then write a test.")
 
 
-@pytest.mark.parametrize(
-    ("items", "kind"),
-    [
-        ([{key: value for key, value in item.items() if value is not None} for item in WORKED], "expected"),
-        ([{**item, "id": f"item_{number}"} for number, item in enumerate(WORKED)], "unattributable"),
-    ],
-    ids=["null left out", "item ids"],
-)
+@pytest.mark.parametrize(("items", "kind"), [
+    ([{key: value for key, value in item.items() if value is not None} for item in WORKED], "expected"),
+    ([{**item, "id": f"item_{number}"} for number, item in enumerate(WORKED)], "unattributable"),
+], ids=["null left out", "item ids"])  # fmt: skip
 def test_responses_items_sent_back_differ_in_form(items, kind):
     (cause,) = explain({"input": WORKED}, {"input": [*items, SECOND]}, dialect="openai-responses")
     assert (cause.code, cause.kind) == ("LORE106", kind)

@@ -19,15 +19,12 @@ def sender(call=Call(), **fields):  # noqa: B008 - a frozen record
     return identify_sender(parsed(body("a", **fields)), Exchange(b"{}", "wire", call=call))
 
 
-@pytest.mark.parametrize(
-    ("user_id", "session"),
-    [
-        (json.dumps({"device_id": "d", "session_id": "5b0f3c1e-2a64"}), "5b0f3c1e-2a64"),
-        ("user_0f_account__session_5b0f3c1e-2a64-4c55", "5b0f3c1e-2a64-4c55"),
-        ("somebody", ""),
-        (7, ""),
-    ],
-)
+@pytest.mark.parametrize(("user_id", "session"), [
+    (json.dumps({"device_id": "d", "session_id": "5b0f3c1e-2a64"}), "5b0f3c1e-2a64"),
+    ("user_0f_account__session_5b0f3c1e-2a64-4c55", "5b0f3c1e-2a64-4c55"),
+    ("somebody", ""),
+    (7, ""),
+])  # fmt: skip
 def test_claude_code_bodies_name_their_session(user_id, session):
     assert sender(metadata={"user_id": user_id}).session == session
 

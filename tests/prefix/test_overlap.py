@@ -44,17 +44,14 @@ def prompt(head=(), messages=(), tail=()):
                   tail=tuple(segments("messages", tail)))  # fmt: skip
 
 
-@each(
-    "current, common, relation",
-    [
-        (BASE, 7, "identical"),
-        (body("one", assistant("two"), "three", assistant("four")), 7, "extension"),
-        (body("one", assistant("two")), 5, "shrunk"),
-        (body("one", assistant("twx"), "three"), 4, "diverged"),
-        (body("new first", "one", assistant("two")), 2, "diverged"),
-        (body("other", system="Be brief."), 2, "unrelated"),
-    ],
-)
+@each("current, common, relation", [
+    (BASE, 7, "identical"),
+    (body("one", assistant("two"), "three", assistant("four")), 7, "extension"),
+    (body("one", assistant("two")), 5, "shrunk"),
+    (body("one", assistant("twx"), "three"), 4, "diverged"),
+    (body("new first", "one", assistant("two")), 2, "diverged"),
+    (body("other", system="Be brief."), 2, "unrelated"),
+])  # fmt: skip
 def test_relation_follows_from_shared_segments(current, common, relation):
     overlap, name = compare(BASE, current)
     assert (overlap.common, name) == (common, relation)
@@ -95,15 +92,11 @@ def test_previous_tail_is_not_compared():
     assert compare(prompt(["a"], ["m", "n"]), prompt(["a"], ["m"], ["n", "o"]))[0].common == 3
 
 
-@pytest.mark.parametrize(
-    ("content", "new_content"),
-    [
-        (b'[{"type":"text","text":"\\u00e9"}]', '[{"type":"text","text":"é"}]'.encode()),
-        (b'[{"type":"text","text":"x"}]', b'[{"text": "x", "type": "text"}]'),
-        (b'"x"', b'[{"type":"text","text":"x"}]'),
-    ],
-    ids=["escapes", "key order", "shape"],
-)
+@pytest.mark.parametrize(("content", "new_content"), [
+    (b'[{"type":"text","text":"\\u00e9"}]', '[{"type":"text","text":"é"}]'.encode()),
+    (b'[{"type":"text","text":"x"}]', b'[{"text": "x", "type": "text"}]'),
+    (b'"x"', b'[{"type":"text","text":"x"}]'),
+], ids=["escapes", "key order", "shape"])  # fmt: skip
 def test_other_spelling_is_equal_in_canonical_form(content, new_content):
     bodies = [b'{"system":"S","messages":[{"role":"user","content":' + raw + b"}]}" for raw in (content, new_content)]
     overlap, relation = compare(*bodies)

@@ -28,62 +28,50 @@ def is_side(*messages, call=Call(), **fields):  # noqa: B008 - a frozen record
     return is_side_call(parsed(body(*messages, **fields)), call)
 
 
-@pytest.mark.parametrize(
-    "system",
-    [
-        "You are a title generator. You output ONLY a thread title.",
-        "Generate a concise, sentence-case title (3-7 words) that captures the goal.",
-        "Analyze if this message indicates a new conversation topic.",
-        "You are a context summarization assistant.",
-    ],
-)
+@pytest.mark.parametrize("system", [
+    "You are a title generator. You output ONLY a thread title.",
+    "Generate a concise, sentence-case title (3-7 words) that captures the goal.",
+    "Analyze if this message indicates a new conversation topic.",
+    "You are a context summarization assistant.",
+])  # fmt: skip
 def test_side_call_is_known_by_its_system_prompt(system):
     assert is_side("Repair the bug.", system=system)
     assert not is_side("Repair the bug.", system=system, tools=TOOLS)
     assert not is_side(*HISTORY, "Continue.", system=system)
 
 
-@each(
-    "call, expected",
-    [
-        (Call(endpoint="api.anthropic.com/v1/messages/count_tokens"), True),
-        (Call(endpoint="api.openai.com/v1/responses/compact"), True),
-        (Call(purpose="compaction"), True),
-        (Call(purpose="Session-Title"), True),
-        (Call(endpoint="api.anthropic.com/v1/messages", purpose="repl_main_thread"), False),
-        (Call(), False),
-    ],
-)
+@each("call, expected", [
+    (Call(endpoint="api.anthropic.com/v1/messages/count_tokens"), True),
+    (Call(endpoint="api.openai.com/v1/responses/compact"), True),
+    (Call(purpose="compaction"), True),
+    (Call(purpose="Session-Title"), True),
+    (Call(endpoint="api.anthropic.com/v1/messages", purpose="repl_main_thread"), False),
+    (Call(), False),
+])  # fmt: skip
 def test_side_call_is_known_by_client_and_endpoint(call, expected):
     assert is_side("Repair the bug.", call=call, tools=TOOLS) is expected
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ("Your task is to create a detailed summary of the conversation so far.", True),
-        ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.", True),
-        ("You are performing a CONTEXT CHECKPOINT COMPACTION.", True),
-        ("Provide a detailed prompt for continuing our conversation above.", True),
-        ("Write a summary of the module.", False),
-    ],
-)
+@pytest.mark.parametrize(("asked", "expected"), [
+    ("Your task is to create a detailed summary of the conversation so far.", True),
+    ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.", True),
+    ("You are performing a CONTEXT CHECKPOINT COMPACTION.", True),
+    ("Provide a detailed prompt for continuing our conversation above.", True),
+    ("Write a summary of the module.", False),
+])  # fmt: skip
 def test_compaction_is_known_by_the_last_words(asked, expected):
     assert asks_to_compact(parsed(body(*HISTORY, asked, tools=TOOLS))) is expected
     assert not asks_to_compact(parsed(body(asked, tools=TOOLS)))  # there is nothing to summarise yet
     assert not asks_to_compact(parsed(body(*HISTORY, user(tool_result(asked)))))
 
 
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        ((*HISTORY, "Next."), True),
-        ((*HISTORY, user(tool_result())), False),
-        (HISTORY, False),
-        (("a",), True),
-        ((), False),
-    ],
-)
+@pytest.mark.parametrize(("messages", "expected"), [
+    ((*HISTORY, "Next."), True),
+    ((*HISTORY, user(tool_result())), False),
+    (HISTORY, False),
+    (("a",), True),
+    ((), False),
+])  # fmt: skip
 def test_user_turn_begins_with_words_not_results(messages, expected):
     assert begins_user_turn(parsed(body(*messages))) is expected
 
@@ -113,19 +101,16 @@ def segment(words):
     return segments(words)[0]
 
 
-@each(
-    "words, expected",
-    [
-        ("This session is being continued from a previous conversation that ran out of context.", True),
-        ("<summary>\nThe parser was repaired.\n</summary>", True),
-        ("# Conversation Summary\n\n## Goal\nRepair it.", True),
-        ("**Session recap**\nWe repaired it.", True),
-        ("<context_checkpoint>\nRepaired.\n</context_checkpoint>", True),
-        ("## Summary\nThe parser fails on empty input.", False),  # how bug reports begin
-        ("Implement the session snapshot feature in store.py.", False),
-        ("Write a summary of this file.", False),
-    ],
-)
+@each("words, expected", [
+    ("This session is being continued from a previous conversation that ran out of context.", True),
+    ("<summary>\nThe parser was repaired.\n</summary>", True),
+    ("# Conversation Summary\n\n## Goal\nRepair it.", True),
+    ("**Session recap**\nWe repaired it.", True),
+    ("<context_checkpoint>\nRepaired.\n</context_checkpoint>", True),
+    ("## Summary\nThe parser fails on empty input.", False),  # how bug reports begin
+    ("Implement the session snapshot feature in store.py.", False),
+    ("Write a summary of this file.", False),
+])  # fmt: skip
 def test_summary_is_known_by_agents_phrases(words, expected):
     assert is_summary(segment(words)) is expected
 
@@ -136,15 +121,12 @@ def test_summary_counts_before_the_first_answer_only():
     assert not begins_with_summary(parsed(body(*HISTORY, summary)))
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("Here is a recap of what we did:\n…", True),
-        ("## Zusammenfassung\nEs geht.", True),
-        ("## Summary", True),
-        ("Please look at the summary that the tests print, and repair its format.", False),
-    ],
-)
+@pytest.mark.parametrize(("words", "expected"), [
+    ("Here is a recap of what we did:\n…", True),
+    ("## Zusammenfassung\nEs geht.", True),
+    ("## Summary", True),
+    ("Please look at the summary that the tests print, and repair its format.", False),
+])  # fmt: skip
 def test_summary_heading_is_known_in_many_languages(words, expected):
     assert has_summary_heading(segment(words)) is expected
 

@@ -14,30 +14,26 @@ PLAIN = "if a < b && c > 'd':\n    say(\"yes\")\n"
 ENTITIES = "if a &lt; b &amp;&amp; c &gt; &#39;d&#39;:\n    say(&quot;yes&quot;)\n"
 
 
-@each(
-    "previous, current, spelling",
-    [
-        (PLAIN, ENTITIES, "entities"),
-        (ENTITIES, ENTITIES.replace("&", "&amp;"), "entities"),  # escaped twice
-        ("it's", "it&#39;s", "entities"),
-        ("it&#39;s", "it&#x27;s", "entities"),
-        ("a < b\r\n", "a &lt; b\n", "entities"),
-        ("one\r\ntwo", "one\ntwo", "newlines"),
-        ("caf\u00e9", "cafe\u0301", "unicode"),
-        ("one  \ntwo", "one\ntwo\n", "white-space"),
-        ('{"a": 1}', '{"a":1}', "inner-json"),
-        ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', "inner-order"),
-    ],
-)
+@each("previous, current, spelling", [
+    (PLAIN, ENTITIES, "entities"),
+    (ENTITIES, ENTITIES.replace("&", "&amp;"), "entities"),  # escaped twice
+    ("it's", "it&#39;s", "entities"),
+    ("it&#39;s", "it&#x27;s", "entities"),
+    ("a < b\r\n", "a &lt; b\n", "entities"),
+    ("one\r\ntwo", "one\ntwo", "newlines"),
+    ("caf\u00e9", "cafe\u0301", "unicode"),
+    ("one  \ntwo", "one\ntwo\n", "white-space"),
+    ('{"a": 1}', '{"a":1}', "inner-json"),
+    ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', "inner-order"),
+])  # fmt: skip
 def test_equal_texts_have_a_spelling(previous, current, spelling):
     assert name_text_spelling(previous, current).spelling == spelling
     assert name_text_spelling(current, previous).spelling == spelling
 
 
-@pytest.mark.parametrize(
-    ("previous", "current"),
-    [("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c"), ("a\n", "a\n")],
-)
+@pytest.mark.parametrize(("previous", "current"), [
+    ("a &lt; b", "a > b"), ("R&D", "R&B"), ("&copy right", "© right"), ("a &lt; b", "a < c"), ("a\n", "a\n"),
+])  # fmt: skip
 def test_equal_or_other_text_has_no_spelling(previous, current):
     assert name_text_spelling(previous, current) is None
 
@@ -49,16 +45,14 @@ def test_values_are_equal_if_all_their_texts_are():
         assert name_value_spelling(dumps(value), dumps(changed)) is None
 
 
-@each(
-    [
-        lambda words: body(words, assistant("yes"), "go on"),
-        lambda words: body("do it", assistant(words), "go on"),
-        lambda words: body("do it", model(tool_use({"command": words})), user(tool_result("done")), assistant("yes")),
-        lambda words: body("do it", model(tool_use()), user(tool_result(words)), assistant("yes")),
-        lambda words: body("do it", tools=[{"name": "a", "description": words, "input_schema": {}}]),
-        lambda words: body("do it", system=words),
-    ]
-)
+@each([
+    lambda words: body(words, assistant("yes"), "go on"),
+    lambda words: body("do it", assistant(words), "go on"),
+    lambda words: body("do it", model(tool_use({"command": words})), user(tool_result("done")), assistant("yes")),
+    lambda words: body("do it", model(tool_use()), user(tool_result(words)), assistant("yes")),
+    lambda words: body("do it", tools=[{"name": "a", "description": words, "input_schema": {}}]),
+    lambda words: body("do it", system=words),
+])  # fmt: skip
 def test_entities_anywhere_are_spelling(write):
     """A proxy that escaped HTML was reported as rewritten history."""
     (cause,) = explain(write(PLAIN), write(ENTITIES))
@@ -116,45 +110,39 @@ def test_repeated_reason_keeps_its_first_place():
     assert [reason.code for reason in explain_text(*texts, SearchBudget())] == ["LORE101", None]
 
 
-@each(
-    "text, kinds",
-    [
-        ("Today's date: 2026-07-14", ["date"]),
-        ("Current date: 2026-07-14T08:03:19Z", ["clock"]),
-        ('{"date": "2026-07-14"}', ["date"]),
-        ("Released on 2026-07-14.", []),
-        ("Write dates like this: 2026-07-14, and say the date.", []),
-        ('Save "the meeting is at 2:30pm today" as a note.', []),
-        ("<examples>\nuser: which date?\nassistant: the date is 2026-03-05\n</examples>", []),
-        ("<cwd>/home/ann/x</cwd>", ["directory"]),
-        ("Current working directory is /srv/app", ["directory"]),
-        ("session_id=ab12cd34", ["id"]),
-        ("the id 0b0c7f6e-3c1a-4a60-9d0e-1f2a3b4c5d6e", ["id"]),
-        ("session id: required", []),
-        ("tool toolu_012345678 of claude-sonnet-4-20250514", []),
-        ("/tmp/lore-4711/x", ["temporary-path"]),
-        ("write to /tmp/out.txt", []),
-        ("pid: 4711", ["process-id"]),
-        ("the server is at localhost:8080", []),
-        ("1,200 tokens left", ["token-count"]),
-        ("On branch main\nnothing to commit, working tree clean", ["repository"]),
-        ("Use git status before a commit.", []),
-        ("", []),
-        ("x " * 40_000 + "pid: 4711", []),  # beyond the part that is searched
-    ],
-)
+@each("text, kinds", [
+    ("Today's date: 2026-07-14", ["date"]),
+    ("Current date: 2026-07-14T08:03:19Z", ["clock"]),
+    ('{"date": "2026-07-14"}', ["date"]),
+    ("Released on 2026-07-14.", []),
+    ("Write dates like this: 2026-07-14, and say the date.", []),
+    ('Save "the meeting is at 2:30pm today" as a note.', []),
+    ("<examples>\nuser: which date?\nassistant: the date is 2026-03-05\n</examples>", []),
+    ("<cwd>/home/ann/x</cwd>", ["directory"]),
+    ("Current working directory is /srv/app", ["directory"]),
+    ("session_id=ab12cd34", ["id"]),
+    ("the id 0b0c7f6e-3c1a-4a60-9d0e-1f2a3b4c5d6e", ["id"]),
+    ("session id: required", []),
+    ("tool toolu_012345678 of claude-sonnet-4-20250514", []),
+    ("/tmp/lore-4711/x", ["temporary-path"]),
+    ("write to /tmp/out.txt", []),
+    ("pid: 4711", ["process-id"]),
+    ("the server is at localhost:8080", []),
+    ("1,200 tokens left", ["token-count"]),
+    ("On branch main\nnothing to commit, working tree clean", ["repository"]),
+    ("Use git status before a commit.", []),
+    ("", []),
+    ("x " * 40_000 + "pid: 4711", []),  # beyond the part that is searched
+])  # fmt: skip
 def test_varying_text_has_its_kind(text, kinds):
     assert [word.kind for word in find_varying_text(text)] == kinds
 
 
-@pytest.mark.parametrize(
-    ("description", "kinds"),
-    [
-        ('Schedules a prompt. "weekdays at 9am" is the time 0 9 * * 1-5.', []),
-        ("Runs at a time such as 14:30 of the current day.", []),
-        ("Takes a date and a time: 2026-01-31 18:00 is the last day.", []),
-        ("Searches the web. Today's date is 2026-11-27.", ["date"]),
-    ],
-)
+@pytest.mark.parametrize(("description", "kinds"), [
+    ('Schedules a prompt. "weekdays at 9am" is the time 0 9 * * 1-5.', []),
+    ("Runs at a time such as 14:30 of the current day.", []),
+    ("Takes a date and a time: 2026-01-31 18:00 is the last day.", []),
+    ("Searches the web. Today's date is 2026-11-27.", ["date"]),
+])  # fmt: skip
 def test_date_in_a_tool_counts_as_current_only(description, kinds):
     assert [word.kind for word in find_varying_text(description, in_tool=True)] == kinds

@@ -20,18 +20,15 @@ SEARCHED = [
 ]  # fmt: skip
 
 
-@each(
-    "tools, new_tools, expected",
-    [
-        ([TOOL, OTHER_TOOL], [OTHER_TOOL, TOOL], ["LORE102"]),
-        ([TOOL], [TOOL, OTHER_TOOL], ["LORE103"]),
-        ([TOOL, OTHER_TOOL], [OTHER_TOOL], ["LORE103"]),
-        ([TOOL], [], ["LORE103"]),
-        ([TOOL], [{**TOOL, "description": "Reads any file."}], ["LORE104"]),
-        ([{**TOOL, "input_schema": {"minimum": 1}}], [{**TOOL, "input_schema": {"minimum": 1.0}}], ["LORE106"]),
-        ([TOOL, OTHER_TOOL], [OTHER_TOOL, {**TOOL, "description": "Reads any file."}], ["LORE102", "LORE104"]),
-    ],
-)
+@each("tools, new_tools, expected", [
+    ([TOOL, OTHER_TOOL], [OTHER_TOOL, TOOL], ["LORE102"]),
+    ([TOOL], [TOOL, OTHER_TOOL], ["LORE103"]),
+    ([TOOL, OTHER_TOOL], [OTHER_TOOL], ["LORE103"]),
+    ([TOOL], [], ["LORE103"]),
+    ([TOOL], [{**TOOL, "description": "Reads any file."}], ["LORE104"]),
+    ([{**TOOL, "input_schema": {"minimum": 1}}], [{**TOOL, "input_schema": {"minimum": 1.0}}], ["LORE106"]),
+    ([TOOL, OTHER_TOOL], [OTHER_TOOL, {**TOOL, "description": "Reads any file."}], ["LORE102", "LORE104"]),
+])  # fmt: skip
 def test_each_change_of_tools_has_its_code(tools, new_tools, expected):
     assert codes(body("x", tools=tools), body("x", tools=new_tools)) == expected
 

@@ -172,43 +172,37 @@ MERGING = JinjaTemplate(
 NO_LOOPS = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}EACH"
 
 
-@each(
-    "model, dialect, accepted, by",
-    [
-        ("claude-opus-5", "anthropic", True, "row"),
-        ("claude-opus-4-8-20260101", "anthropic", True, "row"),
-        ("anthropic/claude-opus-5", "anthropic", True, "row"),
-        ("claude-opus-4-6", "anthropic", False, "unknown"),
-        ("claude-sonnet-5", "anthropic", False, "unknown"),
-        ("claude-opus-5", "openai-chat", False, "unknown"),
-        ("claude-opus-5", "bedrock", False, "dialect"),
-        ("gpt-4o", "openai-chat", True, "row"),
-        ("o3-mini", "openai-chat", True, "row"),
-        ("gpt-4o", "anthropic", False, "unknown"),
-        ("qwen3", "openai-chat", False, "unknown"),
-        ("Qwen/Qwen3.6-27B", "openai-chat", False, "template"),
-        ("openai/gpt-oss-20b", "openai-chat", False, "template"),
-        ("mistral-7b-instruct", "openai-chat", False, "template"),
-        ("mistral-large-latest", "openai-chat", True, "row"),
-        ("gpt-4o", "template", False, "unknown"),
-        (None, "openai-chat", False, "unknown"),
-    ],
-)
+@each("model, dialect, accepted, by", [
+    ("claude-opus-5", "anthropic", True, "row"),
+    ("claude-opus-4-8-20260101", "anthropic", True, "row"),
+    ("anthropic/claude-opus-5", "anthropic", True, "row"),
+    ("claude-opus-4-6", "anthropic", False, "unknown"),
+    ("claude-sonnet-5", "anthropic", False, "unknown"),
+    ("claude-opus-5", "openai-chat", False, "unknown"),
+    ("claude-opus-5", "bedrock", False, "dialect"),
+    ("gpt-4o", "openai-chat", True, "row"),
+    ("o3-mini", "openai-chat", True, "row"),
+    ("gpt-4o", "anthropic", False, "unknown"),
+    ("qwen3", "openai-chat", False, "unknown"),
+    ("Qwen/Qwen3.6-27B", "openai-chat", False, "template"),
+    ("openai/gpt-oss-20b", "openai-chat", False, "template"),
+    ("mistral-7b-instruct", "openai-chat", False, "template"),
+    ("mistral-large-latest", "openai-chat", True, "row"),
+    ("gpt-4o", "template", False, "unknown"),
+    (None, "openai-chat", False, "unknown"),
+])  # fmt: skip
 def test_only_models_with_a_row_take_one(model, dialect, accepted, by):
     assert placement(model, dialect_named(dialect), Rules())[:2] == (accepted, by)
 
 
-@each(
-    "model, dialect, accepted",
-    [
-        ("qwen3-32b", "openai-chat", True),
-        ("Qwen/Qwen3-32B", "openai-chat", True),
-        ("acme/one", "anthropic", True),
-        ("qwen3-32b", "template", True),
-        ("qwen3-32b", "gemini", False),
-        ("qwen2-7b", "openai-chat", False),
-    ],
-)
+@each("model, dialect, accepted", [
+    ("qwen3-32b", "openai-chat", True),
+    ("Qwen/Qwen3-32B", "openai-chat", True),
+    ("acme/one", "anthropic", True),
+    ("qwen3-32b", "template", True),
+    ("qwen3-32b", "gemini", False),
+    ("qwen2-7b", "openai-chat", False),
+])  # fmt: skip
 def test_setting_names_models_unknown_to_lore(model, dialect, accepted):
     assert placement(model, dialect_named(dialect), SETTING).accepted is accepted
 
@@ -218,17 +212,14 @@ def test_setting_allows_system_where_templates_do_not():
     assert placement("qwen3.6-27b", dialect_named("openai-chat"), rules)[:2] == (True, "setting")
 
 
-@each(
-    "dialect, does",
-    [
-        (rendered("EACH"), "renders"),
-        (rendered(REFUSING), "refuses"),
-        (rendered(FIRST), "ignores"),
-        (MERGING, "merges"),
-        (rendered(NO_LOOPS), "renders"),
-        (JinjaTemplate("{{ raise_exception('no') }}"), None),
-    ],
-)
+@each("dialect, does", [
+    (rendered("EACH"), "renders"),
+    (rendered(REFUSING), "refuses"),
+    (rendered(FIRST), "ignores"),
+    (MERGING, "merges"),
+    (rendered(NO_LOOPS), "renders"),
+    (JinjaTemplate("{{ raise_exception('no') }}"), None),
+])  # fmt: skip
 def test_template_is_probed_for_system_in_conversation(dialect, does):
     assert dialect.late_system() == does
     assert placement("qwen3-32b", dialect, SETTING).accepted is (does in ("renders", None))
@@ -246,22 +237,19 @@ def test_template_gets_leading_system_messages_it_writes(dialect, written):
     assert dialect.write(prompt).decode() == written
 
 
-@each(
-    "model, dialect, one",
-    [
-        ("gpt-4o", "openai-chat", False),
-        ("Qwen/Qwen3.5-27B", "openai-chat", True),
-        ("Qwen/Qwen3.5-27B", "openai-responses", True),
-        ("Qwen/Qwen3.5-27B", "anthropic", False),
-        ("qwen3-32b", "openai-chat", False),
-        ("gpt-oss-20b", "openai-chat", True),
-        ("deepseek-v3", "openai-chat", False),
-        ("gemma-3-27b-it", "openai-chat", True),
-        ("gemma-4-27b", "openai-chat", False),
-        ("Acme-1", "openai-chat", True),
-        (None, "openai-chat", False),
-    ],
-)
+@each("model, dialect, one", [
+    ("gpt-4o", "openai-chat", False),
+    ("Qwen/Qwen3.5-27B", "openai-chat", True),
+    ("Qwen/Qwen3.5-27B", "openai-responses", True),
+    ("Qwen/Qwen3.5-27B", "anthropic", False),
+    ("qwen3-32b", "openai-chat", False),
+    ("gpt-oss-20b", "openai-chat", True),
+    ("deepseek-v3", "openai-chat", False),
+    ("gemma-3-27b-it", "openai-chat", True),
+    ("gemma-4-27b", "openai-chat", False),
+    ("Acme-1", "openai-chat", True),
+    (None, "openai-chat", False),
+])  # fmt: skip
 def test_one_system_message_if_others_are_lost(model, dialect, one):
     assert takes_one_system_message(model, dialect_named(dialect), SETTING) is one
 

@@ -202,16 +202,12 @@ def test_every_shape_of_system_is_read(system):
 # breakpoints
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        b'{"cache_control":{"type":"ephemeral"},"type":"text","text":"x"}',
-        b'{"type":"text","cache_control":{"type":"ephemeral"},"text":"x"}',
-        b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}',
-        b'{"type":"text","text":"x", "cache_control": {"type":"ephemeral"}}',
-    ],
-    ids=["first", "middle", "last", "spaced"],
-)
+@pytest.mark.parametrize("block", [
+    b'{"cache_control":{"type":"ephemeral"},"type":"text","text":"x"}',
+    b'{"type":"text","cache_control":{"type":"ephemeral"},"text":"x"}',
+    b'{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}',
+    b'{"type":"text","text":"x", "cache_control": {"type":"ephemeral"}}',
+], ids=["first", "middle", "last", "spaced"])  # fmt: skip
 def test_breakpoint_is_cut_out_of_a_blocks_bytes(block):
     prompt = parsed(b'{"messages":[{"role":"user","content":[' + block + b"]}]}")
     assert prompt.messages[1].data == b'{"type":"text","text":"x"}'
@@ -248,25 +244,22 @@ def test_messages_after_a_text_input_are_written():
 # recognition
 
 
-@each(
-    "body, name",
-    [
-        *[(body, name) for name, body in RECORDED.items()],
-        ({"input": "hello", "model": "gpt-5"}, "openai-responses"),
-        ({"contents": []}, "gemini"),
-        ({"messages": [{"role": "user", "content": [{"text": "x"}]}], "system": [{"text": "S"}]}, "bedrock"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "system": "S"}, "anthropic"),
-        ({"messages": [], "anthropic_version": "x"}, "anthropic"),
-        ({"messages": [{"role": "user", "content": "x"}], "model": "claude-x"}, "anthropic"),
-        ({"messages": [{"role": "user", "content": "x"}], "model": "anthropic/claude-x"}, "openai-chat"),
-        ({"messages": [{"role": "system", "content": "x"}], "model": "claude-x"}, "openai-chat"),
-        ({"messages": [{"role": "user", "content": "x"}], "model": "gpt-4o"}, "openai-chat"),
-        ({"messages": [{"role": "tool", "content": "x"}], "model": "claude-x"}, "openai-chat"),
-        ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}]}, "anthropic"),
-        ({"prompt": "x"}, None),
-        ([], None),
-    ],
-)
+@each("body, name", [
+    *[(body, name) for name, body in RECORDED.items()],
+    ({"input": "hello", "model": "gpt-5"}, "openai-responses"),
+    ({"contents": []}, "gemini"),
+    ({"messages": [{"role": "user", "content": [{"text": "x"}]}], "system": [{"text": "S"}]}, "bedrock"),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}], "system": "S"}, "anthropic"),
+    ({"messages": [], "anthropic_version": "x"}, "anthropic"),
+    ({"messages": [{"role": "user", "content": "x"}], "model": "claude-x"}, "anthropic"),
+    ({"messages": [{"role": "user", "content": "x"}], "model": "anthropic/claude-x"}, "openai-chat"),
+    ({"messages": [{"role": "system", "content": "x"}], "model": "claude-x"}, "openai-chat"),
+    ({"messages": [{"role": "user", "content": "x"}], "model": "gpt-4o"}, "openai-chat"),
+    ({"messages": [{"role": "tool", "content": "x"}], "model": "claude-x"}, "openai-chat"),
+    ({"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c"}]}]}, "anthropic"),
+    ({"prompt": "x"}, None),
+    ([], None),
+])  # fmt: skip
 def test_dialect_of_recognises_bodies(body, name):
     found = dialect_of(dumps(body))
     assert (None if found is None else found.name) == name
@@ -275,16 +268,13 @@ def test_dialect_of_recognises_bodies(body, name):
 # writing
 
 
-@pytest.mark.parametrize(
-    ("fields", "content", "failed"),
-    [
-        ({"status": "completed", "output": "o"}, "o", False),
-        ({"status": "failed", "output": "o"}, "o", True),
-        ({"status": "failed", "error": "e"}, "e", True),
-        ({"status": "completed"}, "", False),
-        ({"status": "running"}, "[no result recorded]", True),
-    ],
-)
+@pytest.mark.parametrize(("fields", "content", "failed"), [
+    ({"status": "completed", "output": "o"}, "o", False),
+    ({"status": "failed", "output": "o"}, "o", True),
+    ({"status": "failed", "error": "e"}, "e", True),
+    ({"status": "completed"}, "", False),
+    ({"status": "running"}, "[no result recorded]", True),
+])  # fmt: skip
 def test_every_status_of_a_call_has_a_result(fields, content, failed):
     state = Fold(started(), append(call("t", "c", **fields))).state
     result = json.loads(DIALECTS["anthropic"].write(assembled(state)))["messages"][1]["content"][0]

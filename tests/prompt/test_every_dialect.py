@@ -255,29 +255,23 @@ def test_provider_tool_stays_as_it_is(dialect):
     assert [(one.path, one.kind, one.data) for one in again.head] == [(one.path, one.kind, one.data) for one in head]
 
 
-@pytest.mark.parametrize(
-    ("dialect", "first"),
-    [
-        ("openai-responses", {"type": "function_call", "call_id": "c0", "name": "ls", "arguments": '{"p":1}'}),
-        ("gemini", {"functionCall": {"id": "c0", "name": "ls", "args": {"p": 1}}}),
-        ("bedrock", {"toolUse": {"toolUseId": "c0", "name": "ls", "input": {"p": 1}}}),
-    ],
-)
+@pytest.mark.parametrize(("dialect", "first"), [
+    ("openai-responses", {"type": "function_call", "call_id": "c0", "name": "ls", "arguments": '{"p":1}'}),
+    ("gemini", {"functionCall": {"id": "c0", "name": "ls", "args": {"p": 1}}}),
+    ("bedrock", {"toolUse": {"toolUseId": "c0", "name": "ls", "input": {"p": 1}}}),
+])  # fmt: skip
 def test_call_is_written_in_each_shape(dialect, first):
     made = said(dialect, Unit("assistant", (), (called(),)))
     assert (made[0].get("parts") or made[0].get("content") or made)[0] == first
 
 
-@pytest.mark.parametrize(
-    ("fields", "gemini", "bedrock"),
-    [
-        ({}, {"result": "o"}, None),
-        ({"status": "failed", "output": Raw(b"null"), "error": Raw(b'"e"')}, {"error": "e"}, "error"),
-        ({"status": "running", "output": Raw(b"null")}, {"error": "[no result recorded]"}, "error"),
-        ({"output": Raw(b"null")}, {"result": ""}, None),
-        ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, {"result": ["a", "b"]}, None),
-    ],
-)
+@pytest.mark.parametrize(("fields", "gemini", "bedrock"), [
+    ({}, {"result": "o"}, None),
+    ({"status": "failed", "output": Raw(b"null"), "error": Raw(b'"e"')}, {"error": "e"}, "error"),
+    ({"status": "running", "output": Raw(b"null")}, {"error": "[no result recorded]"}, "error"),
+    ({"output": Raw(b"null")}, {"result": ""}, None),
+    ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, {"result": ["a", "b"]}, None),
+])  # fmt: skip
 def test_every_status_of_a_call_is_written(fields, gemini, bedrock):
     unit = Unit("results", (), (called(**fields),))
     assert said("gemini", unit)[0]["parts"][0]["functionResponse"]["response"] == gemini
@@ -370,17 +364,14 @@ def test_cache_points_are_breakpoints_of_earlier_segments():
     assert json.loads(DIALECTS["bedrock"].write(prompt)) == body
 
 
-@each(
-    "item, may",
-    [
-        ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, True),
-        ({"role": "user", "content": [{"type": "input_text", "text": ""}]}, False),
-        ({"role": "user", "content": "x"}, False),
-        ({"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}, False),
-        ({"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]}, True),
-        ({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}, False),
-    ],
-)
+@each("item, may", [
+    ({"role": "user", "content": [{"type": "input_text", "text": "x"}]}, True),
+    ({"role": "user", "content": [{"type": "input_text", "text": ""}]}, False),
+    ({"role": "user", "content": "x"}, False),
+    ({"role": "assistant", "content": [{"type": "output_text", "text": "x"}]}, False),
+    ({"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "x"}]}, True),
+    ({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"}, False),
+])  # fmt: skip
 def test_only_input_parts_take_a_breakpoint(item, may):
     dialect = DIALECTS["openai-responses"]
     prompt = parsed({"input": [item], "instructions": "I", "tools": [FLAT]}, "openai-responses")

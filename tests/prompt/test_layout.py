@@ -121,16 +121,14 @@ def test_parts_of_a_tail_have_one_order():
     assert problems == ()
 
 
-@each(
-    [
-        b"null",
-        b"{}",
-        {"memory_recall": [], "every_turn": [], "extra": ""},
-        {"working_context": {}, "current_time": "", "overlay": None},
-        {"working_context": {"recent_files": []}},
-        {"memory_recall": "", "working_context": ""},
-    ]
-)
+@each([
+    b"null",
+    b"{}",
+    {"memory_recall": [], "every_turn": [], "extra": ""},
+    {"working_context": {}, "current_time": "", "overlay": None},
+    {"working_context": {"recent_files": []}},
+    {"memory_recall": "", "working_context": ""},
+])  # fmt: skip
 def test_empty_parts_are_left_out(empty):
     assert tail(empty, separate=True) == ("", "", ())
 
@@ -146,15 +144,12 @@ def test_paths_with_odd_characters_are_left_out(path):
     assert tail(context)[0] == "[working-context]\nrecent_files:\n  - ok"
 
 
-@pytest.mark.parametrize(
-    ("entry", "shown"),
-    [
-        ({"title": "T", "id": "k"}, "- T [k]"),
-        ({"title": "T", "id": "k", "score": 1}, "- T [k] score=1.00"),
-        ({"content": "only this"}, "- only this"),
-        ({"title": "T", "content": "this"}, "  this"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "shown"), [
+    ({"title": "T", "id": "k"}, "- T [k]"),
+    ({"title": "T", "id": "k", "score": 1}, "- T [k] score=1.00"),
+    ({"content": "only this"}, "- only this"),
+    ({"title": "T", "content": "this"}, "  this"),
+])  # fmt: skip
 def test_recalled_entries_show_what_they_have(entry, shown):
     assert tail({"memory_recall": [entry]})[0].splitlines()[-1] == shown
 

@@ -23,38 +23,32 @@ def rendered(source, **variables):
     return Sandbox(source, {}).render({"messages": MESSAGES, **variables})
 
 
-@each(
-    "source, text",
-    [
-        (SKIP, "023"),
-        ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
-        ("{% generation %}{{ messages|length }}{% endgeneration %}!", "2!"),
-        ("{{ {'a': 'é<\"', 'b': [1, none]}|tojson }}", '{"a": "é<\\"", "b": [1, null]}'),
-        ("{{ {'a': [1]}|tojson(indent=2) }}", '{\n  "a": [\n    1\n  ]\n}'),
-        ("{{ {'b': 1, 'a': 'é'}|tojson(ensure_ascii=true, sort_keys=true) }}", '{"a": "\\u00e9", "b": 1}'),
-        ("{{ '<b>' ~ 1 ~ none }}", "<b>1None"),
-        ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
-        ("{% macro f(x, y='b') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f('a', y=2) }}", "[1b][a2]"),
-        ("{{ missing }}{{ missing or 'd' }}{{ messages[1].n|tojson }}", "d[1, null, true, 0.5]"),
-    ],
-)
+@each("source, text", [
+    (SKIP, "023"),
+    ("a\n{%- if true %}\n  b\n    {% endif %}\nc", "a  b\nc"),
+    ("{% generation %}{{ messages|length }}{% endgeneration %}!", "2!"),
+    ("{{ {'a': 'é<\"', 'b': [1, none]}|tojson }}", '{"a": "é<\\"", "b": [1, null]}'),
+    ("{{ {'a': [1]}|tojson(indent=2) }}", '{\n  "a": [\n    1\n  ]\n}'),
+    ("{{ {'b': 1, 'a': 'é'}|tojson(ensure_ascii=true, sort_keys=true) }}", '{"a": "\\u00e9", "b": 1}'),
+    ("{{ '<b>' ~ 1 ~ none }}", "<b>1None"),
+    ("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "2"),
+    ("{% macro f(x, y='b') %}[{{ x }}{{ y }}]{% endmacro %}{{ f(1) }}{{ f('a', y=2) }}", "[1b][a2]"),
+    ("{{ missing }}{{ missing or 'd' }}{{ messages[1].n|tojson }}", "d[1, null, true, 0.5]"),
+])  # fmt: skip
 def test_templates_render_as_in_engines(source, text):
     assert rendered(source) == text
 
 
-@each(
-    "source, line, words",
-    [
-        ("a\n{{ raise_exception('no \x1b[31m way\n' ~ 'x') }}", 2, "no [31m way x"),
-        ("a\n\n{% if %}", 3, "Expected an expression"),
-        ("{% for x in y %}", 1, "endfor"),
-        ("a\n{{ x.y.z }}", 2, "'x' is undefined"),
-        ("a\n{% macro f() %}\n{{ 1 / 0 }}{% endmacro %}\n\n{{ f() }}", 3, "division by zero"),
-        ("\n{{ 'a'|nothing }}", 2, "No filter named 'nothing'"),
-        ("\n{{ messages|map('upper') }}", 2, "prints a generator"),
-        ("\n{{ [1, 2]|random }}", 2, "No filter named 'random'"),
-    ],
-)
+@each("source, line, words", [
+    ("a\n{{ raise_exception('no \x1b[31m way\n' ~ 'x') }}", 2, "no [31m way x"),
+    ("a\n\n{% if %}", 3, "Expected an expression"),
+    ("{% for x in y %}", 1, "endfor"),
+    ("a\n{{ x.y.z }}", 2, "'x' is undefined"),
+    ("a\n{% macro f() %}\n{{ 1 / 0 }}{% endmacro %}\n\n{{ f() }}", 3, "division by zero"),
+    ("\n{{ 'a'|nothing }}", 2, "No filter named 'nothing'"),
+    ("\n{{ messages|map('upper') }}", 2, "prints a generator"),
+    ("\n{{ [1, 2]|random }}", 2, "No filter named 'random'"),
+])  # fmt: skip
 def test_error_names_line_and_reason(source, line, words):
     with pytest.raises(LoreError) as caught:
         rendered(source)

@@ -131,16 +131,13 @@ def test_control_text_is_kept_in_chatml():
     assert not ChatML.capabilities["control text in content"].expressed
 
 
-@pytest.mark.parametrize(
-    ("fields", "shown"),
-    [
-        ({"output": Raw(b'"o"')}, "o"),
-        ({"status": "failed", "error": Raw(b'"E"')}, "E"),
-        ({"status": "running"}, "[no result recorded]"),
-        ({"status": "completed"}, ""),
-        ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, "a\nb"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "shown"), [
+    ({"output": Raw(b'"o"')}, "o"),
+    ({"status": "failed", "error": Raw(b'"E"')}, "E"),
+    ({"status": "running"}, "[no result recorded]"),
+    ({"status": "completed"}, ""),
+    ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, "a\nb"),
+])  # fmt: skip
 def test_result_is_output_error_or_a_note(fields, shown):
     units = (Unit("results", (), (made(**fields),)),)
     assert f"<tool_response>\n{shown}\n</tool_response>" in written(ChatML(), units)
@@ -173,16 +170,12 @@ def test_text_dialects_have_no_breakpoints(dialect):
     assert not dialect.recognises({"messages": b"[]"})
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        TOOLS[0],
-        Raw(b'{"type":"function","name":"ls","description":"list","parameters":{"type": "object"}}'),
-        Raw(b'{"functionDeclarations":[{"name":"ls","description":"list","parameters":{"type": "object"}}]}'),
-        Raw(b'{"toolSpec":{"name":"ls","description":"list","inputSchema":{"json":{"type": "object"}}}}'),
-    ],
-    ids=["anthropic", "flat", "declared", "spec"],
-)
+@pytest.mark.parametrize("tool", [
+    TOOLS[0],
+    Raw(b'{"type":"function","name":"ls","description":"list","parameters":{"type": "object"}}'),
+    Raw(b'{"functionDeclarations":[{"name":"ls","description":"list","parameters":{"type": "object"}}]}'),
+    Raw(b'{"toolSpec":{"name":"ls","description":"list","inputSchema":{"json":{"type": "object"}}}}'),
+], ids=["anthropic", "flat", "declared", "spec"])  # fmt: skip
 @each([ChatML(), JinjaTemplate(ECHO)])
 def test_functions_get_the_shape_of_templates(dialect, tool):
     """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
@@ -355,17 +348,14 @@ def test_tokens_and_the_time_are_given():
     assert written(given, units) == "<s>|</s>|26 Jul 2024"
 
 
-@each(
-    "source, tokens, named",
-    [
-        ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
-        ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),
-        ("{{ bos_token }}{{ eos_token }}", {"bos_token": "<s>"}, ["eos_token"]),
-        ("{{ bos_token }}", {"bos_token": "<s>"}, []),
-        ("{{ my_bos_token }}{{ bos_tokens }}", {}, []),
-        (ECHO, {}, []),
-    ],
-)
+@each("source, tokens, named", [
+    ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
+    ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),
+    ("{{ bos_token }}{{ eos_token }}", {"bos_token": "<s>"}, ["eos_token"]),
+    ("{{ bos_token }}", {"bos_token": "<s>"}, []),
+    ("{{ my_bos_token }}{{ bos_tokens }}", {}, []),
+    (ECHO, {}, []),
+])  # fmt: skip
 def test_missing_token_of_a_template_is_noted(source, tokens, named):
     """Text without its first token was once rendered without a word: no engine had that text in its cache."""
     notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in named]

@@ -110,16 +110,13 @@ def test_cause_beside_an_allowed_one_fails() -> None:
     assert "LORE102 tools-reordered" in said
 
 
-@pytest.mark.parametrize(
-    ("allow", "said", "hint"),
-    [
-        (None, "allow is None", "give a list"),
-        (True, "allow is True", "give a list"),
-        ({"LORE101": True}, "names no causes", "give a list"),
-        ("date-in-prefix, tools-reordered", "no cause is called", "give a list"),
-        ("LORE1", "no cause is called 'LORE1'", "write one whole"),
-    ],
-)
+@pytest.mark.parametrize(("allow", "said", "hint"), [
+    (None, "allow is None", "give a list"),
+    (True, "allow is True", "give a list"),
+    ({"LORE101": True}, "names no causes", "give a list"),
+    ("date-in-prefix, tools-reordered", "no cause is called", "give a list"),
+    ("LORE1", "no cause is called 'LORE1'", "write one whole"),
+])  # fmt: skip
 def test_invalid_allowance_has_a_hint(allow, said, hint) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable([body(1), body(2)], allow=allow)
@@ -139,20 +136,16 @@ def test_changed_spelling_fails() -> None:
     assert "LORE106" in failure([one, two.replace("1.0}", "1.00}")])
 
 
-@pytest.mark.parametrize(
-    ("requests", "why"),
-    [
-        ([], "there are no requests"),
-        ([body(1)], "there is only one prompt"),
-        (Recorder(), "there are no requests; no library that lore records is installed"),
-        (Recorder(("httpx",)), "there are no requests; recorded from httpx"),
-        (
-            [body(1), body(1, system="Else.", messages=[{"role": "user", "content": "Nothing alike at all"}])],
-            "no two of 2 requests belong to one conversation",
-        ),
-    ],
-    ids=["none", "one", "nothing installed", "nothing recorded", "strangers"],
-)
+@pytest.mark.parametrize(("requests", "why"), [
+    ([], "there are no requests"),
+    ([body(1)], "there is only one prompt"),
+    (Recorder(), "there are no requests; no library that lore records is installed"),
+    (Recorder(("httpx",)), "there are no requests; recorded from httpx"),
+    (
+        [body(1), body(1, system="Else.", messages=[{"role": "user", "content": "Nothing alike at all"}])],
+        "no two of 2 requests belong to one conversation",
+    ),
+], ids=["none", "one", "nothing installed", "nothing recorded", "strangers"])  # fmt: skip
 def test_assertion_without_pairs_fails(requests, why, monkeypatch) -> None:
     monkeypatch.setattr(seams, "unrecorded_sdks", list)  # whatever other tests have imported
     assert failure(requests) == f"nothing was compared: {why}"
@@ -168,22 +161,19 @@ def test_other_recorded_requests_are_skipped() -> None:
     assert "request 1 → 7" in failure(recorder)
 
 
-@each(
-    "requests, said",
-    [
-        (body(1), "takes a list of requests, not a dict"),
-        (sent(1), "takes a list of requests, not a bytes"),
-        (3, "takes a list of requests, not an int"),
-        ([body(1), {"a": 1}], "request 2 cannot be judged"),
-        ([body(1), "no JSON"], "request 2 cannot be judged"),
-        ([body(1), b"\xff"], "request 2 is not UTF-8 text (byte 0)"),
-        ([body(1), None], "request 2 is a NoneType, not a request"),
-        ([body(1), object()], "request 2 is an object, not a request"),
-        ([body(1), body(1, extra=object())], "request 2 is not JSON: an object is"),
-        ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
-        ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
-    ],
-)
+@each("requests, said", [
+    (body(1), "takes a list of requests, not a dict"),
+    (sent(1), "takes a list of requests, not a bytes"),
+    (3, "takes a list of requests, not an int"),
+    ([body(1), {"a": 1}], "request 2 cannot be judged"),
+    ([body(1), "no JSON"], "request 2 cannot be judged"),
+    ([body(1), b"\xff"], "request 2 is not UTF-8 text (byte 0)"),
+    ([body(1), None], "request 2 is a NoneType, not a request"),
+    ([body(1), object()], "request 2 is an object, not a request"),
+    ([body(1), body(1, extra=object())], "request 2 is not JSON: an object is"),
+    ([body(1), body(1, extra=float("nan"))], "request 2 is not JSON"),
+    ([httpx.Request("POST", "https://a.example", content=iter([b"{}"]))], "request 1 has a body that was not read"),
+])  # fmt: skip
 def test_invalid_request_is_an_error(requests, said) -> None:
     with pytest.raises(LoreError) as caught:
         assert_prefix_stable(requests)

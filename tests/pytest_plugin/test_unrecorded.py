@@ -29,14 +29,11 @@ def alone(monkeypatch):
     monkeypatch.setattr(PROCESS, "replaced", {})
 
 
-@pytest.mark.parametrize(
-    ("library", "workers", "fate"),
-    [
-        ("httpx", "-n0", "it sends over httpx, which lore records, and no prompt passed there"),
-        ("grpc", "-n2", "it sends over grpc, which lore does not record"),
-        ("nothing", "-n0", "it sends over no HTTP library that lore knows"),
-    ],
-)
+@pytest.mark.parametrize(("library", "workers", "fate"), [
+    ("httpx", "-n0", "it sends over httpx, which lore records, and no prompt passed there"),
+    ("grpc", "-n2", "it sends over grpc, which lore does not record"),
+    ("nothing", "-n0", "it sends over no HTTP library that lore knows"),
+])  # fmt: skip
 def test_unrecorded_run_names_the_sdk(suite, library, workers, fate) -> None:
     result = suite(FAKE.format(library=library) + TEST + TEST.replace("agent", "other"), workers, apart=True)
     result.assert_outcomes(passed=2)

@@ -46,24 +46,21 @@ def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
     assert windows in paths(agent, WINDOWS)
 
 
-@each(
-    "agent, variable, path",
-    [
-        ("claude-code", "CLAUDE_CONFIG_DIR", "/x/projects"),
-        ("codex", "CODEX_HOME", "/x/sessions"),
-        ("pi", "PI_CODING_AGENT_DIR", "/x/sessions"),
-        ("pi", "PI_CODING_AGENT_SESSION_DIR", "/x"),
-        ("opencode", "XDG_DATA_HOME", "/x/opencode"),
-        ("opencode", "OPENCODE_DB", "/x"),
-        ("gemini", "GEMINI_CLI_HOME", "/x/.gemini/tmp/*/chats"),
-        ("qwen", "QWEN_DATA_DIR", "/x/projects/*/chats"),
-        ("copilot", "COPILOT_HOME", "/x/session-state"),
-        ("kimi-cli", "KIMI_SHARE_DIR", "/x/sessions"),
-        ("kimi-code", "KIMI_CODE_HOME", "/x/sessions"),
-        ("openhands", "OPENHANDS_PERSISTENCE_DIR", "/x/conversations"),
-        ("cline", "XDG_CONFIG_HOME", "/x/Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
-    ],
-)
+@each("agent, variable, path", [
+    ("claude-code", "CLAUDE_CONFIG_DIR", "/x/projects"),
+    ("codex", "CODEX_HOME", "/x/sessions"),
+    ("pi", "PI_CODING_AGENT_DIR", "/x/sessions"),
+    ("pi", "PI_CODING_AGENT_SESSION_DIR", "/x"),
+    ("opencode", "XDG_DATA_HOME", "/x/opencode"),
+    ("opencode", "OPENCODE_DB", "/x"),
+    ("gemini", "GEMINI_CLI_HOME", "/x/.gemini/tmp/*/chats"),
+    ("qwen", "QWEN_DATA_DIR", "/x/projects/*/chats"),
+    ("copilot", "COPILOT_HOME", "/x/session-state"),
+    ("kimi-cli", "KIMI_SHARE_DIR", "/x/sessions"),
+    ("kimi-code", "KIMI_CODE_HOME", "/x/sessions"),
+    ("openhands", "OPENHANDS_PERSISTENCE_DIR", "/x/conversations"),
+    ("cline", "XDG_CONFIG_HOME", "/x/Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
+])  # fmt: skip
 def test_set_variable_replaces_default_path_of_agent(agent, variable, path):
     moved, default = paths(agent, LINUX._replace(environment={variable: "/x"})), paths(agent, LINUX)
     assert path in moved

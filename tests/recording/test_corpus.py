@@ -12,22 +12,19 @@ from lore.recording import corpus
 from lore.recording.corpus import Name, common_length, files_below, open_head, parse_name, pieces, show
 
 
-@each(
-    "text, name",
-    [
-        ("a.jsonl", Name("a.jsonl")),
-        ("-", Name("-")),
-        ("-#3", Name("-", None, 3)),
-        ("a.jsonl#3", Name("a.jsonl", None, 3)),
-        ("a.jsonl#agent-1:3", Name("a.jsonl", "agent-1", 3)),
-        ("a#b.jsonl#main:0", Name("a#b.jsonl", "main", 0)),
-        ("a.jsonl#x", Name("a.jsonl#x")),
-        ("a.jsonl#", Name("a.jsonl#")),
-        ("#3", Name("#3")),
-        ("a.jsonl#9999999999999", Name("a.jsonl#9999999999999")),
-        ("a\0#1", Name("a\0", None, 1)),
-    ],
-)
+@each("text, name", [
+    ("a.jsonl", Name("a.jsonl")),
+    ("-", Name("-")),
+    ("-#3", Name("-", None, 3)),
+    ("a.jsonl#3", Name("a.jsonl", None, 3)),
+    ("a.jsonl#agent-1:3", Name("a.jsonl", "agent-1", 3)),
+    ("a#b.jsonl#main:0", Name("a#b.jsonl", "main", 0)),
+    ("a.jsonl#x", Name("a.jsonl#x")),
+    ("a.jsonl#", Name("a.jsonl#")),
+    ("#3", Name("#3")),
+    ("a.jsonl#9999999999999", Name("a.jsonl#9999999999999")),
+    ("a\0#1", Name("a\0", None, 1)),
+])  # fmt: skip
 def test_name_is_parsed_into_path_and_turn(text, name):
     assert parse_name(text) == name
 
@@ -78,18 +75,15 @@ def test_files_below_are_sorted_without_hidden_ones(tmp_path):
 BIG = b"x" * corpus.HEAD
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "common"),
-    [
-        (b"", b"", 0),
-        (b"abc", b"abd", 2),
-        (b"abc", b"abcd", 3),
-        (BIG, BIG, len(BIG)),
-        (BIG + b"a", BIG + b"b", len(BIG)),
-        (BIG * 3 + b"a", BIG * 3, 3 * len(BIG)),
-        (b"a" + BIG, b"b" + BIG * 2, 0),
-    ],
-)
+@pytest.mark.parametrize(("left", "right", "common"), [
+    (b"", b"", 0),
+    (b"abc", b"abd", 2),
+    (b"abc", b"abcd", 3),
+    (BIG, BIG, len(BIG)),
+    (BIG + b"a", BIG + b"b", len(BIG)),
+    (BIG * 3 + b"a", BIG * 3, 3 * len(BIG)),
+    (b"a" + BIG, b"b" + BIG * 2, 0),
+])  # fmt: skip
 def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, common):
     paths = [tmp_path / "l", tmp_path / "r"]
     for path, data in zip(paths, (left, right), strict=True):

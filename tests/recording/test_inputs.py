@@ -31,22 +31,19 @@ def paths(*names):
     return [one.path for one in inputs(list(names))]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("logs/*.jsonl", ["logs/a.jsonl"]),
-        ("logs/**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
-        ("**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
-        ("./logs/[ab].*", ["./logs/a.jsonl", "./logs/b.txt"]),
-        ("logs/*/?.jsonl", ["logs/deep/d.jsonl"]),
-        ("l*s/deep/d.jsonl", ["logs/deep/d.jsonl"]),
-        ("logs/d*", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
-        ("logs/*/", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
-        ("logs/**", ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
-        ("logs/.h*", ["logs/.hidden.jsonl"]),
-        ("logs/**/**/c*", ["logs/deep/er/c.jsonl"]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "found"), [
+    ("logs/*.jsonl", ["logs/a.jsonl"]),
+    ("logs/**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+    ("**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+    ("./logs/[ab].*", ["./logs/a.jsonl", "./logs/b.txt"]),
+    ("logs/*/?.jsonl", ["logs/deep/d.jsonl"]),
+    ("l*s/deep/d.jsonl", ["logs/deep/d.jsonl"]),
+    ("logs/d*", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+    ("logs/*/", ["logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+    ("logs/**", ["logs/a.jsonl", "logs/b.txt", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
+    ("logs/.h*", ["logs/.hidden.jsonl"]),
+    ("logs/**/**/c*", ["logs/deep/er/c.jsonl"]),
+])  # fmt: skip
 def test_pattern_lists_matches_sorted(tree, pattern, found):
     assert paths(pattern) == found
 
@@ -73,15 +70,12 @@ def test_files_of_pattern_or_folder_are_not_named(tree):
     assert {one.named for one in inputs(["logs/*", "logs"])} == {False}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("logs", "logs/a.jsonl", "logs/**/*"),
-        ("logs/", "logs"),
-        ("logs", "./logs/../logs"),
-        ("-", "-", "logs", "logs"),
-    ],
-)
+@pytest.mark.parametrize("names", [
+    ("logs", "logs/a.jsonl", "logs/**/*"),
+    ("logs/", "logs"),
+    ("logs", "./logs/../logs"),
+    ("-", "-", "logs", "logs"),
+])  # fmt: skip
 def test_file_reached_twice_is_judged_once(tree, names):
     found = [os.path.realpath(one) for one in paths(*names)]
     assert len(found) == len(set(found)) == 4 + ("-" in names)

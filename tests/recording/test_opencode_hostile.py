@@ -156,16 +156,13 @@ def test_copy_of_database_gets_an_index(tmp_path, two):
     assert usage(f"{path}#ses_1") == expected
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda path: path.write_bytes(path.read_bytes()[:5000]), "database disk image is malformed"),
-        (lambda path: path.write_bytes(path.read_bytes()[:100] + b"\xff" * 9000), "database disk image is malformed"),
-        (lambda path: run("alter table message drop column data", path), "its table message has no data"),
-        (lambda path: run("delete from message", path), "it holds no session with messages"),
-        (lambda path: run("alter table session rename to other", path), None),
-    ],
-)
+@pytest.mark.parametrize(("damage", "said"), [
+    (lambda path: path.write_bytes(path.read_bytes()[:5000]), "database disk image is malformed"),
+    (lambda path: path.write_bytes(path.read_bytes()[:100] + b"\xff" * 9000), "database disk image is malformed"),
+    (lambda path: run("alter table message drop column data", path), "its table message has no data"),
+    (lambda path: run("delete from message", path), "it holds no session with messages"),
+    (lambda path: run("alter table session rename to other", path), None),
+])  # fmt: skip
 def test_database_without_sessions_names_the_reason(tmp_path, two, damage, said):
     path = written(tmp_path / "opencode.db", *two)
     damage(path)

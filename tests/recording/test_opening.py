@@ -118,16 +118,13 @@ def test_deltas_and_late_layers_are_in_prompts(tmp_path):
     assert {problem.code for problem in made.problems.kept} == {"LORE214"}  # insert_at 99 is outside
 
 
-@pytest.mark.parametrize(
-    ("text", "stamp"),
-    [
-        ("1970-01-01T00:00:10Z", 10.0),
-        ("1970-01-01T01:00:10+01:00", 10.0),
-        ("1970-01-01T00:00:10", 10.0),
-        ("soon", None),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("text", "stamp"), [
+    ("1970-01-01T00:00:10Z", 10.0),
+    ("1970-01-01T01:00:10+01:00", 10.0),
+    ("1970-01-01T00:00:10", 10.0),
+    ("soon", None),
+    (None, None),
+])  # fmt: skip
 def test_times_are_seconds_since_the_epoch(text, stamp):
     assert parse_timestamp(text) == stamp
 

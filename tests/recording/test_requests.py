@@ -23,16 +23,13 @@ def places(found):
     return [one.line for one in found]
 
 
-@pytest.mark.parametrize(
-    ("times", "order"),
-    [
-        ((1.0, 2.0, 3.0), [1, 2, 3]),
-        ((3.0, 2.0, 1.0), [3, 2, 1]),
-        ((2.0, 1.0, 2.0, 1.0), [2, 4, 1, 3]),
-        ((None, None), [1, 2]),
-        ((5.0, None, 1.0, None), [3, 4, 1, 2]),
-    ],
-)
+@pytest.mark.parametrize(("times", "order"), [
+    ((1.0, 2.0, 3.0), [1, 2, 3]),
+    ((3.0, 2.0, 1.0), [3, 2, 1]),
+    ((2.0, 1.0, 2.0, 1.0), [2, 4, 1, 3]),
+    ((None, None), [1, 2]),
+    ((5.0, None, 1.0, None), [3, 4, 1, 2]),
+])  # fmt: skip
 def test_exchanges_are_sorted_by_time(times, order):
     assert places(in_time(reads(*times))) == order
 

@@ -28,18 +28,14 @@ GONE = "is gone; waiting for it"
 REPLACED = "was replaced by another file"
 
 
-@pytest.mark.parametrize(
-    ("actions", "found"),
-    [
-        (lambda log: [add(log, b"two"), lambda: None, add(log, b"three")], [b"two", b"three"]),
-        (lambda log: [put(log, b"new")], ["was truncated", b"new"]),
-        (lambda log: [put(log, b""), add(log, b"more")], ["was truncated", b"more"]),
-        (lambda log: [put(log, b"after that")], ["was rewritten", b"after that"]),
-        (lambda log: [rotate(log, b"before and more")], [REPLACED, b"before and more"]),
-        (lambda log: [log.unlink, lambda: None, add(log, b"new")], [GONE, REPLACED, b"new"]),
-    ],
-    ids=["added", "shorter", "emptied", "longer", "renamed over", "gone"],
-)
+@pytest.mark.parametrize(("actions", "found"), [
+    (lambda log: [add(log, b"two"), lambda: None, add(log, b"three")], [b"two", b"three"]),
+    (lambda log: [put(log, b"new")], ["was truncated", b"new"]),
+    (lambda log: [put(log, b""), add(log, b"more")], ["was truncated", b"more"]),
+    (lambda log: [put(log, b"after that")], ["was rewritten", b"after that"]),
+    (lambda log: [rotate(log, b"before and more")], [REPLACED, b"before and more"]),
+    (lambda log: [log.unlink, lambda: None, add(log, b"new")], [GONE, REPLACED, b"new"]),
+], ids=["added", "shorter", "emptied", "longer", "renamed over", "gone"])  # fmt: skip
 def test_changed_file_is_read_on_or_anew(tmp_path, actions, found):
     log = tmp_path / "log"
     log.write_bytes(b"before")

@@ -125,16 +125,13 @@ def test_missing_or_unrecognised_file_has_no_title(tmp_path: Path) -> None:
     assert title_of(log(tmp_path / "other.jsonl", {"a": 1})) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<environment_context><cwd>/w</cwd></environment_context>\nfix it", "fix it"),
-        ("<task>\nfix it\n</task>\n<environment_details>now</environment_details>", "fix it"),
-        ("fix it <system_reminder>tables</system_reminder>", "fix it"),
-        ("<system-reminder>cut", ""),
-        ("# AGENTS.md instructions for /w", ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("<environment_context><cwd>/w</cwd></environment_context>\nfix it", "fix it"),
+    ("<task>\nfix it\n</task>\n<environment_details>now</environment_details>", "fix it"),
+    ("fix it <system_reminder>tables</system_reminder>", "fix it"),
+    ("<system-reminder>cut", ""),
+    ("# AGENTS.md instructions for /w", ""),
+])  # fmt: skip
 def test_blocks_of_clients_are_not_a_prompt(text: str, expected: str) -> None:
     assert spoken(text) == expected
 

@@ -88,15 +88,12 @@ def test_unexplained_falls_of_a_file_are_one_block():
     assert "in turn 9\n    b.jsonl:9\n" in text
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({}, "1,000 tokens re-billed ($0.0100)"),
-        ({"lost_dollars": None}, "1,000 tokens re-billed"),
-        ({"tokens": "estimated"}, "about 1,000 tokens re-billed ($0.0100, estimated)"),
-        ({"is_break": False}, "1,000 tokens could have been read from a cache ($0.0100)"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "text"), [
+    ({}, "1,000 tokens re-billed ($0.0100)"),
+    ({"lost_dollars": None}, "1,000 tokens re-billed"),
+    ({"tokens": "estimated"}, "about 1,000 tokens re-billed ($0.0100, estimated)"),
+    ({"is_break": False}, "1,000 tokens could have been read from a cache ($0.0100)"),
+])  # fmt: skip
 def test_loss_shows_certainty_cost_and_kind(fields, text):
     assert format_loss(replace(moved(2), **fields)) == text
 

@@ -114,18 +114,15 @@ def test_sarif_points_at_file_and_line():
     assert run["results"][3]["partialFingerprints"] == {"lore/v1": MIXED[3].fingerprint}
 
 
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("./logs/ä b%.jsonl", {"uri": "logs/%C3%A4%20b%25.jsonl", "uriBaseId": "%SRCROOT%"}),
-        ("/x/a#1.jsonl", {"uri": "file:///x/a%231.jsonl"}),
-        ("C:\\x\\a.jsonl", {"uri": "file:///C:/x/a.jsonl"}),
-        ("../a.jsonl", {"uri": "../a.jsonl"}),
-        ("back\\slash.jsonl", {"uri": "back%5Cslash.jsonl", "uriBaseId": "%SRCROOT%"}),
-        ("new\nline\u202e.jsonl", {"uri": "new%0Aline%E2%80%AE.jsonl", "uriBaseId": "%SRCROOT%"}),
-        ("a:b.jsonl", {"uri": "a%3Ab.jsonl", "uriBaseId": "%SRCROOT%"}),
-    ],
-)
+@pytest.mark.parametrize(("path", "place"), [
+    ("./logs/ä b%.jsonl", {"uri": "logs/%C3%A4%20b%25.jsonl", "uriBaseId": "%SRCROOT%"}),
+    ("/x/a#1.jsonl", {"uri": "file:///x/a%231.jsonl"}),
+    ("C:\\x\\a.jsonl", {"uri": "file:///C:/x/a.jsonl"}),
+    ("../a.jsonl", {"uri": "../a.jsonl"}),
+    ("back\\slash.jsonl", {"uri": "back%5Cslash.jsonl", "uriBaseId": "%SRCROOT%"}),
+    ("new\nline\u202e.jsonl", {"uri": "new%0Aline%E2%80%AE.jsonl", "uriBaseId": "%SRCROOT%"}),
+    ("a:b.jsonl", {"uri": "a%3Ab.jsonl", "uriBaseId": "%SRCROOT%"}),
+])  # fmt: skip
 def test_sarif_names_files_by_uris(path, place):
     (result,) = sarif(found(path=path))["results"]
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == place

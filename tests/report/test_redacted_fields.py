@@ -130,18 +130,10 @@ def test_models_of_packaged_rules_are_shown():
     assert {name: redacted_model(name) for name in RULED} == dict(zip(RULED, RULED, strict=True))
 
 
-@each(
-    [
-        "us.anthropic.claude-sonnet-4-6-v1:0",
-        "claude-sonnet-4-6@20260217",
-        "anthropic/claude-opus-5",
-        "claude-opus-5[1m]",
-        "gpt-4o-2024-08-06",
-        "qwen3-coder-30b-a3b",
-        "meta-llama/llama-3.3-70b-instruct",
-        "sonnet",
-    ]
-)
+@each([
+    "us.anthropic.claude-sonnet-4-6-v1:0", "claude-sonnet-4-6@20260217", "anthropic/claude-opus-5",
+    "claude-opus-5[1m]", "gpt-4o-2024-08-06", "qwen3-coder-30b-a3b", "meta-llama/llama-3.3-70b-instruct", "sonnet",
+])  # fmt: skip
 def test_public_model_name_is_shown(name):
     assert redacted_model(name) == name
 

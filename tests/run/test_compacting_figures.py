@@ -165,19 +165,16 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
 BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 
-@each(
-    "change, read, write",
-    [
-        (PromptChange(1_000, 5_000, 200), 4_200, 490),  # later messages were read, and are
-        (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
-        (PromptChange(1_000, 8_450, 200), 1_000, 240),  # more was pruned than was read
-        (PromptChange(0, 0, 0), 9_000, 490),
-        (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # inserted after the cached prefix
-        (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
-        (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
-        (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
-    ],
-)
+@each("change, read, write", [
+    (PromptChange(1_000, 5_000, 200), 4_200, 490),  # later messages were read, and are
+    (PromptChange(1_000, 5_000, 200, rewritten=True), 1_000, 3_690),  # the head is read, all else written
+    (PromptChange(1_000, 8_450, 200), 1_000, 240),  # more was pruned than was read
+    (PromptChange(0, 0, 0), 9_000, 490),
+    (PromptChange(1_000, 0, 200, new=200), 9_000, 690),  # inserted after the cached prefix
+    (PromptChange(1_000, 0, 200), 9_200, 490),  # and read from the next turn on
+    (PromptChange(9_000, 0, 200), 9_000, 690),  # but not where the head alone was
+    (PromptChange(20_000, 5_000, 0), 9_000, 490),  # a head as long as the prompt: nothing can have gone
+])  # fmt: skip
 def test_usage_after_pruning(change, read, write):
     bill = usage_after_pruning(BILL, change)
     assert (bill.read_tokens, bill.write_tokens, bill.write_5m_tokens) == (read, write, write)

@@ -47,24 +47,21 @@ def system_of(data, name="f.txt"):
     return json.loads(read_completion(put(name, data), None, strict=True).system)
 
 
-@pytest.mark.parametrize(
-    ("data", "found"),
-    [
-        (b"You help.\n", "You help.\n"),
-        (b"", ""),
-        (b"\xef\xbb\xbfYou", "You"),
-        ("é \u2028".encode(), "é \u2028"),
-        (b'"You help."', "You help."),
-        (b' [\n "a",\n "b" ]\n', ["a", "b"]),
-        (b'[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},"b"]', ["a", "b"]),
-        (b'{"model":"m","system":"You help.","messages":[]}', "You help."),
-        (b'{"system":[{"type":"text","text":"a"}]}', ["a"]),
-        (b"[IMPORTANT] You help.", "[IMPORTANT] You help."),
-        (b'"You" is you.', '"You" is you.'),
-        (b"{name} is you.", "{name} is you."),
-        (b"42", "42"),
-    ],
-)
+@pytest.mark.parametrize(("data", "found"), [
+    (b"You help.\n", "You help.\n"),
+    (b"", ""),
+    (b"\xef\xbb\xbfYou", "You"),
+    ("é \u2028".encode(), "é \u2028"),
+    (b'"You help."', "You help."),
+    (b' [\n "a",\n "b" ]\n', ["a", "b"]),
+    (b'[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},"b"]', ["a", "b"]),
+    (b'{"model":"m","system":"You help.","messages":[]}', "You help."),
+    (b'{"system":[{"type":"text","text":"a"}]}', ["a"]),
+    (b"[IMPORTANT] You help.", "[IMPORTANT] You help."),
+    (b'"You" is you.', '"You" is you.'),
+    (b"{name} is you.", "{name} is you."),
+    (b"42", "42"),
+])  # fmt: skip
 def test_system_prompt_is_text_or_json(data, found):
     assert system_of(data) == found
 
@@ -82,18 +79,15 @@ def test_tools_are_read_from_whole_body():
     assert [json.loads(one) for one in made.tools] == TOOLS
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "said", "place"),
-    [
-        ("s", b"a\nb\xff", "bytes that are not UTF-8", (2, 3)),
-        ("s.json", b'{"a":1}', "no system prompt", (None, None)),
-        ("s.json", b"plain", "not JSON", (1, 0)),
-        ("s.json", b'["a",\n 5 x]', "not JSON", (2, 9)),
-        ("s", b"[1]", "element 0", (None, None)),
-        ("s", b'["a",{"type":"image"}]', "element 1", (None, None)),
-        ("s.json", b"null", "no system prompt", (None, None)),
-    ],
-)
+@pytest.mark.parametrize(("name", "data", "said", "place"), [
+    ("s", b"a\nb\xff", "bytes that are not UTF-8", (2, 3)),
+    ("s.json", b'{"a":1}', "no system prompt", (None, None)),
+    ("s.json", b"plain", "not JSON", (1, 0)),
+    ("s.json", b'["a",\n 5 x]', "not JSON", (2, 9)),
+    ("s", b"[1]", "element 0", (None, None)),
+    ("s", b'["a",{"type":"image"}]', "element 1", (None, None)),
+    ("s.json", b"null", "no system prompt", (None, None)),
+])  # fmt: skip
 def test_invalid_system_prompt_file_is_an_error(name, data, said, place):
     with pytest.raises(LoreError, match=said) as caught:
         read_completion(put(name, data), None, strict=True)
@@ -163,15 +157,12 @@ def notes(options, *lines):
     return [one for one in assemble(Name("s.jsonl"), options).notes if "max_tokens" not in one]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [header()],
-        [header(system=None, tools=[])],
-        [header(system=None), record("session_changed", system="late")],
-        [header(system=None), record("session_changed", tools=[{"name": "a"}])],
-    ],
-)
+@pytest.mark.parametrize("records", [
+    [header()],
+    [header(system=None, tools=[])],
+    [header(system=None), record("session_changed", system="late")],
+    [header(system=None), record("session_changed", tools=[{"name": "a"}])],
+])  # fmt: skip
 def test_session_with_recorded_prompt_rejects_completion(records):
     put("s.jsonl", log(*records, record("turn_started", turn=1)))
     with pytest.raises(LoreError, match="records its own") as caught:

@@ -231,13 +231,10 @@ def test_too_deep_record_is_a_problem(tmp_path):
         problems = Problems()
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (joined({"type": "mode", "mode": "x", "sessionId": "s"}), "no session"),
-        (joined({"type": "odd", "sessionId": "s"}, {"type": "mode", "sessionId": "s"}), "no session"),
-    ],
-)
+@pytest.mark.parametrize(("data", "said"), [
+    (joined({"type": "mode", "mode": "x", "sessionId": "s"}), "no session"),
+    (joined({"type": "odd", "sessionId": "s"}, {"type": "mode", "sessionId": "s"}), "no session"),
+])  # fmt: skip
 def test_what_holds_no_session_is_refused(tmp_path, data, said):
     with pytest.raises(LoreError, match=said):
         converted(put(tmp_path, data))

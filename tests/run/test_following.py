@@ -127,20 +127,17 @@ def test_recorded_requests_are_followed_as_a_session(tmp_path):
 DOCUMENT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]})
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("b.json", DOCUMENT),
-        ("b.json", DOCUMENT + "\n"),
-        ("b.json", json.dumps(json.loads(DOCUMENT), indent=2)),
-        ("b.jsonl", json.dumps(json.loads(DOCUMENT), indent=2) + "\n"),
-        ("c.json", '[{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]'),
-        ("o.json", opencode.plain().data()),
-        ("c.yaml", "interactions:\n- request:\n    body: x\nversion: 1\n"),
-        ("s.jsonl.zst", b"\x28\xb5\x2f\xfd\x00\x00"),
-        ("s.eval", b"PK\x03\x04\x00\x00"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), [
+    ("b.json", DOCUMENT),
+    ("b.json", DOCUMENT + "\n"),
+    ("b.json", json.dumps(json.loads(DOCUMENT), indent=2)),
+    ("b.jsonl", json.dumps(json.loads(DOCUMENT), indent=2) + "\n"),
+    ("c.json", '[{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]'),
+    ("o.json", opencode.plain().data()),
+    ("c.yaml", "interactions:\n- request:\n    body: x\nversion: 1\n"),
+    ("s.jsonl.zst", b"\x28\xb5\x2f\xfd\x00\x00"),
+    ("s.eval", b"PK\x03\x04\x00\x00"),
+])  # fmt: skip
 def test_follow_rejects_files_that_never_grow(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())

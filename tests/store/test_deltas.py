@@ -50,17 +50,14 @@ def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
     assert head.number == 1 + before + max(after, arrived)
 
 
-@each(
-    "before, more, after",
-    [
-        (b"{}", b"{}", b"{}"),
-        (b'{ "a":1 }', b" {} ", b'{ "a":1 }'),
-        (b'{"a":1,"b":2}', b'{"c":3,"a":null}', b'{"a":null,"b":2,"c":3}'),
-        (b'{"a":{"x":1}}', b'{"a":{"y":2}}', b'{"a":{"y":2}}'),
-        (b"{}", b'{"n":1.0,"m":18446744073709551617}', b'{"n":1.0,"m":18446744073709551617}'),
-        (b"{}", b'{"\\ud83d":1}', b'{"\\ud83d":1}'),
-    ],
-)
+@each("before, more, after", [
+    (b"{}", b"{}", b"{}"),
+    (b'{ "a":1 }', b" {} ", b'{ "a":1 }'),
+    (b'{"a":1,"b":2}', b'{"c":3,"a":null}', b'{"a":null,"b":2,"c":3}'),
+    (b'{"a":{"x":1}}', b'{"a":{"y":2}}', b'{"a":{"y":2}}'),
+    (b"{}", b'{"n":1.0,"m":18446744073709551617}', b'{"n":1.0,"m":18446744073709551617}'),
+    (b"{}", b'{"\\ud83d":1}', b'{"\\ud83d":1}'),
+])  # fmt: skip
 def test_metadata_is_merged_by_key(before, more, after):
     assert merge_metadata(before, more) == after
 

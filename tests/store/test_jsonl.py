@@ -268,15 +268,12 @@ def test_symbolic_links_are_refused(tmp_path):
     assert {one.place for one in store.verify().damage} == {str(folder / "s.jsonl"), str(folder / "bindings.json")}
 
 
-@pytest.mark.parametrize(
-    ("stamp", "hint"),
-    [
-        (b'{"kind":"lore-store","version":5}', "use a newer lore"),
-        (b'{"kind":"lore-store","version":3}', "make a new store"),
-        (b'{"kind":"something","version":1}', "name another folder"),
-        (b"not JSON", "name another folder"),
-    ],
-)
+@pytest.mark.parametrize(("stamp", "hint"), [
+    (b'{"kind":"lore-store","version":5}', "use a newer lore"),
+    (b'{"kind":"lore-store","version":3}', "make a new store"),
+    (b'{"kind":"something","version":1}', "name another folder"),
+    (b"not JSON", "name another folder"),
+])  # fmt: skip
 def test_folder_of_another_version_or_program_is_refused(tmp_path, stamp, hint):
     store = begun(tmp_path)
     (tmp_path / "lore-store.json").write_bytes(stamp)

@@ -64,24 +64,21 @@ def test_published_store_gets_url_and_tell(monkeypatch):
     assert seen == [("mine:there", print)]
 
 
-@each(
-    "url, said",
-    [
-        ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me:se%40cret@host:5432/db?x=1", "postgresql://me:***@host:5432/db?x=1"),
-        ("postgresql://host/db?password=secret&user=me", "postgresql://host/db?password=***&user=me"),
-        ("postgresql://host/db?user=me&PASSWORD=secret", "postgresql://host/db?user=me&PASSWORD=***"),
-        ("postgresql://me:@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me@host/db", "postgresql://me@host/db"),
-        ("sqlite:/a:b@c.db", "sqlite:/a:b@c.db"),
-        ("jsonl:a", "jsonl:a"),
-        ("postgresql://me:sec/ret@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me:se@cret@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me:se:cret@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://me:se?cr#et@host/db", "postgresql://me:***@host/db"),
-        ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=***"),
-    ],
-)
+@each("url, said", [
+    ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://me:se%40cret@host:5432/db?x=1", "postgresql://me:***@host:5432/db?x=1"),
+    ("postgresql://host/db?password=secret&user=me", "postgresql://host/db?password=***&user=me"),
+    ("postgresql://host/db?user=me&PASSWORD=secret", "postgresql://host/db?user=me&PASSWORD=***"),
+    ("postgresql://me:@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://me@host/db", "postgresql://me@host/db"),
+    ("sqlite:/a:b@c.db", "sqlite:/a:b@c.db"),
+    ("jsonl:a", "jsonl:a"),
+    ("postgresql://me:sec/ret@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://me:se@cret@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://me:se:cret@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://me:se?cr#et@host/db", "postgresql://me:***@host/db"),
+    ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=***"),
+])  # fmt: skip
 def test_shown_url_has_no_password(url, said):
     assert mask_url(url) == said
 
@@ -94,21 +91,18 @@ HEADER = b'{"kind":"session_started","v":1,"session_id":"%b"}'
 pytestmark = pytest.mark.usefixtures("desk")
 
 
-@each(
-    "name, expected",
-    [
-        ("sqlite:a.db#s", ("sqlite:a.db", "s")),
-        ("SQLITE:a.db#s", ("SQLITE:a.db", "s")),
-        ("jsonl:a/b#s#3", ("jsonl:a/b", "s#3")),
-        ("postgresql://u:p@h:1/db?x=1#s", ("postgresql://u:p@h:1/db?x=1", "s")),
-        ("memory:#", ("memory:", "")),
-        ("sqlite:a.db", None),
-        ("a.jsonl#3", None),
-        ("C:/logs/a.jsonl#3", None),
-        ("./sqlite:a.db#s", None),
-        ("of:nobody#s", None),
-    ],
-)
+@each("name, expected", [
+    ("sqlite:a.db#s", ("sqlite:a.db", "s")),
+    ("SQLITE:a.db#s", ("SQLITE:a.db", "s")),
+    ("jsonl:a/b#s#3", ("jsonl:a/b", "s#3")),
+    ("postgresql://u:p@h:1/db?x=1#s", ("postgresql://u:p@h:1/db?x=1", "s")),
+    ("memory:#", ("memory:", "")),
+    ("sqlite:a.db", None),
+    ("a.jsonl#3", None),
+    ("C:/logs/a.jsonl#3", None),
+    ("./sqlite:a.db#s", None),
+    ("of:nobody#s", None),
+])  # fmt: skip
 def test_name_is_cut_at_the_first_number_sign(name, expected):
     assert address_of(name) == (expected and SessionAddress(*expected))
 

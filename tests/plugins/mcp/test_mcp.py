@@ -125,14 +125,11 @@ def test_explain_answers_the_page_of_a_code(asked):
     assert asked.answer("code").startswith("# LORE101")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing file", "cannot read nowhere.jsonl: no such file or directory"),
-        ("remote", "read recordings on this machine"),
-        ("null character", "null character"),
-    ],
-)
+@pytest.mark.parametrize(("name", "message"), [
+    ("missing file", "cannot read nowhere.jsonl: no such file or directory"),
+    ("remote", "read recordings on this machine"),
+    ("null character", "null character"),
+])  # fmt: skip
 def test_failed_call_is_a_tool_error(asked, name, message):
     assert message in asked.error(name)
     assert "Traceback" not in asked.error(name)

@@ -171,23 +171,16 @@ def test_export_equals_show_as_json():
     assert memory("export", "--user", "ann", "-o", "out.json", url=url).code == 2
 
 
-@each(
-    "settings, args, error",
-    [
-        (b"", ("s1",), "nothing is remembered: memory is off"),
-        (b'[memory]\nsystem = "structured"\nagents = ["x"]\n', ("s1",), "agent 'main' is not opted in"),
-        (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "x"), "agent 'x' is not opted in"),
-        (b'[memory]\nsystem = "structured"\n', ("s1", "--user", "bob"), "session 's1' belongs to user 'ann'"),
-        (
-            b'[memory]\nsystem = "structured"\n',
-            ("s1", "--agent", "null"),
-            "'null' is reserved and cannot be used as agent",
-        ),
-        (b'[memory]\nsystem = "structured"\n', ("none",), "the store has no session 'none'"),
-        (b'[memory]\nsystem = "structured"\n', ("lore.memory/ann",), "session 'lore.memory/ann' holds memory"),
-        (b'[memory]\nsystem = "other"\n', ("s1",), "memory.system"),
-    ],
-)
+@each("settings, args, error", [
+    (b"", ("s1",), "nothing is remembered: memory is off"),
+    (b'[memory]\nsystem = "structured"\nagents = ["x"]\n', ("s1",), "agent 'main' is not opted in"),
+    (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "x"), "agent 'x' is not opted in"),
+    (b'[memory]\nsystem = "structured"\n', ("s1", "--user", "bob"), "session 's1' belongs to user 'ann'"),
+    (b'[memory]\nsystem = "structured"\n', ("s1", "--agent", "null"), "'null' is reserved and cannot be used as agent"),
+    (b'[memory]\nsystem = "structured"\n', ("none",), "the store has no session 'none'"),
+    (b'[memory]\nsystem = "structured"\n', ("lore.memory/ann",), "session 'lore.memory/ann' holds memory"),
+    (b'[memory]\nsystem = "other"\n', ("s1",), "memory.system"),
+])  # fmt: skip
 def test_extract_refuses_other_users_and_agents(settings, args, error):
     begun("sqlite:s.db", settings=settings)
     before = Path("s.db").read_bytes()

@@ -69,18 +69,15 @@ def test_mark_of_another_session_matches_nothing():
     )
 
 
-@each(
-    "more, mark, found",
-    [
-        ((), None, ["u1", "a1"]),
-        ((), "a1", []),
-        ((user("u2"), said("a2")), "a1", ["u2", "a2"]),
-        ((call("c1", call_id="t1"), said("a2")), "a1", ["u1", "a1", "c1", "a2"]),  # an answer with its question
-        ((user("t1", "[SCHEDULED TICK] wake"), said("a2")), "a1", []),
-        ((user("t1", "[SCHEDULED TICK] wake"), said("a2"), said("a3")), "a2", []),
-        ((user("x1", source="context_injection"), user("u2")), "a1", ["u2"]),
-    ],
-)
+@each("more, mark, found", [
+    ((), None, ["u1", "a1"]),
+    ((), "a1", []),
+    ((user("u2"), said("a2")), "a1", ["u2", "a2"]),
+    ((call("c1", call_id="t1"), said("a2")), "a1", ["u1", "a1", "c1", "a2"]),  # an answer with its question
+    ((user("t1", "[SCHEDULED TICK] wake"), said("a2")), "a1", []),
+    ((user("t1", "[SCHEDULED TICK] wake"), said("a2"), said("a3")), "a2", []),
+    ((user("x1", source="context_injection"), user("u2")), "a1", ["u2"]),
+])  # fmt: skip
 def test_new_entries_include_the_start_of_their_exchange(more, mark, found):
     made = Fold(started(), *map(append, (user("u1"), said("a1"), *more)))
     whole = made.state.main().entries

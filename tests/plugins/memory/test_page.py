@@ -323,13 +323,10 @@ def test_get_requests_delete_nothing(page):
     assert len(known()) == 5
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "message"),
-    [
-        ("user", {"user": "*"}, "is reserved and cannot be used as user"),
-        ("audit", {"user": "ann", "agent": "none"}, "is reserved and cannot be used as agent"),
-    ],
-)
+@pytest.mark.parametrize(("path", "query", "message"), [
+    ("user", {"user": "*"}, "is reserved and cannot be used as user"),
+    ("audit", {"user": "ann", "agent": "none"}, "is reserved and cannot be used as agent"),
+])  # fmt: skip
 def test_errors_are_shown_as_pages(page, path, query, message):
     answer = page.get(path, **query)
     assert answer.status_code == 400

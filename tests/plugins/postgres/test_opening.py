@@ -133,17 +133,10 @@ def test_wrong_password_is_not_shown(postgres):
         postgres.run("DROP ROLE guarded")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://u:s3cret@w@h/db",
-        "postgresql://u:s3cret/w@h/db",
-        "postgresql://u:s3cret%zz@h/db",
-        "postgresql://u:p@h:s3cret/db",
-        "postgresql://u:p@h/db?s3cret=1",
-        "postgresql://[s3cret/db",
-    ],
-)
+@pytest.mark.parametrize("url", [
+    "postgresql://u:s3cret@w@h/db", "postgresql://u:s3cret/w@h/db", "postgresql://u:s3cret%zz@h/db",
+    "postgresql://u:p@h:s3cret/db", "postgresql://u:p@h/db?s3cret=1", "postgresql://[s3cret/db",
+])  # fmt: skip
 def test_unreadable_url_is_not_quoted(url):
     error = refused(url)
     assert "s3c" not in error.message + error.hint

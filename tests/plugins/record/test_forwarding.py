@@ -133,15 +133,12 @@ def test_server_on_this_machine_is_asked_directly(environment, upstream, tunnel,
     assert (answer.content, tunnel.asked) == (b"here", [])
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("HTTPS_PROXY", "nonsense://x", "not the URL of a proxy"),
-        ("ALL_PROXY", "socks5://127.0.0.1:1", "socksio"),
-        ("SSL_CERT_FILE", "/no/such/file.pem", "the certificates of SSL_CERT_FILE cannot be read: no such file"),
-        ("NODE_EXTRA_CA_CERTS", __file__, "the certificates of NODE_EXTRA_CA_CERTS cannot be read: it contains none"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("HTTPS_PROXY", "nonsense://x", "not the URL of a proxy"),
+    ("ALL_PROXY", "socks5://127.0.0.1:1", "socksio"),
+    ("SSL_CERT_FILE", "/no/such/file.pem", "the certificates of SSL_CERT_FILE cannot be read: no such file"),
+    ("NODE_EXTRA_CA_CERTS", __file__, "the certificates of NODE_EXTRA_CA_CERTS cannot be read: it contains none"),
+])  # fmt: skip
 def test_wrong_proxy_or_certificate_fails_before_the_command(name, value, words, environment, tmp_path):
     if "socksio" in words:
         environment.setitem(__import__("sys").modules, "socksio", None)

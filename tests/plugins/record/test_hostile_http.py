@@ -70,20 +70,17 @@ def test_ambiguous_or_foreign_request_is_refused(head, body, status, refusing):
     assert refusing.calls() == []
 
 
-@pytest.mark.parametrize(
-    ("target", "sent"),
-    [
-        ("http://{host}/anthropic/x/echo", "/x/echo"),
-        ("HTTP://{host}/anthropic/x/echo", "/x/echo"),
-        ("/anthropic//evil.example/x", "//evil.example/x"),
-        ("/anthropic/@evil.example:1/x", "/@evil.example:1/x"),
-        ("/anthropic/http://evil.example/", "/http://evil.example/"),
-        ("/anthropic/..%2f..%2fx%00%0d%0aHost:%20evil", "/..%2f..%2fx%00%0d%0aHost:%20evil"),
-        ("/anthropic/../../x", "/x"),
-        ("/anthropic?x#y", "/?x%23y"),
-        ('/anthropic/{"a":"<b>"}', "/%7B%22a%22:%22%3Cb%3E%22%7D"),
-    ],
-)
+@pytest.mark.parametrize(("target", "sent"), [
+    ("http://{host}/anthropic/x/echo", "/x/echo"),
+    ("HTTP://{host}/anthropic/x/echo", "/x/echo"),
+    ("/anthropic//evil.example/x", "//evil.example/x"),
+    ("/anthropic/@evil.example:1/x", "/@evil.example:1/x"),
+    ("/anthropic/http://evil.example/", "/http://evil.example/"),
+    ("/anthropic/..%2f..%2fx%00%0d%0aHost:%20evil", "/..%2f..%2fx%00%0d%0aHost:%20evil"),
+    ("/anthropic/../../x", "/x"),
+    ("/anthropic?x#y", "/?x%23y"),
+    ('/anthropic/{"a":"<b>"}', "/%7B%22a%22:%22%3Cb%3E%22%7D"),
+])  # fmt: skip
 def test_path_never_selects_another_server(target, sent, tmp_path):
     got, back = [], b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     with scripted(back, got=got) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
@@ -136,15 +133,12 @@ def test_refusals_are_counted_and_reported_once(tmp_path):
         assert len([text for text in recorded.told if "WebSockets" in text]) == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n\x00\x01", 502),
-        (b"HTTP/1.1 999 Own\r\nContent-Length: 2\r\n\r\nok", 502),
-        (b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", 200),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\xff\xfe", 200),
-    ],
-)
+@pytest.mark.parametrize(("answer", "status"), [
+    (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n\x00\x01", 502),
+    (b"HTTP/1.1 999 Own\r\nContent-Length: 2\r\n\r\nok", 502),
+    (b"HTTP/1.0 200 OK\r\n\r\nuntil it closes", 200),
+    (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\xff\xfe", 200),
+])  # fmt: skip
 def test_odd_answer_passes_or_is_a_502(answer, status, tmp_path):
     with scripted(answer) as server, recording(tmp_path / "c.jsonl", f"anthropic={server}") as recorded:
         found, body = ask(recorded, "GET /anthropic/ HTTP/1.1\r\nHost: {host}")

@@ -46,18 +46,15 @@ def test_listed_headers_are_recorded():
     }
 
 
-@each(
-    "query, kept",
-    [
-        (b"", ""),
-        (b"key=AIzaSECRET", "?key=REDACTED"),
-        (b"alt=sse&key=AIzaSECRET&x=SECRET", "?alt=sse&key=REDACTED&x=REDACTED"),
-        (b"beta=true", "?beta=true"),
-        (b"KEY=SECRET&&flag", "?KEY=REDACTED&flag"),
-        (b"alt=sse;key=SECRET", "?alt=REDACTED"),
-        (b"%6bey=SECRET", "?%6bey=REDACTED"),
-    ],
-)
+@each("query, kept", [
+    (b"", ""),
+    (b"key=AIzaSECRET", "?key=REDACTED"),
+    (b"alt=sse&key=AIzaSECRET&x=SECRET", "?alt=sse&key=REDACTED&x=REDACTED"),
+    (b"beta=true", "?beta=true"),
+    (b"KEY=SECRET&&flag", "?KEY=REDACTED&flag"),
+    (b"alt=sse;key=SECRET", "?alt=REDACTED"),
+    (b"%6bey=SECRET", "?%6bey=REDACTED"),
+])  # fmt: skip
 def test_url_is_recorded_without_its_key(query, kept):
     assert recorded_url("https://h", b"/v1beta/models/m:generateContent", query) == (
         "https://h/v1beta/models/m:generateContent" + kept

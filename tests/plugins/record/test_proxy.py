@@ -95,14 +95,11 @@ def test_chunked_and_announced_bodies_pass(client, recorded):
     assert answer.endswith(b"\r\n\r\nhi")
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n",
-        b"HTTP/1.1 204 No Content\r\n\r\n",
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n0\r\n\r\n",
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+])  # fmt: skip
 def test_answer_is_written_before_it_is_sent(answer, tmp_path, monkeypatch):
     """With a slow disk a crash could once lose an answer that the client had."""
     answered, early, append = threading.Event(), list[bool](), journal.Journal.append
@@ -225,14 +222,11 @@ def test_server_without_http_is_a_502(name, tmp_path):
         assert "\x1b" not in "".join(alone.told)
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nzz\r\n",
-    ],
-)
+@pytest.mark.parametrize("answer", [
+    b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\nzz\r\n",
+])  # fmt: skip
 def test_broken_answer_breaks_off_for_the_client(answer, tmp_path):
     with scripted(answer) as upstream, recording(tmp_path / "c.jsonl", upstream) as alone:
         with pytest.raises(httpx.RemoteProtocolError):

@@ -104,15 +104,12 @@ def test_agent_is_recorded_checked_and_replayed(upstream, standin, tmp_path):
     assert "LORE101" in {cause["code"] for cause in second["causes"]}
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        (["sh", "-c", "exit 7"], 7),
-        (["sh", "-c", "kill -TERM $$"], 128 + 15),
-        (["no-such-program-here"], 127),
-        (["/"], 126),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), [
+    (["sh", "-c", "exit 7"], 7),
+    (["sh", "-c", "kill -TERM $$"], 128 + 15),
+    (["no-such-program-here"], 127),
+    (["/"], 126),
+])  # fmt: skip
 def test_exit_code_is_that_of_the_command(command, code, tmp_path):
     ran = lore("record", "-o", str(tmp_path / "c.jsonl"), "--", *command)
     assert ran.code == code, ran.err
@@ -301,16 +298,13 @@ def test_killed_recorder_loses_nothing_that_was_forwarded(seed, upstream, standi
     assert lore("check", str(tmp_path / "c.jsonl")).code in (0, 1)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((), "nothing to record"),
-        (("--upstream", "nonsense", "--", "true"), "--upstream is not the URL of a server"),
-        (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
-        (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
-        (("-o", "-", "--", "true"), "standard output is the command's"),
-    ],
-)
+@pytest.mark.parametrize(("words", "said"), [
+    ((), "nothing to record"),
+    (("--upstream", "nonsense", "--", "true"), "--upstream is not the URL of a server"),
+    (("--only", "antropic", "--", "true"), "did you mean 'anthropic'"),
+    (("-o", "no/such/folder/c.jsonl", "--", "true"), "cannot write"),
+    (("-o", "-", "--", "true"), "standard output is the command's"),
+])  # fmt: skip
 def test_usage_error_is_reported_before_the_command_runs(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ran = lore("record", *words)

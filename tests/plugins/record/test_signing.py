@@ -150,15 +150,12 @@ def test_request_of_boto3_is_signed_for_its_server(environment, aws, address, tm
     assert not [secret for secret in (KEY, SECRET, TOKEN, "Signature") if secret in written]
 
 
-@pytest.mark.parametrize(
-    ("case", "words"),
-    [
-        ("no botocore", "pip install '.[bedrock]'"),
-        ("no credentials", "AWS_PROFILE"),
-        ("a profile that is not there", "aws sts get-caller-identity"),
-        ("another account", "other credentials"),
-    ],
-)
+@pytest.mark.parametrize(("case", "words"), [
+    ("no botocore", "pip install '.[bedrock]'"),
+    ("no credentials", "AWS_PROFILE"),
+    ("a profile that is not there", "aws sts get-caller-identity"),
+    ("another account", "other credentials"),
+])  # fmt: skip
 def test_request_that_cannot_be_signed_is_not_sent(environment, aws, address, tmp_path, case, words):
     from botocore.exceptions import ClientError
 
@@ -215,15 +212,12 @@ def test_region_of_the_signature_selects_the_server():
         assert named.find(b"/bedrock/model")[0].origin_in("eu-west-1") == "https://vpce-1.vpce.amazonaws.com"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "AWS4-ECDSA-P256-SHA256 Credential=A/20261123/bedrock/aws4_request, SignedHeaders=host, Signature=00",
-        "AWS4-HMAC-SHA256 Credential=A/20261123/evil.example/bedrock/aws4_request, SignedHeaders=host, Signature=00",
-        "AWS4-HMAC-SHA256",
-        "AWS4-HMAC-SHA256 " + "Credential=" * 10_000,
-    ],
-)
+@pytest.mark.parametrize("value", [
+    "AWS4-ECDSA-P256-SHA256 Credential=A/20261123/bedrock/aws4_request, SignedHeaders=host, Signature=00",
+    "AWS4-HMAC-SHA256 Credential=A/20261123/evil.example/bedrock/aws4_request, SignedHeaders=host, Signature=00",
+    "AWS4-HMAC-SHA256",
+    "AWS4-HMAC-SHA256 " + "Credential=" * 10_000,
+])  # fmt: skip
 def test_other_kinds_of_signature_are_refused(value):
     with pytest.raises(NotSignedError):
         parse_signature([(b"Authorization", value.encode())])

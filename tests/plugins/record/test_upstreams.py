@@ -99,15 +99,12 @@ def test_invalid_server_is_refused_without_quoting_it(url):
         assert "SECRET" not in error.value.message + error.value.hint
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (({}, (), ["antropic"]), "anthropic"),
-        (({}, ["http://a", "http://b"]), "NAME=URL"),
-        (({}, ["Bad Name=http://a"]), "NAME=URL"),
-        (({"AWS_REGION": "x.evil.example/"},), "us-east-1"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    (({}, (), ["antropic"]), "anthropic"),
+    (({}, ["http://a", "http://b"]), "NAME=URL"),
+    (({}, ["Bad Name=http://a"]), "NAME=URL"),
+    (({"AWS_REGION": "x.evil.example/"},), "us-east-1"),
+])  # fmt: skip
 def test_misspelled_name_is_corrected(arguments, words):
     with pytest.raises(LoreError) as error:
         make_routes(*arguments)

@@ -174,18 +174,15 @@ def _endless(handler):
         handler.wfile.write(b"[" * 65536)
 
 
-@pytest.mark.parametrize(
-    ("failure", "said"),
-    [
-        (_redirect, "redirects elsewhere (302)"),
-        (_endless, "its answer has more than 16,777,216 bytes"),
-        (status(200, b"<html>"), "answers 200 without a JSON object"),
-        (status(200, b"[1]"), "answers 200 without a JSON object"),
-        (status(200, b'"\xff\xfe"'), "without a JSON object"),
-        (status(404, b"x" * 5000), "answers 404: xxxx"),
-        (status(401, b'{"error":{"message":"bad key hunter2-hunter2-hunter2"}}'), "answers 401: bad key ***"),
-    ],
-)
+@pytest.mark.parametrize(("failure", "said"), [
+    (_redirect, "redirects elsewhere (302)"),
+    (_endless, "its answer has more than 16,777,216 bytes"),
+    (status(200, b"<html>"), "answers 200 without a JSON object"),
+    (status(200, b"[1]"), "answers 200 without a JSON object"),
+    (status(200, b'"\xff\xfe"'), "without a JSON object"),
+    (status(404, b"x" * 5000), "answers 404: xxxx"),
+    (status(401, b'{"error":{"message":"bad key hunter2-hunter2-hunter2"}}'), "answers 401: bad key ***"),
+])  # fmt: skip
 def test_hostile_server_ends_the_run_with_one_line(failure, said, capsys, monkeypatch):
     monkeypatch.setenv("MY_KEY", "hunter2-hunter2-hunter2")
     engine = VLLM()

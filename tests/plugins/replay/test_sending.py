@@ -49,17 +49,14 @@ def test_stream_and_oversized_thinking_are_left_out():
     assert b"thinking" in sent_body(body, Sending("anthropic", max_tokens=4000)).body
 
 
-@each(
-    "sending, limit",
-    [
-        (Sending("openai-chat"), b'"max_tokens":1'),
-        (Sending("openai-chat", cache="openai"), b'"max_completion_tokens":1'),
-        (Sending("openai-responses", cache="openai"), b'"max_output_tokens":16'),
-        (Sending("openai-responses"), b'"max_output_tokens":1'),
-        (Sending("gemini"), b'"generationConfig":{"maxOutputTokens":1}'),
-        (Sending("bedrock"), b'"inferenceConfig":{"maxTokens":1}'),
-    ],
-)
+@each("sending, limit", [
+    (Sending("openai-chat"), b'"max_tokens":1'),
+    (Sending("openai-chat", cache="openai"), b'"max_completion_tokens":1'),
+    (Sending("openai-responses", cache="openai"), b'"max_output_tokens":16'),
+    (Sending("openai-responses"), b'"max_output_tokens":1'),
+    (Sending("gemini"), b'"generationConfig":{"maxOutputTokens":1}'),
+    (Sending("bedrock"), b'"inferenceConfig":{"maxTokens":1}'),
+])  # fmt: skip
 def test_answer_limit_uses_each_apis_member(sending, limit):
     assert limit in sent_body(b'{"messages":[]}', sending, model="a/b").body
 

@@ -149,13 +149,10 @@ def test_object_that_changes_while_read_is_an_error(bucket):
     assert "cannot read s3://b/p/s.jsonl" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("command", "denied", "right"),
-    [
-        (("fold", "s3://b/p/s.jsonl"), lambda request: bool(request.key), "s3:GetObject"),
-        (("check", "s3://b/p/"), lambda request: not request.key, "s3:ListBucket"),
-    ],
-)
+@pytest.mark.parametrize(("command", "denied", "right"), [
+    (("fold", "s3://b/p/s.jsonl"), lambda request: bool(request.key), "s3:GetObject"),
+    (("check", "s3://b/p/"), lambda request: not request.key, "s3:ListBucket"),
+])  # fmt: skip
 def test_missing_permission_is_named(bucket, command, denied, right):
     bucket.keep("b/p/s.jsonl", session())
     bucket.fail = lambda request: "denied" if denied(request) else None
@@ -172,16 +169,13 @@ def test_readable_file_needs_no_right_to_list(bucket):
     assert lore("check", "s3://b/p/s.jsonl", "--json").json["summary"]["files"] == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("s3://b/p/none.jsonl", "there is no such object"),
-        ("s3://b/p", "is not a file"),
-        ("s3://other/p.jsonl", "there is no bucket other"),
-        ("s3://", "names no bucket"),
-        ("s3://user:secret@b/p", "may not contain credentials"),
-    ],
-)
+@pytest.mark.parametrize(("name", "says"), [
+    ("s3://b/p/none.jsonl", "there is no such object"),
+    ("s3://b/p", "is not a file"),
+    ("s3://other/p.jsonl", "there is no bucket other"),
+    ("s3://", "names no bucket"),
+    ("s3://user:secret@b/p", "may not contain credentials"),
+])  # fmt: skip
 def test_name_that_cannot_be_read_is_explained(bucket, name, says):
     bucket.keep("b/p/s.jsonl", session())
     ran = lore("fold", name)

@@ -188,17 +188,14 @@ def test_worker_in_another_folder_takes_absolute_paths(scheduler, tmp_path, monk
     assert "where these names mean other files" in lore("check", "logs", "--jobs", scheduler).err
 
 
-@pytest.mark.parametrize(
-    ("address", "private"),
-    [
-        ("tcp://127.0.0.1:8786", True),
-        ("tcp://[::1]:8786", True),
-        ("tcp://localhost:8786", True),
-        ("tls://10.0.0.5:8786", True),
-        ("tcp://10.0.0.5:8786", False),
-        ("tcp://127.0.0.1.example.org:8786", False),
-    ],
-)
+@pytest.mark.parametrize(("address", "private"), [
+    ("tcp://127.0.0.1:8786", True),
+    ("tcp://[::1]:8786", True),
+    ("tcp://localhost:8786", True),
+    ("tls://10.0.0.5:8786", True),
+    ("tcp://10.0.0.5:8786", False),
+    ("tcp://127.0.0.1.example.org:8786", False),
+])  # fmt: skip
 def test_private_addresses_are_local_or_use_tls(address, private):
     assert cluster._is_private(address) == private
 

@@ -100,17 +100,10 @@ def test_incomplete_body_is_an_error(web):
     assert "s.jsonl" in failure(f"{web.url}/s.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("status", "says"),
-    [
-        (401, "not allowed"),
-        (403, "not allowed"),
-        (404, "no such object"),
-        (410, "no such object"),
-        (418, "answers 418"),
-        (503, "answers 503"),
-    ],
-)
+@pytest.mark.parametrize(("status", "says"), [
+    (401, "not allowed"), (403, "not allowed"), (404, "no such object"), (410, "no such object"), (418, "answers 418"),
+    (503, "answers 503"),
+])  # fmt: skip
 def test_refusal_is_explained_without_signature(web, status, says):
     web.answer = lambda request: request.send(status)
     told = failure(f"{web.url}/s.jsonl?X-Amz-Signature=hunter2&part=7")

@@ -20,19 +20,16 @@ def test_hybrid_models_have_ceiling_confidence(name):
     assert confidences == ["exact"] * len(known) + ["ceiling"]
 
 
-@each(
-    "options, hint",
-    [
-        ({"window": 0}, "window=4096"),
-        ({"window_capacity": 9}, "window=TOKENS"),
-        ({"state_interval": 9}, "states=true"),
-        ({"window": 9, "states": True}, "hybrid=true"),
-        ({"window": 9, "tree": "radix"}, "tree=unified"),
-        ({"states": True, "strategy": "no_buffer", "page_size": 16}, "page_size=1"),
-        ({"states": True, "state_chunk": 0}, "state_chunk=64, state_interval=256"),
-        ({"states": True, "state_capacity": 4}, "state_capacity=5"),
-    ],
-)
+@each("options, hint", [
+    ({"window": 0}, "window=4096"),
+    ({"window_capacity": 9}, "window=TOKENS"),
+    ({"state_interval": 9}, "states=true"),
+    ({"window": 9, "states": True}, "hybrid=true"),
+    ({"window": 9, "tree": "radix"}, "tree=unified"),
+    ({"states": True, "strategy": "no_buffer", "page_size": 16}, "page_size=1"),
+    ({"states": True, "state_chunk": 0}, "state_chunk=64, state_interval=256"),
+    ({"states": True, "state_capacity": 4}, "state_capacity=5"),
+])  # fmt: skip
 def test_invalid_sglang_options_are_refused(options, hint):
     with pytest.raises(LoreError) as raised:
         reads("sglang", [], **options)

@@ -29,20 +29,17 @@ def test_confidence_returns_to_exact():
     assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
 
 
-@each(
-    "options, match",
-    [
-        ({"block": 0}, "a block holds"),
-        ({"window": 0}, "a window has"),
-        ({"window": 9, "groups": 0}, "at least 1 group"),
-        ({"groups": 2}, "layers with a window or states"),
-        ({"retention": 16}, "layers with a window or states"),
-        ({"window": 9, "states": True}, "not supported"),
-        ({"full": 0}, "full is at least 0"),
-        ({"full": -1, "window": 9}, "full is at least 0"),
-        ({"window": 9, "retention": 17}, "multiple of the block"),
-    ],
-)
+@each("options, match", [
+    ({"block": 0}, "a block holds"),
+    ({"window": 0}, "a window has"),
+    ({"window": 9, "groups": 0}, "at least 1 group"),
+    ({"groups": 2}, "layers with a window or states"),
+    ({"retention": 16}, "layers with a window or states"),
+    ({"window": 9, "states": True}, "not supported"),
+    ({"full": 0}, "full is at least 0"),
+    ({"full": -1, "window": 9}, "full is at least 0"),
+    ({"window": 9, "retention": 17}, "multiple of the block"),
+])  # fmt: skip
 def test_invalid_vllm_options_are_refused(options, match):
     with pytest.raises(LoreError, match=match) as raised:
         reads("vllm", [], **options)
