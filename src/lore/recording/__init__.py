@@ -6,8 +6,6 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.recording.agents import databases as databases
-    from lore.recording.agents.usage_stores import UsageStore as UsageStore
     from lore.recording.base import HINT_MEASURED as HINT_MEASURED, Problems as Problems, Recording as Recording
     from lore.recording.base import UnrecognisedError as UnrecognisedError, load_plugins as load_plugins
     from lore.recording.corpus import Opened as Opened, is_same as is_same, is_stream as is_stream

@@ -173,7 +173,6 @@ PLUGIN_GROUPS = Registry[MutableMapping[str, Any]](
         "lore.dialects": "lore.prompt.dialects:DIALECTS",
         "lore.rules": "lore.judge.base:RULES",
         "lore.caches": "lore.cache.registry:CACHES",
-        "lore.usage": "lore.recording.agents.usage_stores:USAGE_STORES",
     },
 )
 CALLED = frozenset(("lore.dialects", "lore.rules"))

@@ -187,10 +187,10 @@ class LocalFile(Source):
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
         whole = super()._unpacked(first, rest)
-        if path.endswith(".jsonl"):
-            from lore.recording.agents.usage_stores import lines_before  # noqa: PLC0415 - which loads plug-ins
+        if path.endswith(".jsonl") and b'"session.start"' in first:
+            from lore.recording.agents.copilot_usage import usage_lines  # noqa: PLC0415 - few logs are Copilot's
 
-            whole = chain(lines_before(path, first), whole)
+            whole = chain(usage_lines(path, first), whole)
         return whole
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from lore.formats import Format
-from lore.recording import UsageStore
 
 _HERE = "lore_plugins.formats"
 
@@ -41,22 +38,3 @@ SWE_AGENT = Format(
     f"{_HERE}.swe_agent:SweAgent", "SWE-agent's trajectories", "structural", "yes", "no", "some", "no", "no",
     signs=(b'"trajectory"',), document=True, before="cline",
 )  # fmt: skip
-
-
-class _CopilotUsage:
-    """Copilot CLI's database of usage, next to its logs."""
-
-    mark = b'"session.start"'
-
-    def file_of(self, path: str) -> str:
-        from lore_plugins.formats.copilot_usage import database_of  # noqa: PLC0415 - few logs have such a database
-
-        return database_of(path)
-
-    def lines(self, path: str, first: bytes) -> Iterator[bytes]:
-        from lore_plugins.formats.copilot_usage import usage_lines  # noqa: PLC0415 - as above
-
-        return usage_lines(path, first)
-
-
-COPILOT_USAGE: UsageStore = _CopilotUsage()

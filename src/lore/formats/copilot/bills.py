@@ -1,7 +1,8 @@
 """The usage of requests of Copilot CLI, from answers, the client's database, checkpoints and the sums at the end.
 
-An answer states its output tokens only. The database (`session-store.db`) has the rest: a plug-in reads it and writes
-one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`; a row is an array of the fields of `UsageRow`.
+An answer states its output tokens only. The database (`session-store.db`) has the rest: `copilot_usage.py` in
+`recording/agents` reads it and writes one line before the log, `{"lore_usage": {"rows": […], "problem": "…"}}`; a row
+is an array of the fields of `UsageRow`.
 The rows of one agent are in the order of its requests, and a row belongs to a request if model and output tokens are
 the same, as far as both are known. Rows in between belong to requests that the log does not hold (given up, or for a
 title); rows of compactions name what started them.

@@ -27,8 +27,8 @@ from lore.model.ledger import Ledger, LedgerRow, MissedRead
 from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
+from lore.recording.agents.copilot_usage import database_of
 from lore.recording.agents.logs import Surroundings, project_beside, project_in
-from lore.recording.agents.usage_stores import stores_beside
 from lore.recording.base import Problems, collected_seldom, load_plugins
 from lore.recording.inputs import Input, written_at
 from lore.recording.opening import Options
@@ -230,7 +230,7 @@ def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
     if stat.S_ISDIR(own.st_mode):
         return sorted((entry.path, entry.stat()) for entry in os.scandir(path))
     found = [(path, own)]
-    beside = [*companions(path), *stores_beside(path)]
+    beside = [*companions(path), *filter(None, (database_of(path),))]
     logs = [f"{name}-wal" for name in [path, *beside] if not name.endswith(".jsonl")]  # of databases
     for name in [*beside, *logs]:
         with suppress(FileNotFoundError, NotADirectoryError):
