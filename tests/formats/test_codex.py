@@ -5,7 +5,6 @@ from __future__ import annotations
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
 from helpers.each import each
-from helpers.fed import fed
 from lore.commands.fold import fold
 from lore.formats.codex.reader import Codex
 from lore.formats.registry import reader_of, recognise
@@ -208,13 +207,3 @@ def test_malformed_line_hides_no_request(line):
     assert len(turns(made)) == 2
     shown = line["type"] == "event_msg" if "type" in line else False
     assert len(session.problems) == (0 if shown else 1), session.problems
-
-
-def test_response_without_end_is_held_in_limits():
-    made = Rollout().meta().context().user("hi")
-    for number in range(3_000):
-        made.call(f"c{number}")
-    reader = Codex()
-    reads = fed(reader, made.data())
-    assert len(reads) > 2_900
-    assert len(made.count(5, 0).read()) == len(reads) + 1

@@ -38,7 +38,6 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
 from lore.model.jsonslice import raw_members
-from lore.model.limits import UNBILLED_BYTES, UNBILLED_EVENTS
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
@@ -52,11 +51,9 @@ class CodexResponse(Struct):
     asked_at: str | None
     model: str | None
     held: list[Read] = []  # reads of its items and of its tools' results
-    size: int = 0  # bytes of their records
     has_results: bool = False  # results of tools follow it
     is_over: bool = False  # something else follows it, or it was given up
     is_given_up: bool = False
-    turn: int = 0  # its turn, if that had to start without usage: too much was held
 
 
 class CodexSession(SessionBuilder):
@@ -71,17 +68,8 @@ class CodexSession(SessionBuilder):
         self.call: e.Call | None = None  # facts about it
 
     def emit(self, event: e.Event) -> None:
-        response = self.waiting[-1] if self.waiting else None
-        if response is None or response.turn:
-            super().emit(event)
-            return
-        response.held.append(Read(event, self.line.number, self.line.byte, self.file))
-        response.size += len(self.line.data)
-        if len(response.held) > UNBILLED_EVENTS or response.size > UNBILLED_BYTES:
-            self.release(self.waiting[:-1])
-            self.waiting = []
-            self._start(response)
-            self.waiting = [response]
+        held = self.waiting[-1].held if self.waiting else self._reads
+        held.append(Read(event, self.line.number, self.line.byte, self.file))
 
     def append(self, item: Item) -> None:
         self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # which may hold it
@@ -90,7 +78,6 @@ class CodexSession(SessionBuilder):
         """Emit what these responses made, though they are not requests."""
         for response in responses:
             self._reads += response.held
-            response.held = []
 
     def begin_response(self) -> CodexResponse:
         """Return a new response, whose first item comes."""
@@ -117,23 +104,19 @@ class CodexSession(SessionBuilder):
         """End the responses that have no usage: they are requests if the log has none at all."""
         waiting, self.waiting = self.waiting, []
         for response in waiting:
-            if response.turn or not (self.has_usage or response.is_given_up):
-                self._complete(response, None, None)
-            else:
+            if self.has_usage or response.is_given_up:
                 self.release((response,))
-
-    def _start(self, response: CodexResponse) -> None:
-        """Start the turn of a response at its first record, then emit the events that it held."""
-        line, self.line = self.line, response.line
-        self.counter.asked_at = response.asked_at or response.at
-        response.turn = self.start_turn(response.model, self.call)
-        self.line = line
-        self.release((response,))
+            else:
+                self._complete(response, None, None)
 
     def _complete(self, response: CodexResponse, usage: e.Usage | None, name: str | None) -> None:
-        if not response.turn:
-            self._start(response)
-        self.emit(e.TurnCompleted(turn=response.turn, at=response.at, usage=usage, response_id=name))
+        """Emit the turn of a response: its start at its first record, the events that it held, its end."""
+        line, self.line = self.line, response.line
+        self.counter.asked_at = response.asked_at or response.at
+        turn = self.start_turn(response.model, self.call)
+        self.line = line
+        self.release((response,))
+        self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name))
 
 
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
