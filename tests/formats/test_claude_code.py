@@ -200,6 +200,8 @@ def test_unknown_or_malformed_record_is_opaque(odd, code):
         (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
         (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
         (joined({"type": "user", "message": {}}), False),
+        (joined({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
+        (joined({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),
         (joined({"type": "novelty", "sessionId": "s"}), False),
         (b"not json\n" + joined(*PLAIN[:1]), True),
         (b"", False),

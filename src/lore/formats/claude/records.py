@@ -82,7 +82,14 @@ METADATA = frozenset((
 ))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 _TYPES = METADATA | MODELLED
-MARKERS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')  # one of them is in every record
+_IDS = (
+    b'"sessionId"',
+    b'"session_id"',
+    b'"leafUuid"',
+    b'"messageId"',
+)  # Claude Code writes one of them in every record
+_USAGE = b'"cache_read_input_tokens"'  # by which an answer is known whose ids were removed
+MARKERS = (*_IDS, _USAGE)
 
 
 class ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
@@ -215,12 +222,15 @@ def decode_record(data: bytes) -> ClaudeRecord:
 
 
 def is_record(line: bytes) -> bool:
-    """Return whether a line is a record of a known type."""
-    if not any(marker in line for marker in MARKERS):
+    """Return whether a line is a record of a known type, or an answer with usage whose ids were removed."""
+    has_id = any(marker in line for marker in _IDS)
+    if not has_id and _USAGE not in line:
         return False
     try:
         line.decode("utf-8")
-        return decode_record(line).type in _TYPES
+        record = decode_record(line)
+        is_answer = record.type == "assistant" and record.message is not None and not is_absent(record.message.usage)
+        return record.type in _TYPES if has_id else is_answer
     except (ValueError, RecursionError):
         return False
 
