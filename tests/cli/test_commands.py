@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -75,7 +76,10 @@ def test_diff_prefix_without_tokens_has_null_counts():
 def test_diff_prefix_fail_under_exits_1_below_share(limit, code):
     put("a", WASTE[0])
     put("b", WASTE[1])
-    assert lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit).code == code
+    ran = lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit)
+    reuse = re.search(r"unchanged \(([0-9.]+ %)\)", ran.out)
+    assert reuse is not None
+    assert (ran.code, f"is not met: a pair reuses {reuse[1]}" in ran.err) == (code, code == 1)
 
 
 @pytest.mark.parametrize("args", [("b.json",), ("s.jsonl#1",), ("a.json", "b.json#7"), ("x.bin#1", "b.json")])

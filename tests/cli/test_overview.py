@@ -189,8 +189,10 @@ def test_requests_without_price_are_counted_by_reason():
     claude("odd", STEADY[:2], day=2, model="a-model-without-a-price")
     unbilled = claude("none", STEADY[:1], day=3)
     Path(unbilled).write_text(Path(unbilled).read_text().replace('"usage"', '"used"'))
-    first = lore(*ALL).out.splitlines()[0]
-    assert " + 2 requests without a known price and 1 request without recorded tokens; 3 sessions, 6 requests" in first
+    first, second = lore(*ALL).out.splitlines()[:2]
+    assert ": at least $" in first
+    assert first.endswith("; 3 sessions, 6 requests")
+    assert second == "not in the cost: 2 requests without a known price, 1 request without recorded tokens"
 
 
 def test_causes_are_ranked_and_unattributable_is_apart():
@@ -359,7 +361,10 @@ def test_one_hook_in_two_rows_has_labels():
 def test_cost_of_partial_output_is_at_least():
     claude("a", STEADY, version="2.1.20")
     assert found()["total"]["at_least"] == 3
-    assert "at least $" in lore(*ALL).out
+    shown = lore(*ALL).out
+    assert "at least $" in shown
+    assert "not in the cost: a part of 3 requests (a count or a price is not known)" in shown
+    assert "not in the cost: a part of 3 requests (a count or a price is not known)" in lore("sessions").out
     assert lore("simulate", "--json", CLAUDE.format("a")).json["totals"]["cost"]["at_least"] is True
 
 

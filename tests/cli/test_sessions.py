@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from formats import cline, gemini, kimi
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
 from formats.opencode import Export
+from lore.report.status_line import span
 from recording.test_opencode_store import stored, written
 
 DAY = 86_400
@@ -70,7 +72,10 @@ def test_person_reads_figures_title_and_path():
     aged(codex(CODEX), 2 * 3_600 + 60)
     head, figures, path, last = lore("sessions").out.splitlines()
     assert head.split() == ["age", "agent", "requests", "cost", "share", "read", "re-billed", "session"]
-    assert figures.split()[:6] == ["2", "h", "codex", "2", f"${rows()[0]['dollars']:.2f}", "27"]
+    latest = datetime.fromisoformat(rows()[0]["latest_at"])  # not the file's time
+    assert f"{latest:%H:%M:%S}" == "08:00:03"
+    age = span(time.time() - latest.timestamp()).split()
+    assert figures.split()[:6] == [*age, "codex", "2", f"${rows()[0]['dollars']:.2f}", "27"]
     assert (figures.split()[-2:], path.strip()) == (["w:", "hello"], f"~/{os.path.relpath(CODEX, 'home')}")
     assert last.startswith("1 of 1 session, ")
 
@@ -100,9 +105,9 @@ def test_session_includes_its_subagents():
     aged(claude(beside, "a", isSidechain=True, agentId="2"), 2 * DAY)
     aged(codex(CODEX), 3_600)
     found = rows()
-    assert [row["agent"] for row in found] == ["claude-code", "codex"]
-    assert found[0]["requests"] == 3
-    assert found[0]["bytes"] == sum(os.path.getsize(name) for name in (CLAUDE, below, beside))
+    assert [row["agent"] for row in found] == ["codex", "claude-code"]
+    assert found[1]["requests"] == 3
+    assert found[1]["bytes"] == sum(os.path.getsize(name) for name in (CLAUDE, below, beside))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Reader
 from lore.model.events import MAIN, Usage
+from lore.model.fact import format_share
 from lore.model.results import Finding
 from lore.model.state import Change
 from lore.model.turn import Call, Memo, Turn
@@ -96,18 +97,21 @@ def run(options: DiffOptions) -> int:
     writer = None
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
-    failed, missing = False, set[tuple[str, str]]()
+    least, missing = None, set[tuple[str, str]]()
     for diff in compared(options.left, options.right, comparison):
         with common.writing():
             common.write_json(diff) if writer is None else writer.write(diff)
         missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
-        failed = failed or (limit is not None and diff.reuse_ratio is not None and diff.reuse_ratio < limit)
+        least = min((share for share in (least, diff.reuse_ratio) if share is not None), default=None)
     if writer is not None:
         with common.writing():
             writer.finish()
         for name, what in sorted(missing):
             common.tell(f"note: {describe_missing([name], what)}")
-    return 1 if failed else 0
+    if limit is None or least is None or least >= limit:
+        return 0
+    common.tell(f"--fail-under {limit:g} is not met: a pair reuses {format_share(least)} of the previous prompt")
+    return 1
 
 
 def _comparison(options: DiffOptions) -> TurnComparison:

@@ -103,6 +103,7 @@ def list_sessions(
     files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
     made = {file.path: ledger for file, ledger in ledgers.each(files, progress)}
     rows = [_row(logs, made, NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING) for logs in chosen]
+    rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
         sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,
         unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
@@ -135,11 +136,12 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> Foun
     )  # fmt: skip
     if not first.format:
         return row
-    sums, billed = Sums(), 0
+    sums, billed, latest = Sums(), 0, None
     for log, ledger in found:
         for request in every_request(ledger, log):
             sums.add(request)
             billed += request.row.read_tokens is not None
+            latest = max(latest or 0.0, request.at or 0.0) or None
     spending = sums.result(row.path, row.title)
     return replace(
         row, format=first.format, session_id=first.session or None, counted=True, requests=spending.requests,
@@ -148,4 +150,5 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> Foun
         paid_again_tokens=spending.paid_again_tokens if billed else None, paid_again_dollars=spending.paid_again,
         unexplained_tokens=spending.unexplained_tokens if billed else None, dollars=spending.dollars,
         recorded_dollars=spending.recorded_dollars, spending=spending,
+        latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None,
     )  # fmt: skip

@@ -158,6 +158,11 @@ def format_money(dollars: float | None) -> str:
     return f"{sign}${abs(dollars):,.2f}" if abs(dollars) >= 0.1 or not dollars else f"{sign}${abs(dollars):,.4f}"
 
 
+def format_share(share: float) -> str:
+    """Return a share in percent, rounded down to a tenth: a share below a limit never looks as large as the limit."""
+    return f"{int(round(share * 1000, 6)) / 10:.1f} %"
+
+
 def join_names(names: Iterable[str], most: int = _NAMES, *, more: int = 0) -> str:
     """Return `a, b and 3 more`: the first `most` names, and how many follow; `more` counts others not in `names`."""
     every = list(names)

@@ -22,7 +22,7 @@ from lore.errors import LoreError, did_you_mean, kind_of
 from lore.judge.base import RULES, findings_of
 from lore.judge.pair import Pair
 from lore.model.cause import Place
-from lore.model.codes import CODES
+from lore.model.codes import CODES, kind_in_words
 from lore.model.results import DivergenceResult, Finding
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
@@ -265,7 +265,8 @@ def _describe(moved: MovedPrefix) -> list[str]:
         if number == 0 and where is not None and _BECAME in text:
             text = text.partition(": …")[0]  # both texts are shown above
         short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"
-        lines += [f"  {finding.code} {finding.name} ({finding.kind}): {short}", f"    fix: {finding.fix}"]
+        kind = kind_in_words(finding.code, finding.kind)
+        lines += [f"  {finding.code} {finding.name} ({kind}): {short}", f"    fix: {finding.fix}"]
     if len(moved.findings) > SHOWN:
         lines.append(f"  and {len(moved.findings) - SHOWN} causes more")
     return lines

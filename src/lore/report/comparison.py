@@ -44,9 +44,9 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
         for name in ("sessions", "requests", "compactions")
     ]
-    missing = [each.unpriced + each.unbilled for each in (left, right)]
+    missing = [each.unpriced + each.unbilled + each.at_least for each in (left, right)]
     if any(missing):
-        rows.append(("requests not priced", f"{missing[0]:,}", f"{missing[1]:,}", ""))
+        rows.append(("requests not fully priced", f"{missing[0]:,}", f"{missing[1]:,}", ""))
     rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))

@@ -6,7 +6,8 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from lore.model.codes import UNEXPLAINED, Code
+from lore.model.codes import UNEXPLAINED, Code, kind_in_words
+from lore.model.fact import format_share
 from lore.model.results import CauseResult, DiffResult, DivergenceResult, PromptLengths
 from lore.model.vector import common_prefix
 from lore.report.console import Console, line
@@ -124,7 +125,7 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
         return f"{unseen}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes
-    ratio = "" if diff.reuse_ratio is None else f" ({int(diff.reuse_ratio * 1000) / 10:.1f} %)"
+    ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
     text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
     if lengths.common_prefix_tokens is not None:
         text += f", {lengths.common_prefix_tokens:,} of {lengths.left_tokens:,} tokens ({lengths.tokenizer})"
@@ -151,7 +152,10 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
-    out.print(line(f"  {'cause':<{_INDENT - 2}}", name, f" ({cause.kind}): {message}"), indent=_INDENT)
+    out.print(
+        line(f"  {'cause':<{_INDENT - 2}}", name, f" ({kind_in_words(cause.code, cause.kind)}): {message}"),
+        indent=_INDENT,
+    )
     if cause.lost_tokens:
         size = f", {counted(cause.lost_bytes, 'byte')}" if cause.lost_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")

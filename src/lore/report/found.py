@@ -9,7 +9,7 @@ from lore.model.fact import format_money
 from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, rebilled_of, share_read
+from lore.report.overview import cost_of, rebilled_of, share_read, unpriced_parts
 from lore.report.plain import counted
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
@@ -53,8 +53,8 @@ def _row(session: FoundSession, now: float) -> tuple[str, ...]:
     )  # fmt: skip
     project = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
     name = ": ".join(filter(None, (project, session.title or "without a title")))
-    written = session.written_at
-    age = "-" if written is None else span(max(0.0, now - datetime.fromisoformat(written).timestamp()))
+    latest = session.latest_at or session.written_at
+    age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))
     return age, session.agent, *figures, name
 
 
@@ -62,6 +62,8 @@ def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
     if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
         yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
+    elif session.spending is not None and session.dollars is not None and (parts := unpriced_parts(session.spending)):
+        yield parts
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
         known = "unknown" if priced is None else format_money(priced)

@@ -49,7 +49,9 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         _write_nothing(result, span, out, chosen)
         return
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
-    out.print(line((f"{span}: {full_cost(total)}", "bold"), f"; {what}"))
+    out.print(line((f"{span}: {cost_of(total)}", "bold"), f"; {what}"))
+    if parts := unpriced_parts(total):
+        out.print(line(parts))
     if total.unpriced and result.by != "model":
         _write_command(chosen.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
@@ -82,13 +84,13 @@ def span_in_words(since: float | None, until: float | None) -> str:
     return f"last {hours} hours" if hours > 1 else f"last {counted(max(1, round(days * 24 * 60)), 'minute')}"
 
 
-def full_cost(spending: Spending) -> str:
-    """Return what requests cost, and how many of them are not in it, with the reasons."""
+def unpriced_parts(spending: Spending) -> str:
+    """Return which requests the cost holds in part or not at all; empty if it holds all of them."""
     reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
-    missing = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
-    more = f" + {' and '.join(missing)}" if missing else ""
-    in_part = f", {counted(spending.at_least, 'request')} without a full count or price" if spending.at_least else ""
-    return f"{cost_of(spending)}{more}{in_part}"
+    parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
+    if spending.at_least:
+        parts.append(f"a part of {counted(spending.at_least, 'request')} (a count or a price is not known)")
+    return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
 def money(dollars: float) -> str:
@@ -99,7 +101,8 @@ def money(dollars: float) -> str:
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
-        return f"{'at least ' if spending.at_least else ''}{money(spending.dollars)}"
+        is_part = spending.at_least or spending.unpriced or spending.unbilled
+        return f"{'at least ' if is_part else ''}{money(spending.dollars)}"
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 

@@ -229,7 +229,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "fingerprint", "format", "dialect", "lacks", "sealed", "what", "agent", "title", "engine", "unit",
         "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "when", "answer",
         "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
-        "ended_at", "written_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
+        "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
     ),
     "file": (
         "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",

@@ -12,6 +12,7 @@ from lore.model.fact import (
     Name,
     Number,
     Own,
+    format_share,
 )
 
 
@@ -120,7 +121,9 @@ class OverBudget(EvidenceFact, frozen=True):
 
     def sentence(self) -> str:
         if self.what == "reuse":
-            return f"{100 * self.value:.1f} % of the previous prompt is reused, the budget is {100 * self.limit:.1f} %"
+            return (
+                f"{format_share(self.value)} of the previous prompt is reused, the budget is {format_share(self.limit)}"
+            )
         what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
         where = f" in {self.of}" if self.of else ""
         return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"

@@ -35,6 +35,7 @@ class FoundSession(Struct, frozen=True):
     dollars: float | None = None  # by lore's prices, of the requests whose price is known
     recorded_dollars: float | None = None  # as the log states it
     spending: Spending | None = None  # the sums of its requests and of those of its subagents
+    latest_at: str | None = None  # when its latest request was sent; null if unknown
     problems: int = 0  # places in its files that could not be read or did not fit
     message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
 

@@ -28,10 +28,9 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
     for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
         yield f"- {line}"
     yield ""
-    causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
-    if causes:
+    if result.top:
         yield from ("### Costliest causes", "")
-        for number, cause in enumerate(causes, 1):
+        for number, cause in enumerate(result.top, 1):
             yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
     if found:

@@ -207,10 +207,9 @@ class Terminal:
             out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
-        causes = [cause for cause in result.top if verbose or cause.kind != "expected"]
-        if causes:
+        if result.top:
             out.print(line("costliest causes:"))
-        for number, cause in enumerate(causes, 1):
+        for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
         unsure = [each for each in result.findings if each.is_break and each.kind == "unattributable"]

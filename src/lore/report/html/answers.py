@@ -34,7 +34,7 @@ from lore.report.html.blocks import (
     table_of,
 )
 from lore.report.measured import measured_view
-from lore.report.overview import COST_PARTS, full_cost, money, span_in_words, tokens_of, write_groups
+from lore.report.overview import COST_PARTS, cost_of, money, span_in_words, tokens_of, unpriced_parts, write_groups
 from lore.report.plain import counted
 from lore.report.sentences.findings import in_dollars
 from lore.report.sentences.spending import label_of
@@ -53,7 +53,9 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    parts = [f"{full_cost(spending)} for {what}."]
+    parts = [f"{cost_of(spending)} for {what}."]
+    if missing := unpriced_parts(spending):
+        parts.append(f"{missing.capitalize()}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
         share = f" ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""

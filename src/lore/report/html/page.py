@@ -18,6 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 import lore
+from lore.model.codes import kind_in_words
 from lore.model.fact import format_money
 from lore.model.results.page import PageSession
 from lore.report.commands import shorten_path
@@ -62,8 +63,8 @@ def _template() -> Template:
     )  # fmt: skip
     functions = (
         answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of, cost_of, counted,
-        rebilled_of, sessions.shared_beginning, share_read,
-        short_of, timeline.kind_of, timeline.list_marks, when,
+        kind_in_words, rebilled_of, sessions.shared_beginning, share_read, short_of,
+        timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "count": format_count, "digest": policy_digest, "fix": format_fix,

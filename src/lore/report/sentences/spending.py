@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE
-from lore.model.codes import CODES, Code, CodeFacts, fix_of
+from lore.model.codes import CODES, Code, CodeFacts, fix_of, kind_in_words
 from lore.model.results.overview import SpendingCause
 
 
@@ -49,7 +49,7 @@ def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
 
 def label_of(cause: SpendingCause) -> str:
     """Return the end of the words of a cause that tells it apart from others with the same words."""
-    return f" ({'not sure' if cause.kind == UNSURE else cause.kind})"
+    return f" ({kind_in_words(cause.code, cause.kind)})"
 
 
 def short_of(code: str, name: str) -> str:
