@@ -305,10 +305,14 @@ def test_settings_for_a_path_without_files_are_named(path, said):
 
 def test_only_new_findings_fail():
     made = update(waste())
-    assert (made.code, made.err) == (0, "baseline written: 2 findings\n")
+    before = lore("check", "r.jsonl", "--json").json["summary"]
     code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
+    assert (made.code, before["waste_tokens"]) == (0, summary["known_tokens"])
+    assert summary.get("known_dollars") == before["waste_dollars"]
+    cost = f"2 in the baseline ({summary['known_tokens']:,} tokens re-billed"
+    assert f"baseline written: {cost.replace('in the baseline', 'findings')}" in made.err
     assert (code, codes, summary["known"], summary["breaks"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
-    assert "not counted: 2 in the baseline" in lore("check", "r.jsonl", "--baseline", "b.json").out
+    assert f"not counted: {cost}" in lore("check", "r.jsonl", "--baseline", "b.json").out
     waste("new.jsonl")
     assert sums("r.jsonl", "new.jsonl", "--baseline", "b.json")[::2] == (1, ["LORE101", "LORE101"])
 

@@ -20,7 +20,7 @@ from lore.recording.corpus import STDIN, is_stream
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.report.forms.registry import Report
-from lore.report.forms.terminal import Terminal
+from lore.report.forms.terminal import Terminal, known_cost
 from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
@@ -218,7 +218,8 @@ def _report(
             common.tell(describe_interruption(stopped))
     if outcome.baselined is not None:
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
-        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}")
+        cost = known_cost(outcome.result.summary)
+        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}{cost}")
     own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit

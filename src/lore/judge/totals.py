@@ -223,15 +223,21 @@ Costs = dict[tuple[str, CauseKind], CauseCost]
 def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
     """Count the findings of one turn; return whether one that counts is an error."""
     failed = False
-    breaking: list[Finding] = []
+    breaking, known = list[Finding](), list[Finding]()
     for finding, out, _ in found:
         if out:
             setattr(summary, out, getattr(summary, out) + 1)
+            if out == "known" and finding.is_break:
+                known.append(finding)
             continue
         failed = failed or finding.severity == "error"
         if finding.is_break:
             breaking.append(finding)
     if not breaking:
+        if known:
+            leading = max(known, key=_lost)
+            summary.known_tokens = (summary.known_tokens or 0) + _lost(leading)
+            summary.known_dollars = summed((summary.known_dollars or None, leading.lost_dollars)) or UNSET
         return failed
     leading = max(breaking, key=lambda finding: (WORSE.index(finding.kind), _lost(finding)))
     summary.breaks += 1
@@ -374,8 +380,10 @@ def _add(sums: Summary, more: Summary) -> None:
     """Add all counts to `sums`."""
     for name in Summary.__struct_fields__:
         before, value = getattr(sums, name), getattr(more, name)
-        if name == "recorded_dollars":
+        if name in ("known_dollars", "recorded_dollars"):
             setattr(sums, name, summed((before or None, value or None)) or UNSET)
+        elif name == "known_tokens":
+            setattr(sums, name, (before or 0) + (value or 0) or UNSET)
         elif name.endswith("_dollars"):
             setattr(sums, name, summed((before, value)))
         elif name == "ruled_out":

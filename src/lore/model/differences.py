@@ -285,11 +285,14 @@ class ThinkingChanged(EvidenceFact, frozen=True):
 class ImageChanged(EvidenceFact, frozen=True):
     """An image changed, was replaced, removed or inserted."""
 
+    is_quoted = True
     path: JsonPath  # of the block with the image
     # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
+    before: Content | None = None  # the earlier block around the change; None: one side has no such block
+    after: Content | None = None  # the later block around the change; None: as above
 
-    def sentence(self) -> str:
+    def headline(self) -> str:
         return f"{self.path}: {_IMAGES[self.change]}"
 
 

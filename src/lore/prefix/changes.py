@@ -415,7 +415,7 @@ class _SectionExplainer:
             return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
         if "image" in pair.kinds:
             change = "replaced" if len(pair.kinds) > 1 else "bytes"
-            return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change))]
+            return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change, *pair.excerpts()))]
         if pair.kinds == {"result"}:
             return self._explain_result(pair)
         if len(pair.kinds) == 1 and before.text is not None and after.text is not None and before.text != after.text:
@@ -508,7 +508,8 @@ class _SectionExplainer:
             return [self._cause(pair.mismatch, Code.LATE_TOOL_RESULT, d.ResultSentEarly(path))]
         causes: list[Cause] = []
         if blocks.images_in(before) != blocks.images_in(after):
-            causes.append(self._cause(pair.mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, "in-result")))
+            changed = d.ImageChanged(path, "in-result", *pair.excerpts())
+            causes.append(self._cause(pair.mismatch, Code.IMAGE_CHANGED, changed))
             if before.text == after.text or blocks.has_text_for_image(before, after):
                 return causes
         rest = blocks.members_around_text(before)

@@ -290,6 +290,8 @@ class Summary(Struct):
     unexplained_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
     expected_tokens: int = 0  # re-billed with an expected cause
     expected_dollars: float | None = None  # beyond the price of reading, of the breaks whose price is known
+    known_tokens: int | UnsetType = UNSET  # re-billed in cache breaks whose findings the baseline removes
+    known_dollars: float | UnsetType = UNSET  # beyond the price of reading; like the last left out without any
     recorded_dollars: float | UnsetType = UNSET  # cost that the logs state themselves; left out if none does
 
 

@@ -268,8 +268,14 @@ def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str
         + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
         + (f"; {counted(sums.skipped, 'file')} skipped" if sums.skipped else "")
     )
-    left_out = {"in the baseline": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
+    left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
     yield from _left_out(left_out, sums.problems, hides_problems=hides_problems)
+
+
+def known_cost(sums: Summary) -> str:
+    """Return what the findings of the baseline cost, to follow their number; empty if no tokens are known."""
+    dollars = f", {format_money(sums.known_dollars)}" if sums.known_dollars else ""
+    return f" ({sums.known_tokens:,} tokens re-billed{dollars})" if sums.known_tokens else ""
 
 
 def _lint_sums(sums: LintSummary) -> Iterator[str]:

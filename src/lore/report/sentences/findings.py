@@ -69,6 +69,8 @@ def format_extra_cost(cause: Finding | results.CauseResult | results.CostlyCause
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     """Return the heading and the text of a fix, such as ("fix (agent author)", "Sort the tools by name.")."""
+    if finding.actor == "provider":  # its fault, and no one at the provider reads this
+        return "what you can do", finding.fix
     who = _WHO_FIXES.get(finding.actor)
     return f"fix ({who})" if who else "fix", finding.fix
 
@@ -79,7 +81,7 @@ def describe_cost_and_fix(finding: Finding) -> str:
     return cost + ": ".join(format_fix(finding))
 
 
-_WHO_FIXES = {"author": "agent author", "user": "user", "provider": "provider"}
+_WHO_FIXES = {"author": "agent author", "user": "user"}
 
 
 def cause_result(finding: Finding) -> results.CauseResult:
