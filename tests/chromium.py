@@ -4,8 +4,6 @@
 there, never for an event, which may pass before it is waited for.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Generator, Iterator

@@ -5,8 +5,6 @@ with HYPOTHESIS_PROFILE or --hypothesis-profile. Real recordings are in LORE_COR
 next to the project; a test that takes `recording` runs once for each, and is skipped without them.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

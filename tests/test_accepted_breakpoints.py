@@ -1,7 +1,5 @@
 """Requests that lore writes have cache breakpoints only where the API accepts them for the model."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The catalogue of causes: each row has a code or a reason, each code a page and recordings that show it, and not."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

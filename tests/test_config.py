@@ -1,7 +1,5 @@
 """Configuration: its file, and how strict it is."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

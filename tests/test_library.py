@@ -1,7 +1,5 @@
 """The face of the library: its names, its examples, what importing it costs, and how it looks to a type checker."""
 
-from __future__ import annotations
-
 import doctest
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Plug-ins use the core's public names alone, and each of these exists."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Plug-ins of other packages are found, and without them nothing is imported."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

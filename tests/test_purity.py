@@ -1,7 +1,5 @@
 """The pure rooms touch neither disk nor clock nor screen; modules state their purpose; one name is one class."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter, defaultdict
 

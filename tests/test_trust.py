@@ -1,7 +1,5 @@
 """Owners and permissions of settings files, as `lore trust` judges them."""
 
-from __future__ import annotations
-
 import os
 import stat
 

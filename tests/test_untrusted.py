@@ -1,7 +1,5 @@
 """Outside text: harmless, cut, and between lines that it can neither guess nor close."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 

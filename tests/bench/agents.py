@@ -9,8 +9,6 @@ Figures are (measure, bar, measured, met), the fields of a row, each with its nu
 recordings (LORE_CORPUS) the rows say so.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The cost of the next request in long sessions, through the library."""
 
-from __future__ import annotations
-
 from bench import clock
 from lore.session import Session
 

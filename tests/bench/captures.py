@@ -5,8 +5,6 @@ on every machine: conversations of Anthropic bodies that grow to about 400 KB, e
 some of them with cache breaks, kept as people keep them: text inside JSON Lines, a recording proxy's log, HAR.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Iterator

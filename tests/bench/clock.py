@@ -1,7 +1,5 @@
 """Measure: alternating runs, medians, ratios. Figures of one machine mean nothing; their ratios do."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import subprocess

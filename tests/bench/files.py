@@ -1,7 +1,5 @@
 """Two big files that differ in their last byte, and hold no JSON."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

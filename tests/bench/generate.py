@@ -8,8 +8,6 @@ every turn extends the one before, so that the last prompt of 10,000 turns holds
 Run it to keep a log: `python tests/bench/generate.py 1000 session.jsonl`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -4,8 +4,6 @@ Two files, written and deleted one after the other: conversations of 20 turns th
 body, and bodies that have nothing in common.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -3,8 +3,6 @@
 Figures are (measure, bar, measured, met), the fields of a row. Without a corpus (LORE_CORPUS) the rows say so.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -8,8 +8,6 @@ Exit code 1 if a bar is missed. Linear work, and saves that cost the same in lon
 `--quick` runs everything at toy sizes to see that it works; its figures are not judged.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

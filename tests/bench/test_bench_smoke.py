@@ -1,7 +1,5 @@
 """The benchmarks run: the generator repeats itself, the page names all rows, one is measured. Nothing is timed here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

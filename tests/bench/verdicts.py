@@ -9,8 +9,6 @@ unseen recordings: on few files a row says little, so each says how many it rest
 (LORE_CORPUS) the rows say so.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import sys

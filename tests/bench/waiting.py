@@ -4,8 +4,6 @@ Figures come as (measure, bar, measured, met), the fields of a row, in CPU time 
 the machine changes less than wall time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """Helpers for tests of cache models: requests of pieces, rules from a dict, predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A row takes a line, so that two changes of a table merge like those of the TOML files.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator

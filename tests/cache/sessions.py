@@ -1,7 +1,5 @@
 """Generated sequences of requests: chains that continue, rewind, fork, share beginnings, pause."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from cache.asking import piece

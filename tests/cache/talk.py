@@ -1,7 +1,5 @@
 """A hand-made conversation, turn by turn, for tests of transcripts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Raw

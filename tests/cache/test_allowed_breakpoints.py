@@ -1,7 +1,5 @@
 """Where cache breakpoints are allowed: by API, model and platform, as lint and check apply it."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

@@ -1,7 +1,5 @@
 """Caches with an entry at each breakpoint: look-back, lifetimes, writes."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

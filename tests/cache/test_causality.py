@@ -1,7 +1,5 @@
 """A prediction does not depend on the usage of its own turn."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

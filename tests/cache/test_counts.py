@@ -1,7 +1,5 @@
 """Lost lifetimes, and usage that contradicts its recorded body."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """The packaged tables: every row is complete and sourced, and related rows agree."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 from decimal import Decimal

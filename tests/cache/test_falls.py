@@ -1,7 +1,5 @@
 """Signals after which most reads fell, and the rows that hold for a version and model."""
 
-from __future__ import annotations
-
 from helpers.each import each
 from lore.cache.falls import fall_table, find_fall
 from lore.model.state import SIGNS

@@ -1,7 +1,5 @@
 """Caches without breakpoints: rounding, minimum, lifetime, writes; Gemini's cached objects."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

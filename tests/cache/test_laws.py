@@ -5,8 +5,6 @@ uncached tokens sum to the total; a longer lifetime never reads less; the order 
 any request and usage is accepted; a missing usage changes nothing.
 """
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Lifetimes of writes, and new positions between two breakpoints, by the rule of the day."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import msgspec

@@ -1,7 +1,5 @@
 """Predictions of requests: parts that add up, copies of captures, and usage with another lifetime."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The cost of usage: exact arithmetic, compared with prices that the vendors publish."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Cache models by name, with options, and of plug-ins."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

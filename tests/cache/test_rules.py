@@ -1,7 +1,5 @@
 """Rules: which row holds at a time, prices and minima from rows, and files of rules with their errors."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Predictions of transcripts whose cache has breakpoints."""
 
-from __future__ import annotations
-
 import random
 from itertools import islice
 

@@ -1,7 +1,5 @@
 """Predictions of transcripts whose cache has no breakpoints."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import Raw
 

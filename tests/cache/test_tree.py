@@ -1,7 +1,5 @@
 """Prefixes in a tree and their positions in tokens; turns as requests to caches."""
 
-from __future__ import annotations
-
 import json
 from os.path import commonprefix
 

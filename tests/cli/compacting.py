@@ -1,7 +1,5 @@
 """What tests of `lore compact` share: a log in which a person asks and is answered, and the command."""
 
-from __future__ import annotations
-
 from cli.running import lore
 from helpers.schemas import valid
 from model.making import header, log, record, said, user

@@ -1,7 +1,5 @@
 """Every command runs in an empty folder, without settings or colours from outside."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.recording.agents.logs import AGENTS

@@ -1,7 +1,5 @@
 """Recordings with a clock in their system prompt, settings, and what `lore check` answers about them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli.running import lore, put

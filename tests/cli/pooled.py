@@ -1,7 +1,5 @@
 """Run `lore` in a process of its own that judges in several processes however little there is to judge."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Run lore as a user would, in this process or in one of its own."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

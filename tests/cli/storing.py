@@ -1,7 +1,5 @@
 """Stores for tests of commands: both kinds of files, answers that keep to their schemas, a fed standard input."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`lore assemble`: all turns, whole or as deltas; what a prompt is made of; where the answer goes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

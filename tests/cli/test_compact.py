@@ -1,7 +1,5 @@
 """`lore compact`: sessions compacted in logs and stores, stores watched."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`lore compact --dry-run`: policies tried on recordings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

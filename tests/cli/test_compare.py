@@ -1,7 +1,5 @@
 """`lore compare`: two sides of recordings, and what differs beyond chance."""
 
-from __future__ import annotations
-
 import json
 import re
 

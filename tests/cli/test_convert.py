@@ -1,7 +1,5 @@
 """`lore convert`, and `--system` and `--tools` wherever a prompt is built."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

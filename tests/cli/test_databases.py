@@ -1,7 +1,5 @@
 """Sessions of an agent's database on the command line: a database alone, a name, a name that is not quite one."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """`lore diff-prefix`: what a cache would read of the right side after the left; a turn and its previous turn."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

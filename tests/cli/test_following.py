@@ -1,7 +1,5 @@
 """--follow on the command line: usage, exit codes, and a process that another one writes to."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """`lore formats` agrees with the guide and with real recordings."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Help: commands by group, examples, suggestions for misspelled words, completion."""
 
-from __future__ import annotations
-
 import json
 import pkgutil
 import shlex

@@ -1,7 +1,5 @@
 """`lore knowledge`: entries of a session are listed, added, changed, removed."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`lore lint`: answers for people and programs, places in bodies, settings, exit codes; hostile and private text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lore check` over many files: processes that die, interrupts, jobs, copies, progress."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

@@ -3,8 +3,6 @@
 Prices of Claude Opus 4.8, in dollars a million tokens: 5 uncached, 0.50 read, 6.25 written for 5 minutes, 25 output.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

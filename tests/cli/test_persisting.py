@@ -1,7 +1,5 @@
 """`lore assemble --persist`: the log grows only when the answer was written."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`lore check` without a path, `--last`, `--since`: which recordings are judged."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

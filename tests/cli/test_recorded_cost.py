@@ -1,7 +1,5 @@
 """Costs that logs state themselves, compared with lore's own prices."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore, put

@@ -5,8 +5,6 @@ of each member; all at once, and one at a time at every `EVERY`th place (ten tim
 report, the log, the errors and the baseline are searched.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import json

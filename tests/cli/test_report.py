@@ -1,7 +1,5 @@
 """`lore report`: recordings in a form that another program shows."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ The inputs lie in LORE_CASES, else in ../shared/cases beside the project; withou
 fault that they show are tested with inputs of our own in the tests of their rooms.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`lore simulate` as a user types it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """`lore simulate --what-if`: the same turns, the same evidence, the one thing changed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What commands import before they answer: the numbers may fall, and never rise."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

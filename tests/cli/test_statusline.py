@@ -1,7 +1,5 @@
 """`lore statusline`: one line for any input, with nothing slow imported."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """`lore store list, show, delete, move, bind, resolve, verify, vacuum`."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

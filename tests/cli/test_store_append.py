@@ -1,7 +1,5 @@
 """`lore store append`: events as they come, each durable before it is answered, none of them twice."""
 
-from __future__ import annotations
-
 import json
 import select
 import subprocess

@@ -1,7 +1,5 @@
 """`lore store import` and `export`: sessions into a store, only their new events, and out again with their bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

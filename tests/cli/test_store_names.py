@@ -1,7 +1,5 @@
 """Every command that names a session accepts a stored one: `URL#SESSION_ID`, `URL#SESSION_ID#TURN`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`lore trust`, and how `lore compact` treats settings that were not approved."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

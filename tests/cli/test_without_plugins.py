@@ -1,7 +1,5 @@
 """An installation without lore's plug-ins for engines or scale names what is missing; the rest works."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Programs that tests run: small scripts of this Python, made executable."""
 
-from __future__ import annotations
-
 import sys
 
 

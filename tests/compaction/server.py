@@ -1,7 +1,5 @@
 """A server on this machine with scripted answers, which keeps the requests."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Following a session's events: exchanges, and who spoke when."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore import event

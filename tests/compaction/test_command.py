@@ -1,7 +1,5 @@
 """A summariser that is a command: JSON in, text out, and its failures."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

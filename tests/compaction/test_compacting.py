@@ -1,7 +1,5 @@
 """The events of a compaction."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.strategies.compacting import Compacted

@@ -1,7 +1,5 @@
 """What compacting costs and saves, compared with a count of single requests."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """No compaction makes a prompt longer: one that would changes nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a timeline holds: real messages, calls, tokens."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import Raw
 

@@ -1,7 +1,5 @@
 """Pruned messages are learnt from first, in all stages of an overflow."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.asking import SummaryAnswer, SummaryError

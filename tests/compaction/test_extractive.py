@@ -1,7 +1,5 @@
 """The summariser without a model: it quotes what the entries hold, within its room."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Hooks of a harness: gaps before a turn, cadences after it, one compaction at a time, and nothing lost."""
 
-from __future__ import annotations
-
 import re
 import textwrap
 import threading

@@ -1,7 +1,5 @@
 """Summaries of histories longer than a summariser's window, and summarisers that fail."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Which trigger is due, and when."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,7 +1,5 @@
 """Where a compaction cuts."""
 
-from __future__ import annotations
-
 from helpers.strategies.compacting import Compacted
 from lore.compaction.base import TimelineCut
 from lore.compaction.policy import find_cut, kept_entries, opening_entries, pruned_entries

@@ -1,7 +1,5 @@
 """The stages of an overflow."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.strategies.compacting import Compacted

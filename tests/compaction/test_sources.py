@@ -1,7 +1,5 @@
 """Sources of outside context: asked in parallel, bounded, and independent of each other."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

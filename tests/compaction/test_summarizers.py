@@ -1,7 +1,5 @@
 """The summariser that asks a model, against a server that speaks the protocol, well and badly."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The text that a summariser reads: plain, bounded, with roles that content cannot forge."""
 
-from __future__ import annotations
-
 from helpers.strategies.talks import call, raw, said, talk, user
 from lore.asking import SummaryRequest
 from lore.compaction.transcripts import instructions, piece_of, transcript, transcript_request

@@ -1,7 +1,5 @@
 """The end of a turn comes before messages after its answer; other events keep their places."""
 
-from __future__ import annotations
-
 from helpers.each import each
 from lore.compaction.trial import order_turn_ends
 from lore.formats.base import Read

@@ -6,8 +6,6 @@ the first shape are kept as the segments that each adds to the turn before; of e
 request bodies. `make golden` writes them again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

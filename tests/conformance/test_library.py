@@ -1,7 +1,5 @@
 """The library in an agent that runs, is killed and continues: it sends the same bytes, without waste."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

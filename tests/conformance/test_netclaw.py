@@ -3,8 +3,6 @@
 Its recordings are golden scripts (`tests/golden/scripts/netclaw.json`), its sessions golden sessions (`sessions/`).
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

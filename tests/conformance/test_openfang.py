@@ -3,8 +3,6 @@
 The defects found in its code are scenarios too. `tests/compaction` has summaries and outside context.
 """
 
-from __future__ import annotations
-
 import threading
 
 import pytest

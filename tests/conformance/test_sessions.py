@@ -1,7 +1,5 @@
 """Sessions of published systems give the prompts that they gave before: `playing.py` says how they are kept."""
 
-from __future__ import annotations
-
 import pytest
 
 from conformance import playing

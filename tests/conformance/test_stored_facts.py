@@ -1,7 +1,5 @@
 """Appended and imported sessions have times and a leaf, and listing sessions loads no log."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """Write a request as the body of each dialect, breakpoints where each has them."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

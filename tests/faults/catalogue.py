@@ -1,7 +1,5 @@
 """All faults, in one list, and what to do with them: put them into captures, alone and in pairs."""
 
-from __future__ import annotations
-
 import functools
 import random
 from typing import NamedTuple

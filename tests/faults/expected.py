@@ -1,7 +1,5 @@
 """Events that change a cache without waste, put into stable captures as faults are."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

@@ -4,8 +4,6 @@ Rules: an injector changes the turns from number `k` on (0 is the first) and, wh
 puts its old form into those before; it raises Nowhere where the capture has no place for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults outside the content: settings, tool choice, breakpoints, serving, and forbidden prompt structures."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Faults of the system prompt and of the user's words: what moves in text."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from faults import texts

@@ -1,7 +1,5 @@
 """Faults of tools, of spelling, and of message content: calls, results, thinking, images."""
 
-from __future__ import annotations
-
 import copy
 import json
 import unicodedata

@@ -1,7 +1,5 @@
 """Pairs of causes in one turn, at different places so that both show."""
 
-from __future__ import annotations
-
 import random
 from itertools import combinations, product
 

@@ -1,7 +1,5 @@
 """Compare lore's findings on a case with the injected faults, and list the differences."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from faults.catalogue import Case

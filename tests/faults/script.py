@@ -4,8 +4,6 @@ Rules: nothing in it moves from turn to turn, and nothing in it looks as if it c
 counts. What moves is put in by the injectors.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 import re

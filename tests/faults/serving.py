@@ -5,8 +5,6 @@ caches by itself. Captures are read through a format of these tests alone, so th
 endpoint, session, beta features, times.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

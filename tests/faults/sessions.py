@@ -4,8 +4,6 @@ Rules: a response has one line a block, under one id and with one usage; system 
 `wait` and answers advance the clock.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

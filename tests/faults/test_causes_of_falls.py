@@ -3,8 +3,6 @@
 Every kind of fall has variations: other models, versions, orders of events, and the same signal without the fall.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

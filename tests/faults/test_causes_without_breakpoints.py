@@ -1,7 +1,5 @@
 """Falls of reads in caches without breakpoints, requests next to a conversation, and cut-outs of real recordings."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recordings about which lore once said something wrong get the right answer: `misjudged.toml` has one row for each."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

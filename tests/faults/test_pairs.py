@@ -1,7 +1,5 @@
 """Two independent causes in one turn: both are named."""
 
-from __future__ import annotations
-
 import pytest
 
 from faults.pairs import pairs

@@ -1,7 +1,5 @@
 """Every cause that is put into a stable capture is named: its code, its kind, its turn, its place, its cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from faults.catalogue import FAULTS, Case, sample, singles

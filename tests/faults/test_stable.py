@@ -1,7 +1,5 @@
 """Stable captures, changes of breakpoints alone and expected causes give no waste at all."""
 
-from __future__ import annotations
-
 import pytest
 
 from faults.bodies import DIALECTS

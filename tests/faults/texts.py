@@ -1,7 +1,5 @@
 """Volatile text in the forms in which agents write it: the text before and after the change."""
 
-from __future__ import annotations
-
 from faults.script import WORDS, token
 
 HEX = "0123456789abcdef"

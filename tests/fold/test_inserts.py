@@ -1,7 +1,5 @@
 """Durable deltas and persisted context in the fold: their places, and when they end."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Items are appended, patched, cleared and removed; text that streams in is joined once."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

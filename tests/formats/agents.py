@@ -1,7 +1,5 @@
 """What the tests of agents' readers share: events, folded sessions, problems, files with a value exchanged."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

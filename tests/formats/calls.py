@@ -1,7 +1,5 @@
 """Small recorded calls, for the tests of readers of captures."""
 
-from __future__ import annotations
-
 import json
 
 from lore.formats.contents import Content, content_of

@@ -1,7 +1,5 @@
 """The fixtures of captures, and what a reader makes of bytes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

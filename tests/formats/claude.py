@@ -1,7 +1,5 @@
 """Makes lines of Claude Code logs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lore.formats.claude.reader import ClaudeCode

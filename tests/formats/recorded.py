@@ -1,7 +1,5 @@
 """What the makers of agents' logs share: the file, what its reader finds, the session that it folds to."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from lore.formats.base import Reader

@@ -3,8 +3,6 @@
 The recordings are in a folder next to the project (`conftest.CORPUS`); without them the tests are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast

@@ -1,7 +1,5 @@
 """Answers cut into the events of a stream, as each dialect sends them."""
 
-from __future__ import annotations
-
 import base64
 import json
 

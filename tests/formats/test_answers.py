@@ -1,7 +1,5 @@
 """Whole responses of five dialects: usage, id, verdict, output."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

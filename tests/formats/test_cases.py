@@ -1,7 +1,5 @@
 """Logs of single cases, named after the behaviour that they show, and the rows of their readers (`golden.reading`)."""
 
-from __future__ import annotations
-
 from golden import digests
 from helpers.each import each
 

@@ -1,7 +1,5 @@
 """Real Claude Code logs: requests, compactions, tool calls, usage and places counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Claude Code's telemetry events with bodies: pairs, cut bodies, responses without a request."""
 
-from __future__ import annotations
-
 import json
 
 from formats.captures import codes, exchanges, fixture

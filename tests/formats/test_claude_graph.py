@@ -1,7 +1,5 @@
 """Claude Code's records as a graph: what compactions keep, copies, missing parents, rewinds."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.claude import answered, asked, folded, joined, line, result, text, use

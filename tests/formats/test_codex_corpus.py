@@ -4,8 +4,6 @@ A request is a change of the sums; if they grew by more than the last response w
 of a response which was interrupted before its bill was written.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Real logs of Copilot CLI: requests, tokens, calls and compactions counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Packs: several files as one stream; and the folders that are read from them."""
 
-from __future__ import annotations
-
 import json
 
 from formats.captures import codes, exchanges, fixture, pack

@@ -1,7 +1,5 @@
 """Binary streams of Bedrock."""
 
-from __future__ import annotations
-
 import base64
 import zlib
 

@@ -1,7 +1,5 @@
 """One recorded call: when it is an exchange, a problem, or neither."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Who sent a call, in which conversation, what for."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

@@ -1,7 +1,5 @@
 """Inspect's logs: bodies, pools, attachments, messages of events, sessions."""
 
-from __future__ import annotations
-
 import json
 
 from formats.captures import codes, exchanges, fixture, pack

@@ -1,7 +1,5 @@
 """Lines: cut at LF alone, offsets of the file, nothing lost."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest

@@ -1,7 +1,5 @@
 """LiteLLM's payloads and completion files: the body that is read, usage, ignored calls."""
 
-from __future__ import annotations
-
 from formats.captures import codes, exchanges, fixture
 from lore.formats.captures.litellm import LiteLLM
 from lore.model.events import Usage

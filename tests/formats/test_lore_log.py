@@ -1,7 +1,5 @@
 """lore's own log: every kind, the slow lane, damage."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Real exports of OpenCode: requests, tokens, calls and compactions counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The page "Add a format": its example reads a log with public names alone."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Real sessions of pi: requests, tokens, calls and compactions counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

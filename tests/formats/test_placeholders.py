@@ -1,7 +1,5 @@
 """Ids that a redactor replaced by one placeholder identify nothing: every record is still one of its own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from zlib import crc32

@@ -1,7 +1,5 @@
 """Rules for the logs of every agent."""
 
-from __future__ import annotations
-
 from formats import codex, copilot, gemini, kimi, opencode, pi, qwen
 from formats.recorded import folded
 from helpers.each import each

@@ -1,7 +1,5 @@
 """The table of readers: when readers are imported, and signs that agree with their readers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

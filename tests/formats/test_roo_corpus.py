@@ -1,7 +1,5 @@
 """Real tasks of Roo Code: requests and tokens counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

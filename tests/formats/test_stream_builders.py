@@ -1,7 +1,5 @@
 """Answers put together from events: every dialect, however it was cut, whatever is wrong with it."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Server-sent events: usage, ids, verdicts, wherever a stream was cut."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that no reader takes."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import pytest

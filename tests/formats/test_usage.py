@@ -1,7 +1,5 @@
 """Usage counters of several families of APIs in lore's counts: split, unknown never 0."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -3,8 +3,6 @@
 The shapes are those of Anthropic's pages on compaction, the advisor tool, refusals and fallback, fast mode, batches.
 """
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

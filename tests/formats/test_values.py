@@ -1,7 +1,5 @@
 """Times as agents write them."""
 
-from __future__ import annotations
-
 from helpers.each import each
 from lore.formats.values import LATEST_MS, stamp_at
 

@@ -1,7 +1,5 @@
 """Mutations: bytes to other bytes that a reader may well meet, and some that it should never meet."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

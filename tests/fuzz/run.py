@@ -8,8 +8,6 @@ input that breaks one is shrunk and saved in the temporary folder. If it was not
 a seed like it by hand. Exit code 1 if a law was broken.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import faulthandler

@@ -1,7 +1,5 @@
 """The fuzzer's first inputs: fixtures, its own seeds, real recordings if present, and these."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Make an input that breaks a law smaller, as long as it breaks the same one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every input that once broke something, and some made by hand, keeps all the laws."""
 
-from __future__ import annotations
-
 import pytest
 
 from fuzz import mutate, properties, run, samples

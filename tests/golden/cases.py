@@ -6,8 +6,6 @@ without settings from outside; its standard output is compared byte for byte wit
 `expected/NAME.txt`. Standard error is not kept.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

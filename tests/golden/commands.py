@@ -9,8 +9,6 @@ SRC is the folder that `lore` has to be imported from.
 Only the entry point of the `lore` command is used, so that any version of lore can be run. Standard library alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

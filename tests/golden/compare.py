@@ -8,8 +8,6 @@ code, standard output) that differs is listed with its first difference. The res
 runs only new commands. Exit code 1 if a result differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -6,8 +6,6 @@ every recording of the corpus, a digest of its rows with counts, and the results
 the folder of the recordings.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ defaults. Recorded JSON is shown as JSON if encoding it gives the same bytes, ot
 replaced by their digest. `rows_of` is the only function that knows how lore opens a recording.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """`make compare` finds the first difference of two outputs, and runs commands of another tree."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

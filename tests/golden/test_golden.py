@@ -1,7 +1,5 @@
 """Commands print the golden outputs, and readers return the golden events. `make golden` writes both again."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import CORPUS, recordings

@@ -7,8 +7,6 @@ writes nothing. Without a corpus its entries stay as they are. Exit code 1 if a 
 in `cases.txt`, if a recording has no case, or (with `--check`) if anything would change.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import sys

@@ -4,8 +4,6 @@ In: nothing. Out: `SAMPLES`, kind -> (text, what of it must not be shown). The k
 and of gitleaks' rules; the lengths are those that providers issue.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 from typing import NamedTuple

@@ -10,8 +10,6 @@ For cases that share no state: a fixture is made once for all of them. Every cas
 group whose members say which case they are.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping

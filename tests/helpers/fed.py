@@ -1,7 +1,5 @@
 """Feed a reader of lines piece by piece, as a growing log does."""
 
-from __future__ import annotations
-
 from lore.formats.base import Read
 from lore.formats.lines import LineCutter, TextReader
 

@@ -1,7 +1,5 @@
 """Binary streams as AWS frames them."""
 
-from __future__ import annotations
-
 import json
 import zlib
 

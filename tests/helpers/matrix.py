@@ -4,8 +4,6 @@
 @pytest.mark.parametrize("world", some(WORLDS, 2))   the first two are in `make test`
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import product
 from typing import Any

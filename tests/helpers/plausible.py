@@ -6,8 +6,6 @@ Tokens are counted with o200k_base. The breakpoints are on system[0] and on the 
 reads up to the last breakpoint that a request within five minutes left, and writes up to its own last one.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Which of lore's own plug-ins are installed: `make test-core` hides them."""
 
-from __future__ import annotations
-
 from lore.plugins import published
 
 

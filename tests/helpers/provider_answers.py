@@ -3,8 +3,6 @@
 Facts of the shapes: the references of the APIs.
 """
 
-from __future__ import annotations
-
 import json
 
 from helpers.frames import frame

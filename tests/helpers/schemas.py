@@ -1,7 +1,5 @@
 """Answers against the schemas that `lore schema` prints; a schema is checked once (`test_commands`), not each time."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -4,8 +4,6 @@ The shapes follow the references of the APIs. The usage of each answer is that o
 the whole previous prompt.
 """
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

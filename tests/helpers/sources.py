@@ -1,7 +1,5 @@
 """The source of lore as syntax trees, for tests that read it."""
 
-from __future__ import annotations
-
 import ast
 from functools import cache
 from pathlib import Path

@@ -3,8 +3,6 @@
 PostgreSQL is in `tests/store` alone, where its server is (`conftest.py` there).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What waits for a followed file in tests: instead of sleeping, the next thing happens to the file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

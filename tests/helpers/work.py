@@ -1,7 +1,5 @@
 """Work that is counted: how many functions a call calls. The same on every machine, whatever else runs there."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Callable

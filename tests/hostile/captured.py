@@ -3,8 +3,6 @@
 `body` and `answer` take the place of the second request's body and of its response, as JSON text.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

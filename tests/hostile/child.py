@@ -1,7 +1,5 @@
 """Run lore in a separate process and measure its peak memory."""
 
-from __future__ import annotations
-
 import atexit
 import functools
 import json

@@ -1,7 +1,5 @@
 """The command, as the tests of hostile input run it."""
 
-from __future__ import annotations
-
 import pytest
 
 from hostile.making import Ended, run

@@ -1,7 +1,5 @@
 """Files made to be expensive: to recognise, to parse, or to read line by line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import yaml

@@ -1,7 +1,5 @@
 """One small session of two turns in every format, with a place for an odd value and for an odd line."""
 
-from __future__ import annotations
-
 LORE = rb"""
 {"kind":"session_started","session_id":"s","model":"claude-x","params":{"max_tokens":9}}
 {"kind":"append","item":{"type":"user_message","uuid":"u1","text":"hi"}}

@@ -3,8 +3,6 @@
 0 fine, 1 findings, 2 not to be read or recognised, 3 incomplete. 70 is a bug in lore, whatever the input was.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from lore.commands.main import main

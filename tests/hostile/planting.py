@@ -4,8 +4,6 @@ In: a place of `PLACES` and two texts; the second replaces the first in mid-sess
 command of `COMMANDS` runs there; its output, its messages and every file that it wrote are searched.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

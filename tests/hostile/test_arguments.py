@@ -1,7 +1,5 @@
 """Arguments that make no sense."""
 
-from __future__ import annotations
-
 import pytest
 
 from hostile.making import BODY, GOOD, USER, assert_refused

@@ -1,7 +1,5 @@
 """Captures that are small and want to be huge: YAML, archives, compressed bodies, streams. Never more than 200 MB."""
 
-from __future__ import annotations
-
 import base64
 import functools
 import gzip

@@ -1,7 +1,5 @@
 """Captures that were made to hurt: a problem, never a crash, never more than 200 MB."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -4,8 +4,6 @@ In a recording of several requests the credential changes, in its middle or whol
 hold neither the old nor the new one, however they are spelled.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A folder that holds modules named like Python's own: no process that lore starts in it imports them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Ids that lead back to themselves: every command ends, and the odd records are counted."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Captures of requests that are damaged, wrong or meant to hurt: a problem or exit 2, never a crash."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

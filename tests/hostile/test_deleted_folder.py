@@ -1,7 +1,5 @@
 """A current folder that was deleted: files with an absolute path are read all the same."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 No test waits for a clock: a writer stops once lore has read as much as it should ever need.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Text that makes regular expressions slow takes about as much time as ordinary text of the same size."""
 
-from __future__ import annotations
-
 import functools
 import time
 

@@ -1,7 +1,5 @@
 """Files that are unrecognised or cannot be opened."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Damaged and odd recordings, for every command that takes one."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

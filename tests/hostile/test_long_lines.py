@@ -3,8 +3,6 @@
 `LineCutter.limit` is lowered, so that a short line is too long.
 """
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -3,8 +3,6 @@
 `corpus.pieces` reads a file in pieces; something happens to the file after the first one.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

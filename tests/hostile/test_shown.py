@@ -3,8 +3,6 @@
 A text is planted at each place of a recording in turn, and replaced by another one in mid-session.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Simulating long recordings takes bounded memory."""
 
-from __future__ import annotations
-
 import json
 import os
 

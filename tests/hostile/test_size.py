@@ -3,8 +3,6 @@
 The bounds are several times the measured values: they separate growth with the input from no growth on any machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Templates that reach for files or Python, or write without end: each ends in a clear error or harmless text."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Sessions that were made to cost at each turn: work is counted at two sizes, and grows as the log does."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ A function call costs about as much as parsing 20 bytes: the budget is about one
 Python: its budget is 20 times the parser's calls.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

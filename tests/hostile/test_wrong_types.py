@@ -4,8 +4,6 @@
 in a text is replaced by the number of the record, so that none is taken for a copy of another one.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

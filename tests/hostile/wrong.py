@@ -1,7 +1,5 @@
 """Values that no field of a record should have, whatever its type, and how they come into a record."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Captures written by hand: calls of a recording proxy, one a line, and the verdicts on them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recorded turns for rules that compare usage with predictions, and the findings of these rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conversations judged turn by turn, for tests of the cause of a fallen read."""
 
-from __future__ import annotations
-
 from cache.talk import BEGIN, Talk, bill
 from lore.judge.base import TurnVerdict
 from lore.run.rules import Dated

@@ -1,7 +1,5 @@
 """How far predictions agree with usage."""
 
-from __future__ import annotations
-
 from lore.judge.agreement import Transition, agreement_of
 
 

@@ -1,7 +1,5 @@
 """Values that return to what they were before the previous change, and caches that are read in part."""
 
-from __future__ import annotations
-
 import json
 
 from cli.running import lore

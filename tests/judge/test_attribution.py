@@ -1,7 +1,5 @@
 """Causes of a fallen read of an unchanged prompt: which leads, how strong it is, which evidence is shown with it."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Baselines: which findings they hold, their text, and the errors for damaged ones."""
 
-from __future__ import annotations
-
 import json
 import random
 

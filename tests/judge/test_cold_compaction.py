@@ -1,7 +1,5 @@
 """Requests for a summary: with the conversation's own tools and system prompt they read its cache, else nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import ANTHROPIC, MARK, asks, break_codes, call, compared_turn, judged, text, usage

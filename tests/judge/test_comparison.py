@@ -1,7 +1,5 @@
 """Two sides are called different only where the counts are large enough to say so."""
 
-from __future__ import annotations
-
 import random
 from math import isclose
 

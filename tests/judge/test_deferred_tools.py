@@ -1,7 +1,5 @@
 """Tools with `defer_loading: true` are outside the prefix until they are loaded into the list."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import asks, break_codes, call, judged, text, tool, usage

@@ -1,7 +1,5 @@
 """Expected causes that two requests show by themselves, and what looks like them."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.judge.chains import ComparedChain

@@ -1,7 +1,5 @@
 """Pairs with hashes noted by the client: the cause of a fallen read names the tool or segment that changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.copilot import Log

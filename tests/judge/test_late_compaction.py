@@ -1,7 +1,5 @@
 """A compaction or another model in a log counts from the request whose usage shows it."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore

@@ -1,7 +1,5 @@
 """Rows of a ledger. That their sums are those of `simulate` is in `tests/laws/test_law_11_same_sums.py`."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """LORE134 and LORE303: five minutes were billed where every breakpoint asks for an hour."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import SYSTEM, call, judged, text, usage

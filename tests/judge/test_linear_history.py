@@ -1,7 +1,5 @@
 """The work of judging a log grows with its turns, not with their square (law 8)."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from cache.talk import bill

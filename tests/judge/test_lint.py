@@ -1,7 +1,5 @@
 """One request: what a cache would keep of it, and each rule that only one request shows, for every dialect."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

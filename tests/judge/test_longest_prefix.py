@@ -1,7 +1,5 @@
 """Which earlier request a request is compared with: the one whose prompt is its longest prefix."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage

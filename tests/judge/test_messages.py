@@ -1,7 +1,5 @@
 """Messages of findings: built from the finding's fields, each fact once."""
 
-from __future__ import annotations
-
 from lore.judge.base import finding
 from lore.model import evidence as e
 from lore.model.cause import Place, RuledOut

@@ -1,7 +1,5 @@
 """Prompts that no cache holds lose nothing: by the dated minimum of the model, from the bill or from bytes."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import asks, break_codes, call, judged, text, usage

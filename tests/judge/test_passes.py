@@ -4,8 +4,6 @@ Anthropic's `usage.iterations`: each pass of a model within one response. Reads 
 writes, in the same response, do not show a loss since the previous turn.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pytest

@@ -1,7 +1,5 @@
 """Compactions by the provider: items, blocks, edits that a response says it applied, a prompt that was cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import asks, break_codes, call, judged, text, usage

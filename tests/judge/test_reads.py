@@ -1,7 +1,5 @@
 """LORE304: a turn reads less than the cache holds by the provider's rules, and no pair shows it."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

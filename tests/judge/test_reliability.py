@@ -1,7 +1,5 @@
 """Reliability: of turns that only append, inside the lifetime, how many were read."""
 
-from __future__ import annotations
-
 import json
 
 from cli.running import lore

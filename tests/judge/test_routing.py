@@ -1,7 +1,5 @@
 """Routers: another provider or deployment answered, by its own word or by ids of calls that were never received."""
 
-from __future__ import annotations
-
 import pytest
 
 from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage

@@ -1,7 +1,5 @@
 """Rules: findings with their place, weight, and cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

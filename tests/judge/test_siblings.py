@@ -1,7 +1,5 @@
 """LORE172: conversations that share a long beginning without a breakpoint at its end."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

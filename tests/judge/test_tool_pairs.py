@@ -1,7 +1,5 @@
 """Tool calls and results without a counterpart: what each API refuses, and the same answer part by part."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Sums of findings: losses without a known cause are counted separately and not ranked among fixes."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """LORE306: breakpoints in prompts that are too short to be cached."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from helpers.each import each

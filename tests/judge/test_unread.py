@@ -1,7 +1,5 @@
 """LORE305: writes that are paid for and never read."""
 
-from __future__ import annotations
-
 from msgspec.structs import replace
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """Which parts of a prompt a log lacks: not those that this log records."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore

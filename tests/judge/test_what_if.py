@@ -1,7 +1,5 @@
 """Turns without a cause: what else broke the prefix still does, and nothing is saved twice."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,8 +5,6 @@ their bytes. Changes that the session itself asked for remain findings. Lint may
 prompt and risks: generated sessions are short and hold any text.
 """
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

@@ -1,8 +1,6 @@
 """Laws of breakpoints in assembled prompts: at most four; the last one is set again in the next turn; none on the tail,
 on empty text or on thinking; longer lifetimes come first."""
 
-from __future__ import annotations
-
 import json
 
 from hypothesis import given

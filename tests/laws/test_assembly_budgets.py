@@ -1,7 +1,5 @@
 """Laws of budgets in assembled prompts, counted with a real vocabulary; cuts split no code point or grapheme."""
 
-from __future__ import annotations
-
 import json
 
 import regex

@@ -5,8 +5,6 @@ knowledge again, and each fact is sent exactly once. A result directly follows i
 text never reads as a user's turn: after a result it is in the message of the result, or directly before a real message.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import takewhile
 

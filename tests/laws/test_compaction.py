@@ -4,8 +4,6 @@ A restarted session sends the same bytes, the log keeps everything, a cut keeps 
 planned result, and nothing is due without settings.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@ For every cut, also inside a line and inside a compaction: the events after a sn
 of the whole.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Law 9: deterministic. The same input gives the same output under any hash seed, locale and time zone."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

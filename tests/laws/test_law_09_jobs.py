@@ -1,7 +1,5 @@
 """Law 9 for many files: the same answer with any number of processes."""
 
-from __future__ import annotations
-
 import os
 import sys
 

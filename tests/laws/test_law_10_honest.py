@@ -1,7 +1,5 @@
 """Law 10: honest. Unknown is null, never 0; every figure has its fidelity; nothing is guessed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -5,8 +5,6 @@ their source, evidence and words. Tried on every fixture, on real recordings, an
 `make test` one of some causes); of small files every pair of turns.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from functools import cache

@@ -3,8 +3,6 @@
 `check` makes no prompt of such a turn. Tried on fixtures, real recordings and generated sessions, turn by turn.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Each break counts once, by its leading cause, and expected breaks are in no sum of waste.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

@@ -5,8 +5,6 @@ after they are done, whole saves, other writers, restarts. At each moment the ac
 once and in order. Of two stores with the same calls, valid and invalid, one is closed and opened again in between.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The canonical encoder: one value, one spelling; strict, total."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

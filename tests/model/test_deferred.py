@@ -1,7 +1,5 @@
 """A registry imports only the value that is asked for; a deferred pattern is compiled at its first use."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """Events as lines of a log, and places in files."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import Raw
 

@@ -1,7 +1,5 @@
 """Every struct of evidence states what its texts are, and has a sentence made of its fields alone."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Literal, get_args, get_origin, get_type_hints
 

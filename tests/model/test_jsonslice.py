@@ -1,7 +1,5 @@
 """Slicing JSON gives exact pieces of its text; lenient decoding reads lone surrogates and camelCase into structs."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """JSON that msgspec refuses is decoded with the keys of other programs."""
 
-from __future__ import annotations
-
 from lore.model.events import Usage
 from lore.model.lenient import convert
 

@@ -3,8 +3,6 @@
 Samples are made of fixed texts or a fixed seed; none was ever issued. Innocent values are of real programs.
 """
 
-from __future__ import annotations
-
 import ast
 import base64
 import json

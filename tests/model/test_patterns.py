@@ -1,7 +1,5 @@
 """Patterns of settings: which paths and names they match, and in how many steps."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest

@@ -1,7 +1,5 @@
 """Who serves a request, and what its path says."""
 
-from __future__ import annotations
-
 from helpers.each import each
 from lore.model.providers import model_in, place_in, provider_of
 

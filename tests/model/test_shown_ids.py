@@ -1,7 +1,5 @@
 """Short forms of ids, and texts that are cut."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Times as recorders write them."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """Segments, prompts and turns as values, and messages that are parsed once."""
 
-from __future__ import annotations
-
 from helpers.each import each
 from lore.model.state import Entry
 from lore.model.turn import Memo, Prompt, PromptBasis, Segment, Turn

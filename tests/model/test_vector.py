@@ -1,7 +1,5 @@
 """The persistent vector behaves as a tuple does, and older versions never change."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -4,8 +4,6 @@ Input: a seed. Output: the bytes of a file. Usage does not follow from the event
 that verdicts are tried on combinations that no real cache produces.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import random

@@ -5,8 +5,6 @@ block, one message envelope or one content block; breakpoints are not content, a
 Anthropic removes. Nothing of lore is imported here.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from typing import Any, NamedTuple

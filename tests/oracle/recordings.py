@@ -4,8 +4,6 @@ Input: a log of Claude Code, or a capture of requests. Output: requests in the o
 obvious, and imports nothing of lore.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import datetime

@@ -1,7 +1,5 @@
 """`lore check` agrees with the names of real recordings: they drop the prefix, or keep it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The relation of each pair of requests in a capture equals that of the naive comparison."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

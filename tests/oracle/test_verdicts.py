@@ -1,7 +1,5 @@
 """lore's verdicts agree with an independent reading of the raw file: pairs of turns, lost tokens, causes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -8,8 +8,6 @@ level. If everything cached was read, nothing is waste. Text that no earlier req
 thinking that the model drops could not be read.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

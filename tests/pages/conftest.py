@@ -1,7 +1,5 @@
 """Pages are written in an empty folder, by a user who has nothing at home."""
 
-from __future__ import annotations
-
 import pytest
 
 

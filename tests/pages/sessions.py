@@ -1,7 +1,5 @@
 """Write sessions as Claude Code does, and captures of request bodies."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from cli.running import put

@@ -1,7 +1,5 @@
 """`--report html=PATH`: files, contents, escaping and redaction of pages."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """Pages in a real browser: they render, answer to mouse and keyboard, and ask for nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The timeline of a chain: areas, marks, and a bounded size."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

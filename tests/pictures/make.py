@@ -6,8 +6,6 @@ The same input gives the same pictures: the clock is fixed, and nothing of this 
 reader's own font, so that opening one loads nothing.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

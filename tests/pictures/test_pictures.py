@@ -1,7 +1,5 @@
 """The pictures of the README show lore's current output, are small, and load nothing."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 
 import pytest

@@ -1,7 +1,5 @@
 """Pairs of requests: bodies, and the causes that lore finds between two of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lore.model.cause import Cause

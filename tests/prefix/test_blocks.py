@@ -1,7 +1,5 @@
 """Blocks of segments, in the shapes of different providers."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.model.canonical import encode

@@ -1,7 +1,5 @@
 """Causes of cache breaks: each code has pairs of prompts that show it, and similar ones that do not."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

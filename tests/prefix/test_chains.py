@@ -1,7 +1,5 @@
 """Which request continues which: by chains, and by the ends of requests."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What changed inside messages: blocks that are gone, moved, rewritten or rendered again, as agents send them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Members that hold nothing make no difference to a prompt, wherever they come or go."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

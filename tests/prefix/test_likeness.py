@@ -1,7 +1,5 @@
 """Who sends a request, and whose reply it holds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """How much two prompts share: overlap, relation, first difference, sums over a chain."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

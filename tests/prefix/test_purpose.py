@@ -1,7 +1,5 @@
 """Side calls are known by their request, summaries by their words."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """How one text became another: spelling, and words that vary."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

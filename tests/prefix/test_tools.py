@@ -1,7 +1,5 @@
 """How lists of tools, and prompts known by hash, differ."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

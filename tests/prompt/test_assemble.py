@@ -1,7 +1,5 @@
 """The assembler: stable prefix, place of the tail, shared work, and models that take several system messages."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Cache breakpoints: those that lore places, recorded ones, and the cache key."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """An agent built with lore reads as large a share of its input from the cache as a careful hand-written one."""
 
-from __future__ import annotations
-
 import datetime
 import hashlib
 import json

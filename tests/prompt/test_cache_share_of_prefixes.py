@@ -1,7 +1,5 @@
 """With an automatic prefix cache an agent built with lore reads as large a share as a careful hand-written one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from os.path import commonprefix

@@ -1,7 +1,5 @@
 """Each dialect: bodies are read back as written, breakpoints are cut out, nothing is serialised again."""
 
-from __future__ import annotations
-
 import json
 from typing import ClassVar
 

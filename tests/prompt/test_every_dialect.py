@@ -1,7 +1,5 @@
 """All dialects: blocks, tools, calls and results in each shape; nothing is lost or moved."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

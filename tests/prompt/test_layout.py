@@ -1,7 +1,5 @@
 """The layout: system texts, knowledge as text, groups of entries as units, and the tail."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

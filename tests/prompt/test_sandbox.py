@@ -1,7 +1,5 @@
 """The sandbox: what chat templates do works as in engines, and everything else is refused with a place."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

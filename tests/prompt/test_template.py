@@ -1,7 +1,5 @@
 """Text dialects: ChatML is append-only, templates see what engines hand them, nothing is dropped in silence."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

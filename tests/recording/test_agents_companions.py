@@ -1,7 +1,5 @@
 """A session's subagents in files of their own: found, read with it, never mixed up."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Where agents keep logs, on each platform; nothing of this machine is looked at but what tests make."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """The outside world: names, pieces, heads, folders, literal prefixes."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Inputs: files, folders and patterns, each file once."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

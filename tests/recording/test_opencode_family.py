@@ -1,7 +1,5 @@
 """Subagents of OpenCode: sessions of their own, read with the one that started them, wherever both lie."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Damaged and hostile databases and folders of OpenCode: reported, and left unchanged."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

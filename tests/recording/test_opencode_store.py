@@ -1,7 +1,5 @@
 """OpenCode's database and storage folder: each session an input of its own, read as its export is."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

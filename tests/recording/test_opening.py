@@ -1,7 +1,5 @@
 """Recordings: turns as they become whole, bounded problems, times, sides."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.streaming import anthropic, sse

@@ -1,7 +1,5 @@
 """Folders and archives as one recording; archives that are hostile."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

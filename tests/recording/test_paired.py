@@ -1,7 +1,5 @@
 """Which files belong together, and in what order: names, links, times, and what copies tell."""
 
-from __future__ import annotations
-
 import json
 import os
 

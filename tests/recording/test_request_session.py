@@ -1,7 +1,5 @@
 """Recorded requests as a session: their messages, tools and usage are kept, in their order."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real captures as sessions: every text and every usage is kept, the verdicts are the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from conftest import CORPUS, recordings

@@ -1,7 +1,5 @@
 """Exchanges by their time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Requests that continue a response have the complete prompt, or a partial one if a part is not recorded."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.model.turn import Exchange, Memo

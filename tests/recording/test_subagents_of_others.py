@@ -1,7 +1,5 @@
 """Where Gemini CLI and Qwen Code keep the chats of their subagents: read with the session as its chains."""
 
-from __future__ import annotations
-
 from formats import gemini, qwen
 from lore.recording.agents.companions import companions
 from lore.recording.opening import Options

@@ -1,7 +1,5 @@
 """A file that is being written: bytes come once, and a file that is another one now is noticed."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

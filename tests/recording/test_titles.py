@@ -1,7 +1,5 @@
 """Titles of sessions: names that agents write, else first prompts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Compressed files are read unpacked; a plain file of the same name is read instead."""
 
-from __future__ import annotations
-
 import gzip
 
 import pytest

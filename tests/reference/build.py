@@ -5,8 +5,6 @@ the pytest plugin. Out: pages, and exit code 1 with a line for each name in a
 docstring that does not exist (`lore.…`, `file.py`). Renderer: pdoc.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -7,8 +7,6 @@ backend is that of this environment: `.github/constraints.txt` says which one it
 `sha256sum` does.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

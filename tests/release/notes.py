@@ -5,8 +5,6 @@
 Exit code 1 where the version has no section, is still called unreleased, or is not the one in `src/lore/__init__.py`.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A release can be built again with the same bytes, and has the right files."""
 
-from __future__ import annotations
-
 import os
 import tarfile
 import zipfile

@@ -1,7 +1,5 @@
 """What the last job of a release hands on is what the jobs before it laid there."""
 
-from __future__ import annotations
-
 import posixpath
 from pathlib import PurePosixPath
 

@@ -1,7 +1,5 @@
 """The page of lore's promises names existing tests."""
 
-from __future__ import annotations
-
 import re
 
 from release.building import ROOT

@@ -5,8 +5,6 @@ Schema that it publishes (errata 01). Stricter than a general validator: a
 member that is not listed here is one that lore does not mean to write.
 """
 
-from __future__ import annotations
-
 import re
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """The terminal writes findings of one cause at one place as one block, and of a session the pairs that differ."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

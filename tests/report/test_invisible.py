@@ -1,7 +1,5 @@
 """Text from recordings on a terminal: nothing in it is obeyed, invisible or secret; colour by the rules."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

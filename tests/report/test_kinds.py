@@ -1,7 +1,5 @@
 """Every kind of report: well-formed whatever it quotes, in the order and the numbers that its readers want."""
 
-from __future__ import annotations
-
 import io
 import json
 from xml.etree import ElementTree

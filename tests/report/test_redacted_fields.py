@@ -1,7 +1,5 @@
 """The table of what `--redact` does with each field: whole, and kept."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import resources

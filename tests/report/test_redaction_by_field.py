@@ -3,8 +3,6 @@
 Each evidence struct is made with a canary in every field that holds a recording's text, and goes through every report.
 """
 
-from __future__ import annotations
-
 import io
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints

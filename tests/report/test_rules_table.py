@@ -1,7 +1,5 @@
 """The table of rules: a row a line, sources once, text of files never obeyed."""
 
-from __future__ import annotations
-
 import io
 import json
 

@@ -1,7 +1,5 @@
 """The status line: its parts, width and colours, and nothing that a terminal or tmux would obey."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

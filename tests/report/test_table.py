@@ -1,7 +1,5 @@
 """Lines and tables on a terminal fit it between words, and lose no text; in a pipe a sentence or row is one line."""
 
-from __future__ import annotations
-
 import io
 import re
 

@@ -3,8 +3,6 @@
 The fields of each phase are those of the Trace Event Format (The Chromium Authors, read on 2026-11-23).
 """
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """What must be the same of a session and of the log that it was converted to."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple

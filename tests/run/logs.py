@@ -1,7 +1,5 @@
 """Write a folder in which recordings depend on each other: forks of one session, waste, damage, no recordings."""
 
-from __future__ import annotations
-
 from cli.running import put, session
 from formats.claude import answered, asked, counts, text
 from model.making import body, record

@@ -1,7 +1,5 @@
 """`lore check` counts files that it skips, and names what could not be judged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

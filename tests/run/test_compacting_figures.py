@@ -3,8 +3,6 @@
 Each of these could be wrong (the dearer moment chosen, a compaction that rewrites nothing) with every test green.
 """
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,7 +1,5 @@
 """Watching a store: only what changed is read, conflicts are left for the next look, cold caches are waited for."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """System prompt and tools from files: read strictly, folded before the first turn, on the main chain alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

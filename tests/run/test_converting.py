@@ -1,7 +1,5 @@
 """A session converted to lore's own log folds, assembles and is judged as before."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """All pairs of a session, and problems after the last one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`lore fold --follow`: items and events as they come, over rotations, without reading a byte twice."""
 
-from __future__ import annotations
-
 import json
 from types import NoneType
 

@@ -1,7 +1,5 @@
 """`lore fold --follow` of a session in a database, which is only read."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Predictions of `lore simulate` at a new prompt of the user, from logs of Claude Code."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore

@@ -1,7 +1,5 @@
 """Interrupted runs return a partial result."""
 
-from __future__ import annotations
-
 import json
 import os
 

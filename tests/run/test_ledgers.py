@@ -1,7 +1,5 @@
 """Ledgers are kept between runs, and made again if anything that they depend on changed."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import sqlite3

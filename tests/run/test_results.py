@@ -2,8 +2,6 @@
 up to what one process says.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """The rules in force: the packaged tables, a user's file over them, and a note on later recordings."""
 
-from __future__ import annotations
-
 import os
 from datetime import date
 from decimal import Decimal

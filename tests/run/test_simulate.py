@@ -1,7 +1,5 @@
 """Turns of `lore simulate` that are compared with their usage, and accuracy on real recordings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What `simulate` shows of money and of predictions that a bill limits: routers, tools, factors, passes, sizes."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore

@@ -1,7 +1,5 @@
 """The kept figures of a log for its status line, valid as long as the log is the same."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

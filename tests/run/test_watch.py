@@ -1,7 +1,5 @@
 """A watch shows what judging the log gives, whatever happens to the log, and judges it only if it changed."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

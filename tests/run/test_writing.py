@@ -1,7 +1,5 @@
 """Appending to a lore log: whole lines or nothing, one writer at a time."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Arguments of requests: the same as the written body, at a cost that grows with new messages."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

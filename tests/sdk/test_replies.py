@@ -1,7 +1,5 @@
 """Answers of five SDKs: objects, mappings, streams; lore's blocks, and blocks that are kept as given."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from contextlib import nullcontext

@@ -3,8 +3,6 @@
 An SDK writes the same values as the same bytes in each turn: the next request has each segment unchanged.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer

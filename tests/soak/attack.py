@@ -6,8 +6,6 @@
 each class. Exit code 1 if anything failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import faulthandler

@@ -4,8 +4,6 @@ A class is a function of a random generator and a number of inputs. It yields at
 lore fails. They run in an empty folder. Slow expressions, templates and short lines are tests in `tests/hostile`.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

@@ -1,7 +1,5 @@
 """`make attack`: each class has inputs that lore answers, and failures are counted."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -3,8 +3,6 @@
 Calls are counted by the profiler, memory is what Python allocates: the figures are the same on every machine.
 """
 
-from __future__ import annotations
-
 import cProfile
 import gc
 import pstats

@@ -3,8 +3,6 @@
 `tests/golden/update.py` writes `answers.txt` again.
 """
 
-from __future__ import annotations
-
 from contextlib import closing
 from pathlib import Path
 

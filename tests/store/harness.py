@@ -1,7 +1,5 @@
 """Helpers for tests of stored sessions: a store that fails on demand, messages, and a comparison of states."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from helpers.states import dump_state

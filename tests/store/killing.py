@@ -8,8 +8,6 @@ the store is opened here: every acknowledged event is there, once, in order, and
 finds no damage except an incomplete save.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Helpers for tests of `jsonl:` stores: a store that keeps its messages, and events to store."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

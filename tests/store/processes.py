@@ -1,7 +1,5 @@
 """The promises to several processes and threads, of every store that outlives its process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """`jsonl:` stores: files, costs, other programs, refused folders, order of writes, several writers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

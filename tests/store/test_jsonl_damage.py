@@ -1,7 +1,5 @@
 """Damaged, cut and incomplete logs: every loss is reported, and no event is silently wrong."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

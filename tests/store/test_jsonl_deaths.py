@@ -1,7 +1,5 @@
 """A process that dies before any of its calls to the system: its change is whole or absent, and can be repeated."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Locks by agent and user, and the key of boundary lines."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

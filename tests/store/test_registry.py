@@ -1,7 +1,5 @@
 """Stores and stored sessions by their URLs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

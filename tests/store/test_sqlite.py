@@ -1,7 +1,5 @@
 """Sessions in one sqlite file: the file, other programs' files, full disks, killed processes."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

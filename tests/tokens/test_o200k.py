@@ -1,7 +1,5 @@
 """The tokenizer: a verified vocabulary, chunks that change nothing, each distinct text tokenised once."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 

@@ -1,7 +1,5 @@
 """Sessions that are compacted while they live: scripts with compactions between, and an agent that makes them."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from helpers.strategies.sessions import Agent, scripts

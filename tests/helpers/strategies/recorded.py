@@ -1,7 +1,5 @@
 """Real recordings as timelines."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from lore.fold.step import Folding

@@ -6,8 +6,6 @@ The text of a result is an `output`, as is any text that Chat or Responses add t
 no ids: their calls and results are numbered.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Timelines in a few words, for tests of what sums them up."""
 
-from __future__ import annotations
-
 from msgspec import Raw
 
 from lore.model.canonical import encode

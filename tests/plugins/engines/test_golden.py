@@ -1,7 +1,5 @@
 """The golden output of a simulation with engines' caches."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from golden import cases

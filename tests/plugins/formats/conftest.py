@@ -1,7 +1,5 @@
 """Fixtures: the plug-in is loaded, and every test runs in an empty folder with an empty home."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.conftest import empty_folder as empty_folder

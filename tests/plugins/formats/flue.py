@@ -1,7 +1,5 @@
 """Builds sessions of flue: entries, documents, and lines with deltas."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from model.making import dumps

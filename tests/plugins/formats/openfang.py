@@ -1,7 +1,5 @@
 """A session of openfang with messages of a user, a tick, a tool call, and injected context."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from model.making import dumps

@@ -1,7 +1,5 @@
 """A home folder with a log of every agent that lore reads: every command works on each of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Without the plug-in: an error names the missing plug-in."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

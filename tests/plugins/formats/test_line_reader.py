@@ -1,7 +1,5 @@
 """A line without a record is the same problem in every format."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.test_line_reader import LADDER

@@ -1,7 +1,5 @@
 """Real trajectories of mini-swe-agent: requests, tokens and calls are counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

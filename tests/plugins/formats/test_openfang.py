@@ -1,7 +1,5 @@
 """The reader of openfang's message lines: sources of messages, calls and results, times."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

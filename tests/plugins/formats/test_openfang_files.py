@@ -1,7 +1,5 @@
 """Openfang's files through the commands: a session, and a policy table."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

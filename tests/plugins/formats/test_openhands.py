@@ -1,7 +1,5 @@
 """The reader of OpenHands conversations: events, usage, results, condensations, damage."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.agents import events, with_members

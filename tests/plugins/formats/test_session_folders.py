@@ -1,7 +1,5 @@
 """Sessions that are folders: any of their files names them, and they are read whole, with their subagents."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.kimi import text

@@ -1,7 +1,5 @@
 """`lore sessions` with sessions that are folders."""
 
-from __future__ import annotations
-
 from cli.running import lore, put
 from plugins.formats import kimi_session, openhands
 

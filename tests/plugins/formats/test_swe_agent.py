@@ -1,7 +1,5 @@
 """The reader of SWE-agent's trajectories: queries, elided observations, files without queries."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The tools of `lore mcp`, asked by the client of the package `mcp` over standard input and output."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,7 +1,5 @@
 """Helpers of the memory tests: timelines, a scripted model, a memory."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

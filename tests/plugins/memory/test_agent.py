@@ -1,7 +1,5 @@
 """Extraction and dreams of one agent: stored texts, audit log, reports, failures."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.storing import opened

@@ -1,7 +1,5 @@
 """Questions to a model, and its answers."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The page of `lore memory` in a real browser: seen, used by keyboard, wiped, attacked by another page."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import re

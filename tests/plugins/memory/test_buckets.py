@@ -1,7 +1,5 @@
 """Buckets in stores: transactions, concurrent writers, interrupted processes, deletion."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """`lore memory users, list, show, delete, wipe, export, audit, extract, dream`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """`lore compact` with `[memory]` remembers pruned and idle sessions."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A compaction learns first from the entries that it drops; enough new text starts an extraction."""
 
-from __future__ import annotations
-
 from compaction.test_executor import firing_of, talk
 from helpers.strategies.compacting import Compacted
 from lore.compaction.executor import Dependencies, prepare

@@ -1,7 +1,5 @@
 """The words that are read from a timeline, and the texts extracted from them by rule."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

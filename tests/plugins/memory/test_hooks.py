@@ -1,7 +1,5 @@
 """Hooks of a harness with memory: when it learns, and which events a session gets."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

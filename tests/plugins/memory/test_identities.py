@@ -1,7 +1,5 @@
 """Owners of memory: ids of sessions, invalid names, opted-in agents."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Topics as knowledge events of a session."""
 
-from __future__ import annotations
-
 import msgspec
 
 from helpers.storing import opened

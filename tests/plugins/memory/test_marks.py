@@ -1,7 +1,5 @@
 """Marks: how far a session was learned from, across rewinds, restarts, wipes and writers."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -4,8 +4,6 @@ The model is a table of texts and one of topics for each user and agent. At each
 a second wipe finds nothing, and no deleted or wiped text is in the store.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

@@ -3,8 +3,6 @@
 Attacks: no token, another host's name (DNS rebinding), another origin (CSRF), forms of other pages, hostile texts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

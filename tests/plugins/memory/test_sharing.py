@@ -1,7 +1,5 @@
 """Memory that agents share: `[memory] share = ["main", "helper"]`."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore, put

@@ -1,7 +1,5 @@
 """Dreams: topics, superseded topics, expiry."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -1,7 +1,5 @@
 """`lore compact --watch` learns from pruned entries and idle sessions; clocks are scripted."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures: a private PostgreSQL server for each pytest worker, started for the first test that needs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

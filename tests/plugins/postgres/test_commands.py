@@ -1,7 +1,5 @@
 """The commands with PostgreSQL: they work as with files, and show no password."""
 
-from __future__ import annotations
-
 import pytest
 
 from cli.running import lore, put, session

@@ -1,7 +1,5 @@
 """The contract of stores with PostgreSQL, each scenario in its own database."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.store.registry import ignore

@@ -1,7 +1,5 @@
 """Servers that stop, crash and restart, and damaged files: no acknowledged data is lost."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

@@ -1,7 +1,5 @@
 """Memory in PostgreSQL: two writers, a dream, and wiping."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

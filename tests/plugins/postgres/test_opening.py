@@ -1,7 +1,5 @@
 """Opening a store in PostgreSQL: it is created, or refused without a change, with a hint."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Several writers of one PostgreSQL store: threads, processes, and a stuck writer."""
 
-from __future__ import annotations
-
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A simulated provider, and a recorder in front of it, one for the tests of a file."""
 
-from __future__ import annotations
-
 import base64
 import json
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Simulated providers' APIs on the loopback interface: their requests, scripted answers, and failures."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import socket

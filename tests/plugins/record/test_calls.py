@@ -1,7 +1,5 @@
 """The records of a call: each chunk of an answer, no gaps, and disk errors."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -1,7 +1,5 @@
 """Real SDKs that the environment points to the recorder: requests, answers, records."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """`lore record` shows no credential."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

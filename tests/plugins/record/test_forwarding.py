@@ -1,7 +1,5 @@
 """Servers reached through a proxy, and certificates of the user's environment."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """HTTP of attackers, proxies and unusual clients: forwarded unchanged, or refused with one line."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The file of a capture: whole records, torn ends, one recorder, disk errors."""
 
-from __future__ import annotations
-
 import base64
 import errno
 import json

@@ -1,7 +1,5 @@
 """Recorded parts of a call: no credential, every byte of a body."""
 
-from __future__ import annotations
-
 import hashlib
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Lines of `lore record --live`."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.model.ledger import LedgerRow

@@ -1,7 +1,5 @@
 """`--live`: a line per request, which quotes it only with `-v`."""
 
-from __future__ import annotations
-
 from multiprocessing import Pipe
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The proxy forwards everything unchanged, names failures, and records before it forwards."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """`lore record` as a program: exit codes, signals, kills, and commands that read the capture."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

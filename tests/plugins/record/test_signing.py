@@ -1,7 +1,5 @@
 """Requests of boto3 are signed again for their server, which checks the signature."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

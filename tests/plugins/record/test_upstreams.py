@@ -1,7 +1,5 @@
 """Servers of clients, and the variables that point clients to the recorder."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each

@@ -3,8 +3,6 @@
 Each counts tokens with o200k over the JSON of tools and messages, keeps the requests, and answers one token.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import contextmanager

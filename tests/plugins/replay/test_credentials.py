@@ -1,7 +1,5 @@
 """`lore replay` shows no credential that a server quotes or a prompt holds."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Layouts of a capture: their tails, requests that are not sent, and the comparison."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

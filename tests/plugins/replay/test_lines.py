@@ -1,7 +1,5 @@
 """Notes on a replay."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -3,8 +3,6 @@
 `LORE_LLAMA` names a folder with `llama-server` and a `tiny.gguf`; without it they are looked for in `build/oracle`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

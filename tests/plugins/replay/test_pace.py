@@ -1,7 +1,5 @@
 """`--pace`: recorded gaps, shortened."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

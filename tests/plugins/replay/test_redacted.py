@@ -1,7 +1,5 @@
 """`lore replay --redact` hides the contents of a recording."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import get_type_hints

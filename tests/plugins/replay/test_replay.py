@@ -1,7 +1,5 @@
 """`lore replay` into servers that cache like engines: reads equal predictions; errors and resumed runs."""
 
-from __future__ import annotations
-
 import json
 import os
 from itertools import count

@@ -1,7 +1,5 @@
 """Bodies as they are sent, salts, keys, and the question before sending."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

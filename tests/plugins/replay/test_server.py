@@ -1,7 +1,5 @@
 """Addresses of this machine, proxies, waits that servers request, killed runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Fixtures: commands run in an empty folder, with an object server of these tests or of moto."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.recording.filesystem import _remote_files

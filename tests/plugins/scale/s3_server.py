@@ -10,8 +10,6 @@ a signature, which is not checked. Failures: `refused` (503), `error` (500), `de
 number (delay in seconds).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Commands with recordings in a bucket: the same output as with files, and errors of the service."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

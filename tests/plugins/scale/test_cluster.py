@@ -1,7 +1,5 @@
 """A cluster: the same output as one process, files that kill workers, workers that differ."""
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """A missing package is named, with the commands of pipx and pip that install it from a clone."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

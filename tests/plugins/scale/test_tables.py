@@ -1,7 +1,5 @@
 """The tables of `lore check --report parquet=`: rows and columns, and the queries of the guide."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 import textwrap

@@ -1,7 +1,5 @@
 """Recordings on a web server: redirects, errors, and attacks by the server."""
 
-from __future__ import annotations
-
 import gzip
 import importlib
 import threading

@@ -1,7 +1,5 @@
 """Hide lore's plug-ins from every Python process that has this folder in PYTHONPATH: `make test-core`."""
 
-from __future__ import annotations
-
 import sys
 
 

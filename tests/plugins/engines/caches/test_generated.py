@@ -1,7 +1,5 @@
 """Engines read their own output: captures of chats, compared with engines that count each token."""
 
-from __future__ import annotations
-
 import json
 import random
 

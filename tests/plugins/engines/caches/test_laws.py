@@ -1,7 +1,5 @@
 """The laws of `tests/cache/test_laws.py` for engines, and laws of blocks and memory sizes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """SGLang's layers that do not keep every token: windows and states."""
 
-from __future__ import annotations
-
 import pytest
 
 from cache.asking import predicted, reads, request

@@ -1,7 +1,5 @@
 """Lint of one request with an engine's cache."""
 
-from __future__ import annotations
-
 from judge.test_lint import LONG, RULES, said, text
 from lore.judge.requests.lint import Linter
 from model.making import parsed, turn

@@ -1,7 +1,5 @@
 """llama.cpp: slots, copies in main memory, shifted chunks."""
 
-from __future__ import annotations
-
 import pytest
 
 from cache.asking import piece, pieces, predicted, reads, request

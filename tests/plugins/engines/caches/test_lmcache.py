@@ -1,7 +1,5 @@
 """LMCache: whole chunks of 256."""
 
-from __future__ import annotations
-
 from cache.asking import pieces, reads, request
 
 

@@ -1,7 +1,5 @@
 """The rows of engines' caches: contract, options and their values."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

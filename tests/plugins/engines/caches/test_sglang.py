@@ -1,7 +1,5 @@
 """SGLang: a tree of token pages, and the eviction of its leaves."""
 
-from __future__ import annotations
-
 from cache.asking import piece, pieces, reads, request
 from lore.cache.registry import view_of
 from lore.cache.views import Views

@@ -1,7 +1,5 @@
 """vLLM: full blocks of 16, never the whole prompt; the least recently used prompt is evicted from its end."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 

@@ -1,7 +1,5 @@
 """Lines as engines print them, by their own format strings."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

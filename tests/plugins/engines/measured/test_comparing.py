@@ -1,7 +1,5 @@
 """Pairing measurements with predicted turns: by id, size, order or time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

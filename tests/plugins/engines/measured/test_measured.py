@@ -1,7 +1,5 @@
 """`lore simulate` with logs of engines."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """Measurements on HTML pages, next to the predictions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli.running import lore

@@ -1,7 +1,5 @@
 """`lore simulate` with caches of engines and their options."""
 
-from __future__ import annotations
-
 from cli.running import lore
 from cli.test_simulate import body, capture, reads, stable, usage
 

@@ -5,8 +5,6 @@ differs from lore's prediction, and the first difference of each session; the ex
 writes the first answers to `answers/`, which `make test` compares without a server.
 """
 
-from __future__ import annotations
-
 import argparse
 import http.client
 import json

@@ -6,8 +6,6 @@ on the machine; it is read from the server's log, with line numbers as times, an
 does not depend on it. `--record` writes the first answers to `answers/`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

@@ -4,8 +4,6 @@ The program is `llama-server` of `build/oracle/llama`, LORE_LLAMA_SERVER or PATH
 The server ends with the process that started it.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

@@ -6,8 +6,6 @@ vocabulary; the output is one token repeated, chosen by `logit_bias`. If `users`
 they begin with the token of a byte that is used for nothing else, which the server gets as `message_delimiters`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Needs the Python of an environment with LMCache. It prints the same table as `vllm_agreement`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

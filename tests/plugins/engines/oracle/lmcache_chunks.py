@@ -7,8 +7,6 @@ engine serves all sequences in turn, so they share beginnings and find the memor
 (`make oracle-lmcache` installs it).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

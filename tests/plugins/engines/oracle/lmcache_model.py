@@ -1,7 +1,5 @@
 """Predictions of lore's model of LMCache for the same requests."""
 
-from __future__ import annotations
-
 from plugins.engines.oracle.lmcache_settings import CAPACITY, CHUNK, stream
 from plugins.engines.oracle.models import reads
 from plugins.engines.oracle.sequences import Sequence

@@ -1,7 +1,5 @@
 """The requests that LMCache gets for a seed. Needs neither LMCache nor lore."""
 
-from __future__ import annotations
-
 from plugins.engines.oracle.sequences import Operation, sequence
 
 CHUNK = 16  # tokens

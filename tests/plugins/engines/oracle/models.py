@@ -1,7 +1,5 @@
 """Predictions of lore's model of an engine for a generated sequence."""
 
-from __future__ import annotations
-
 from lore.cache.base import Piece, Request
 from plugins.engines.loaded import make
 from plugins.engines.oracle.sequences import Operation, Sequence, Text

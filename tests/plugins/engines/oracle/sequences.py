@@ -10,8 +10,6 @@ Time is counted in steps of the engine. A request admitted at step `at` that gen
 requests are served first, in order of admission, then new ones are admitted.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import cached_property

@@ -4,8 +4,6 @@ Needs the Python of an environment with SGLang. It prints the same table as `vll
 `--record` writes the first answers to `answers/`, which `make test` compares without SGLang.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

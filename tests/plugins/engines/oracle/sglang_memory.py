@@ -4,8 +4,6 @@ Trees and allocators are SGLang's own; lore's are the replacements of tensors on
 states.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 from plugins.engines.oracle.sglang_settings import Settings

@@ -1,7 +1,5 @@
 """lore's model of SGLang, asked what its trees were asked: the same sequences, the same settings."""
 
-from __future__ import annotations
-
 from lore.cache.base import Piece, Request
 from plugins.engines.loaded import make
 from plugins.engines.oracle.sequences import Operation, Sequence, Text

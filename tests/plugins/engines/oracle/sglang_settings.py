@@ -4,8 +4,6 @@ In: a sequence, a kind of tree (`TREES`). Out: its `Settings`, and the sequence 
 are kept every second one generates eight times as much, for these are given back and kept far apart.
 """
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 

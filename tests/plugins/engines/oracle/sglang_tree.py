@@ -10,8 +10,6 @@ requests decode together, one token a step; a request of one token is released w
 
 # SGLang is in an environment of its own.
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -3,8 +3,6 @@
 Every name of such a module is a class that does nothing. Used only in the oracle's own process.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import sys

@@ -3,8 +3,6 @@
 `make oracle-llama` asks the server itself, 10,000 sequences of each kind, and with RECORD=1 writes these answers.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 

@@ -3,8 +3,6 @@
 `make oracle-lmcache` asks LMCache itself, and with RECORD=1 writes these answers.
 """
 
-from __future__ import annotations
-
 import json
 
 from plugins.engines.oracle.lmcache_agreement import ANSWERS

@@ -3,8 +3,6 @@
 `make oracle-sglang` compares 10,000 sequences for each tree with SGLang itself, and with RECORD=1 writes these answers.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `make oracle-vllm` compares 10,000 sequences with vLLM itself, and with RECORD=1 writes these answers.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import TypeAlias

@@ -4,8 +4,6 @@
 makes); without it these tests are skipped. The server takes a minute to start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

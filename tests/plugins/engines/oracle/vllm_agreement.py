@@ -5,8 +5,6 @@ the number of requests and the share for which lore's prediction is equal; the e
 writes the first answers of the block manager to `answers/`, which `make test` compares without vLLM.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

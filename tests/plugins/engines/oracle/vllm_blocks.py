@@ -6,8 +6,6 @@ and admitted. Each line is a JSON array of a seed: the seed, then the cached tok
 """
 
 # vLLM is in an environment of its own.
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence as Many

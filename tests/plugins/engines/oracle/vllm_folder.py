@@ -3,8 +3,6 @@
 Run by the Python of vLLM's environment.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Predictions of lore's model of vLLM for the same sequences and settings."""
 
-from __future__ import annotations
-
 from plugins.engines.oracle.models import reads
 from plugins.engines.oracle.sequences import Sequence
 from plugins.engines.oracle.vllm_settings import (

@@ -7,8 +7,6 @@ minutes.
 """
 
 # vLLM is in an environment of its own.
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """The sequences and settings of both sides of the comparison with vLLM. Needs neither vLLM nor lore."""
 
-from __future__ import annotations
-
 import random
 from itertools import groupby
 
