@@ -133,7 +133,7 @@ def test_local_scheduler_requires_a_certificate(scheduler, monkeypatch):
 
     def compared(self, client, *args):
         address = client.scheduler.address
-        answers = [_heard(address, encrypted=encrypted, seconds=2) for encrypted in (True, False)]
+        answers = [_heard(address, encrypted=encrypted, seconds=0.5) for encrypted in (True, False)]
         heard.extend((address[:16], *answers))
         return compare(self, client, *args)
 
