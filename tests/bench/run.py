@@ -20,18 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench import (
-    agents,
-    asking,
-    captures,
-    clock,
-    files,
-    generate,
-    memory,
-    recordings,
-    verdicts,
-    waiting,
-)
+from bench import agents, asking, captures, clock, files, generate, memory, recordings, verdicts, waiting
 from lore.run.checking.check import check
 
 SMALL_FILE = Path(__file__).resolve().parents[2] / "fixtures" / "causes" / "LORE131" / "negative.jsonl"

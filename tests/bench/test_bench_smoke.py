@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import (
-    agents,
-    files,
-    generate,
-    recordings,
-    run,
-    verdicts,
-    waiting,
-)
+from bench import agents, files, generate, recordings, run, verdicts, waiting
 from faults.sessions import Session
 from formats.opencode import Export
 from lore.formats.lore_log import LoreLog

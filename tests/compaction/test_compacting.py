@@ -53,13 +53,7 @@ def test_results_are_cut_without_pruning():
     agent.calls(1, output="x" * 9_000)
     agent.turn()
     agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
-    agent.take(
-        events_of(
-            agent,
-            Firing("overflow", TimelineCut(0), shortened=(("c3", "cut"), ("gone", "x"))),
-            "",
-        )
-    )
+    agent.take(events_of(agent, Firing("overflow", TimelineCut(0), shortened=(("c3", "cut"), ("gone", "x"))), ""))
     assert [type(one) for one in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
     call = agent.entries()[1].item
     assert (bytes(call.output), bytes(call.error), call.status) == (b'"cut"', b'"cut"', "failed")

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lore.cache.prices import MILLION, Price
-from lore.compaction.costs import (
-    CacheCosts,
-    PromptSizes,
-    cost_of_requests,
-    requests_until_paid,
-    saving,
-    summary_price,
-)
+from lore.compaction.costs import CacheCosts, PromptSizes, cost_of_requests, requests_until_paid, saving, summary_price
 from lore.compaction.settings import Compaction
 from lore.run.rules import packaged
 

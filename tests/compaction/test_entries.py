@@ -5,14 +5,7 @@ from msgspec import Raw
 
 from helpers.each import each
 from helpers.strategies.compacting import Compacted
-from lore.compaction.entries import (
-    IMAGE_TOKENS,
-    TimelineSizes,
-    calls_tools,
-    has_real_activity,
-    head_tokens,
-    tokens_of,
-)
+from lore.compaction.entries import IMAGE_TOKENS, TimelineSizes, calls_tools, has_real_activity, head_tokens, tokens_of
 from lore.model.canonical import encode
 from lore.prompt.layout import begins_as_tick, is_real
 

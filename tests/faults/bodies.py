@@ -141,13 +141,7 @@ def _responses(request: Request) -> dict[str, Any]:
     for number, one in enumerate(request.messages):
         items += _items(request, number, one)
     tools = [{"type": "function", **_function(one), "strict": False, **one.extra} for one in request.tools]
-    return {
-        "model": request.model,
-        "instructions": request.system[0],
-        "input": items,
-        "tools": tools,
-        **request.params,
-    }
+    return {"model": request.model, "instructions": request.system[0], "input": items, "tools": tools, **request.params}
 
 
 def _items(request: Request, number: int, message: Message) -> list[dict[str, Any]]:

@@ -157,8 +157,7 @@ def test_renamed_call_is_unknown_by_its_old_id(more):
 
 
 @pytest.mark.parametrize(
-    ("fields", "text"),
-    [({"placeholder": "[gone]"}, b'"[gone]"'), ({}, b'"[Old tool result content cleared]"')],
+    ("fields", "text"), [({"placeholder": "[gone]"}, b'"[gone]"'), ({}, b'"[Old tool result content cleared]"')]
 )
 def test_cleared_result_becomes_the_placeholder(fields, text):
     fold = Fold(started(), append(call("t", "c", output="long", status="completed")))

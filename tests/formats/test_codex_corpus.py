@@ -13,13 +13,7 @@ from typing import Any
 import pytest
 
 from bench import agents
-from formats.recordings import (
-    absent,
-    figures,
-    of_each,
-    predicted_near,
-    recordings,
-)
+from formats.recordings import absent, figures, of_each, predicted_near, recordings
 from lore.formats.codex.reader import Codex
 from lore.model import events as e
 from lore.testing import everything

@@ -64,11 +64,7 @@ def test_contradicted_usage_teaches_no_positions(tmp_path):
 @pytest.mark.parametrize(("hour", "pause", "recommends"), [(False, 400.0, True), (True, 4_000.0, False)])
 def test_request_with_one_hour_gets_no_ttl_fix(tmp_path, hour, pause, recommends):
     counts = (0, 7000) if hour else (7000, 0)
-    found, _ = judged(
-        tmp_path,
-        call(0, body(ONE), written(0, *counts)),
-        call(pause, body(*TWO), written(0, *counts)),
-    )
+    found, _ = judged(tmp_path, call(0, body(ONE), written(0, *counts)), call(pause, body(*TWO), written(0, *counts)))
     (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
     assert finding.code == "LORE128"
     assert ("Ask for a longer" in finding.fix) is recommends

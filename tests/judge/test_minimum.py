@@ -28,9 +28,7 @@ def bill(tokens, read=0):
 @pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_020)])
 def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
     found, _ = judged(
-        tmp_path,
-        call(0, chat(1000), bill(tokens), url=CHAT),
-        call(10, chat(1000, "Be wordy."), bill(tokens), url=CHAT),
+        tmp_path, call(0, chat(1000), bill(tokens), url=CHAT), call(10, chat(1000, "Be wordy."), bill(tokens), url=CHAT)
     )
     assert break_codes(found[1]) != []  # the change is there all the same, and the client's
     assert found[1].lost_tokens == lost
@@ -51,11 +49,7 @@ def test_minimum_without_usage_is_estimated_with_margin(tmp_path, tokens, lost):
 
 
 def test_prompt_cached_once_is_above_the_minimum(tmp_path):
-    found, _ = judged(
-        tmp_path,
-        call(0, claude(300), usage(0, 500)),
-        call(10, claude(300, ("cat",)), usage(0, 510)),
-    )
+    found, _ = judged(tmp_path, call(0, claude(300), usage(0, 500)), call(10, claude(300, ("cat",)), usage(0, 510)))
     assert found[1].lost_tokens == 500
 
 

@@ -71,9 +71,7 @@ def test_deployments_of_a_gateway_are_compared(tmp_path):
 
 def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
     found, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"),
-        call(10, asks(*TWO), usage(0, 7200), id="msg_2"),
+        tmp_path, call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"), call(10, asks(*TWO), usage(0, 7200), id="msg_2")
     )
     assert break_codes(found[1]) == ["LORE301"]
 
@@ -188,9 +186,7 @@ def test_capture_with_bodies_gets_no_recording_fix(tmp_path):
     """The provider says that the system prompt changed, and the bodies that were recorded say that it did not."""
     said = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 7000}}
     found, _ = judged(
-        tmp_path,
-        call(0, asks(ONE), usage(0, 7000)),
-        call(10, asks(*TWO), usage(0, 7200), diagnostics=said),
+        tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(0, 7200), diagnostics=said)
     )
     fixes = [finding.fix for _, finding in findings_of(found[1].pair, Place("calls.jsonl"))]
     assert break_codes(found[1]) == ["LORE159", "LORE302"]

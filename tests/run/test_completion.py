@@ -36,9 +36,7 @@ def put(name, data):
 
 def given(system=b"Be brief.", tools=None, *, strict=True):
     tools = dumps(TOOLS) if tools is None else tools
-    return Options(
-        completion=read_completion(put("system", system), put("tools", tools), strict=strict),
-    )
+    return Options(completion=read_completion(put("system", system), put("tools", tools), strict=strict))
 
 
 def system_of(data, name="f.txt"):

@@ -116,7 +116,7 @@ def test_rows_without_a_session_are_found(forty):
     with opened(forty) as store:
         found = store.verify()
     assert [(one.session_id, one.place, one.message) for one in found.damage] == [
-        (None, f"file {forty}", "2 rows of events belong to no session"),
+        (None, f"file {forty}", "2 rows of events belong to no session")
     ]
     assert (found.sessions, found.events) == (1, 40)
 

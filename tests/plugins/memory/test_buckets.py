@@ -10,13 +10,7 @@ from helpers.storing import URLS, opened
 from lore.model.events import SessionStarted, encode
 from lore.store.base import SessionDelta, StoreError
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_failure, read_audit_log
-from lore_plugins.memory.buckets import (
-    KnownMemory,
-    Topic,
-    change_bucket,
-    read_bucket,
-    wipe,
-)
+from lore_plugins.memory.buckets import KnownMemory, Topic, change_bucket, read_bucket, wipe
 from lore_plugins.memory.identities import anchor_id, bucket
 from plugins.memory.remembering import ANN, AT, contents, forget, learn, more
 

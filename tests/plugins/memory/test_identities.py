@@ -9,14 +9,7 @@ from lore.config import MemorySettings
 from lore.errors import LoreError
 from lore.store.lines import check_id
 from lore.store.reserved import DEFAULT_USER, is_reserved
-from lore_plugins.memory.identities import (
-    RESERVED,
-    MemoryBucket,
-    anchor_id,
-    audit_id,
-    bucket,
-    parse_owner,
-)
+from lore_plugins.memory.identities import RESERVED, MemoryBucket, anchor_id, audit_id, bucket, parse_owner
 
 ON = MemorySettings(system="structured")
 NIL = "00000000-0000-0000-0000-000000000000"

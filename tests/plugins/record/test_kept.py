@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
-from lore_plugins.record.forwarding import (
-    account_digest,
-    recorded_headers,
-    recorded_url,
-)
+from lore_plugins.record.forwarding import account_digest, recorded_headers, recorded_url
 from lore_plugins.record.journal import last_character_end
 
 SECRETS = [

@@ -20,8 +20,7 @@ def no_client_yet(empty_folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "module"),
-    [("s3://b/s.jsonl", "fsspec"), ("s3://b/s.jsonl", "s3fs"), ("https://h/s.jsonl", "aiohttp")],
+    ("name", "module"), [("s3://b/s.jsonl", "fsspec"), ("s3://b/s.jsonl", "s3fs"), ("https://h/s.jsonl", "aiohttp")]
 )
 def test_missing_client_names_the_extra_remote(monkeypatch, name, module):
     monkeypatch.setitem(sys.modules, module, None)

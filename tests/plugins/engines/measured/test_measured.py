@@ -7,15 +7,7 @@ import jsonschema
 import pytest
 
 from cli.running import lore, put
-from plugins.engines.logs.writing import (
-    START,
-    joined,
-    prefill,
-    rate,
-    served,
-    sglang,
-    vllm,
-)
+from plugins.engines.logs.writing import START, joined, prefill, rate, served, sglang, vllm
 
 WORDS = "word " * 4000
 TALK = [{"role": "user", "content": WORDS}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]

@@ -2,14 +2,7 @@
 
 from plugins.engines.oracle.models import reads
 from plugins.engines.oracle.sequences import Sequence
-from plugins.engines.oracle.vllm_settings import (
-    ROOM,
-    batches,
-    block_of,
-    capacity_of,
-    layers_of,
-    mixed_capacity_of,
-)
+from plugins.engines.oracle.vllm_settings import ROOM, batches, block_of, capacity_of, layers_of, mixed_capacity_of
 
 
 def mixed(drawn: Sequence) -> list[int]:
