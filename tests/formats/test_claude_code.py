@@ -10,7 +10,7 @@ from formats.claude import answered, asked, counts, folded, joined, line, read, 
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
-from lore.model.codes import Code
+from lore.model.codes import Code, Problem
 from lore.model.items import OpaqueItem
 from lore.run.checking.check import check
 from lore.testing import ReaderContract
@@ -215,3 +215,42 @@ def test_log_is_recognised_by_its_records(head, is_known):
 def test_record_of_too_many_values_is_reported():
     (found,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
     assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
+
+
+# what `claude -p` prints as stream-json
+
+
+def ended(cost: float, output: int):
+    return {"type": "result", "session_id": "s", "total_cost_usd": cost, "usage": counts(9, 9, 9, output)}
+
+
+def test_result_of_a_run_completes_output_and_cost():
+    first, last = answered("a1", "r1", use("c1"), usage=counts(3, 0, 50, 1)), text("done")
+    run = first, asked("u1", [result("c1")]), answered("a2", "r2", last, usage=counts(1, 50, 9, 2)), ended(0.25, 80)
+    again = answered("a3", "r3", text("more"), usage=counts(1, 59, 9, 5)), ended(0.5, 5)
+    values = read(*run, *again)
+    ends = {end.turn: (end.usage.output_tokens, end.usage.recorded) for end in turns(values)}
+    assert ends == {1: (1, None), 2: (79, e.RecordedCost(0.25, requests=2)), 3: (5, e.RecordedCost(0.5, requests=1))}
+    assert [value.code for value in values if isinstance(value, Problem)] == [Code.FIELDS_FILLED_IN]
+
+
+def test_subagent_of_a_run_is_a_chain_named_by_its_call():
+    inner = {"parent_tool_use_id": "toolu_1"}
+    run = (
+        answered("a1", "r1", use("toolu_1", "Task"), usage=counts(3, 0, 50, 1)),
+        asked("u1", "look", **inner),
+        answered("a2", "r2", text("seen"), usage=counts(3, 0, 20, 9), **inner),
+        asked("u2", [result("toolu_1")]),
+        answered("a3", "r3", text("done"), usage=counts(1, 50, 9, 2)),
+        ended(0.25, 80),
+    )
+    values = read(*run)
+    assert {end.chain: end.usage.read_tokens for end in turns(values)} == {"main": 50, "toolu_1": 0}
+    assert turns(values)[-1].usage.recorded == e.RecordedCost(0.25, requests=3)
+    assert turns(values)[-1].usage.output_tokens == 2  # the result may count the subagent's, too
+    assert not any(isinstance(value, Problem) for value in values)
+
+
+def test_cost_of_an_old_response_is_recorded():
+    (end,) = turns(read(answered("a", "r", text("x"), usage=counts(3, 0, 50, 1), costUSD=0.125)))
+    assert end.usage.recorded == e.RecordedCost(0.125)

@@ -3,10 +3,11 @@
 A response is several records of one content block each, grouped by `message.id`; other records may come between. Input
 counts are equal on all of them and the last one has the output count, so usage is taken from the last. The order is the
 file's: clocks run backwards. Records of subagents (`isSidechain`) are chains of their own, by `agentId` or by the root
-of their parents. A boundary (`compact_boundary`) and the summary after it are one compaction. A second prompt under one
-parent is a rewind, and so is an answer with the same parent as a prompt. `/clear`, and the prompt that carries out an
-accepted plan, begin a new conversation: all earlier items leave the timeline. The file has neither the system prompt
-nor the tools. Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
+of their parents, in `claude -p --output-format stream-json` by the call that began them (`parent_tool_use_id`). A
+boundary (`compact_boundary`) and the summary after it are one compaction. A second prompt under one parent is a rewind,
+and so is an answer with the same parent as a prompt. `/clear`, and the prompt that carries out an accepted plan, begin
+a new conversation: all earlier items leave the timeline. The file has neither the system prompt nor the tools.
+Attachments reach the model in a form that the file does not show, and are opaque items of the timeline.
 
 Source: counts over 769 public sessions.
 """
@@ -14,13 +15,14 @@ Source: counts over 769 public sessions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.base import Clock
+from lore.formats.bills import billed_of, recorded_dollars, with_cost
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
 from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, RecordGraph
@@ -50,6 +52,7 @@ class ClaudeChain(Struct):
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
     billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, and what it says
+    cost: Raw = NULL  # in US dollars, if its first record states it
     verdict: e.Verdict | None = None  # of the provider, about it
     answered_at: str | None = None  # when its first record was written
     turns: dict[str, int] = {}  # of every response
@@ -67,6 +70,20 @@ class ClaudeChain(Struct):
     has_plan: bool = False  # a plan was presented since the latest prompt
 
 
+class RunTotals(Struct):
+    """Sums over the responses of one run of `claude -p`."""
+
+    requests: int = 0
+    output_tokens: int = 0
+    has_cost: bool = False  # a record states the cost of its response
+
+    def add(self, usage: e.Usage) -> None:
+        """Add a response."""
+        self.requests += 1
+        self.output_tokens += usage.output_tokens or 0
+        self.has_cost = self.has_cost or usage.recorded is not None
+
+
 class ClaudeCode(LogReader):
     """Reader of Claude Code's session logs."""
 
@@ -75,7 +92,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph = RecordGraph()
+        self._graph, self._run = RecordGraph(), RunTotals()
         self._chains: dict[str, ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
         self._removed: set[str] = set()  # records that rewinds took back
@@ -107,7 +124,7 @@ class ClaudeCode(LogReader):
             is_repeated = uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             self._graph.add(uuid, record.parent_uuid, session.line)
-        session.chain = self._sidechain_of(record) if record.is_sidechain else e.MAIN
+        session.chain = self._chain_of(record)
         session.at, session.agent = record.timestamp, record.agent_id
         if record.type not in records.MODELLED:
             self._read_metadata(record)
@@ -149,8 +166,10 @@ class ClaudeCode(LogReader):
                 detail = f"parent {parent!r} is not in the file; file order carries on"
                 self.session.problem(Code.DANGLING_PARENT, detail)
 
-    def _sidechain_of(self, record: ClaudeRecord) -> str:
-        """Return the name of a subagent's chain."""
+    def _chain_of(self, record: ClaudeRecord) -> str:
+        """Return the name of a record's chain: the main one, or a subagent's."""
+        if not record.is_sidechain:
+            return record.parent_tool_use_id or e.MAIN
         if record.agent_id:
             return record.agent_id if record.agent_id != e.MAIN else f"agent-{e.MAIN}"
         uuid = record.uuid or ""
@@ -194,6 +213,8 @@ class ClaudeCode(LogReader):
                 self._signal(record, (Sign("resume"),))
         elif record.type in records.TITLES:
             self._read_title(record.type)
+        elif record.type == "result":
+            self._read_result()
         elif record.type not in records.METADATA:
             session.keep_unknown("unknown record type", record.type)
 
@@ -212,6 +233,17 @@ class ClaudeCode(LogReader):
             self._title = title
             if self.session.is_started:
                 self.session.emit(e.SessionChanged(title=title, at=self.session.at))
+
+    def _read_result(self) -> None:
+        """End a run of `claude -p`: its last response gets the stated cost, and output that no record has.
+
+        The records of stream-json count the output before it is complete.
+        """
+        session, result = self.session, raw_members(self.session.line.data) or {}
+        for name, chain in sorted(self._chains.items(), key=lambda named: named[0] == e.MAIN):
+            session.chain = name
+            self._end_response(chain, result if name == e.MAIN else None)
+        self._run = RunTotals()
 
     # messages
 
@@ -378,7 +410,7 @@ class ClaudeCode(LogReader):
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
             self._note_setting(record, chain, "version")
             self._note_setting(record, chain, "effort")
-            chain.billed = message.usage, self._billed(chain, message.usage)
+            chain.billed, chain.cost = (message.usage, self._billed(chain, message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
             switched = chain.thinking.change(uncached, thinks=any(map(records.is_thinking, parts)))
             self._signal(record, () if switched is None else (switched,))
@@ -395,13 +427,32 @@ class ClaudeCode(LogReader):
     def _billed(self, chain: ClaudeChain, usage: Raw) -> e.Usage | None:
         return records.billed(usage, chain.settings.get("version", NULL))
 
-    def _end_response(self, chain: ClaudeChain) -> None:
+    def _end_response(self, chain: ClaudeChain, result: Mapping[str, bytes] | None = None) -> None:
+        """End the turn of the latest response; `result` are the members of the record that ends its run."""
         response = chain.response
-        if response is not None:
-            raw, usage = chain.billed
-            usage = usage if chain.usage == raw else self._billed(chain, chain.usage)
-            self.session.end_turn(usage, response, verdict=chain.verdict, at=chain.answered_at, agent_id=None)
-            chain.response, chain.usage, chain.verdict = None, NULL, None
+        if response is None:
+            return
+        raw, usage = chain.billed
+        usage = with_cost(usage if chain.usage == raw else self._billed(chain, chain.usage), bytes(chain.cost))
+        if usage is not None:
+            self._run.add(usage)
+            usage = usage if result is None else self._complete_run(usage, result)
+        self.session.end_turn(usage, response, verdict=chain.verdict, at=chain.answered_at, agent_id=None)
+        chain.response, chain.usage, chain.verdict = None, NULL, None
+
+    def _complete_run(self, usage: e.Usage, result: Mapping[str, bytes]) -> e.Usage:
+        """Return the usage of a run's last response with the cost of the run, and the output that the others lack."""
+        run, stated = self._run, billed_of(result.get("usage", b""))
+        output = None if stated is None else stated.output_tokens
+        if output is not None and output > run.output_tokens and len(self._chains) == 1:
+            text = f"the records of this run count {run.output_tokens:,} output tokens, its result {output:,}; the "
+            self.session.problem(Code.FIELDS_FILLED_IN, f"{text}difference is added to its last response")
+            rest = output - run.output_tokens
+            usage = msgspec.structs.replace(usage, output_tokens=(usage.output_tokens or 0) + rest)
+        cost = recorded_dollars(result.get("total_cost_usd", b""))
+        if cost is None or run.has_cost:
+            return usage
+        return msgspec.structs.replace(usage, recorded=e.RecordedCost(cost.dollars, requests=run.requests))
 
     # compactions
 

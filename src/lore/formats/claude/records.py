@@ -79,6 +79,8 @@ TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summ
 METADATA = frozenset((
     *TITLES, "progress", "file-history-snapshot", "file-history-delta", "queue-operation", "last-prompt", "mode",
     "permission-mode", "agent-name", "pr-link", "bridge-session", "frame-link", "tag",
+    # what `claude -p` prints as stream-json
+    "result", "stream_event", "rate_limit_event", "tool_progress",
 ))  # fmt: skip
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 _TYPES = METADATA | MODELLED
@@ -151,7 +153,9 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     uuid: str | None = None
     parent_uuid: str | None = None
     is_sidechain: bool | None = None  # of a subagent
+    parent_tool_use_id: str | None = msgspec.field(default=None, name="parent_tool_use_id")  # the call of a subagent
     agent_id: str | None = None
+    cost: Raw = msgspec.field(default=NULL, name="costUSD")  # of the response, up to version 1.0
     session_id: str | None = None
     timestamp: str | None = None
     subtype: str | None = None
