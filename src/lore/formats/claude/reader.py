@@ -215,7 +215,7 @@ class ClaudeCode(LogReader):
             self._read_title(record.type)
         elif record.type == "result":
             self._read_result()
-        elif record.type not in records.METADATA:
+        elif record.type not in records.METADATA and record.type not in records.PRINTED:
             session.keep_unknown("unknown record type", record.type)
 
     def _read_title(self, kind: str) -> None:

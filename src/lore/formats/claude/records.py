@@ -79,9 +79,8 @@ TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summ
 METADATA = frozenset((
     *TITLES, "progress", "file-history-snapshot", "file-history-delta", "queue-operation", "last-prompt", "mode",
     "permission-mode", "agent-name", "pr-link", "bridge-session", "frame-link", "tag",
-    # what `claude -p` prints as stream-json
-    "result", "stream_event", "rate_limit_event", "tool_progress",
 ))  # fmt: skip
+PRINTED = frozenset(("result", "stream_event", "rate_limit_event", "tool_progress"))  # by `claude -p` alone
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 _TYPES = METADATA | MODELLED
 _IDS = (
