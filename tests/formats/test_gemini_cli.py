@@ -97,7 +97,6 @@ def test_malformed_record_is_opaque_and_rest_is_read(line):
     session = made.folded()
     assert len(ends(made)) == 2
     assert [problem.line for problem in session.problems] == [4], session.problems
-    assert session.state.opaque == 1
 
 
 def test_torn_document_is_a_problem():

@@ -80,4 +80,3 @@ def test_interrupted_run_has_its_last_answer():
 def test_malformed_record_is_kept_with_its_place():
     session = folded(GeminiStream, run({"type": "message", "role": "user", "content": 5}, {"type": "of the future"}))
     assert [problem.line for problem in session.problems] == [2, 3]
-    assert session.state.opaque == 2

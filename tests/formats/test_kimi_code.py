@@ -72,4 +72,3 @@ def test_malformed_line_is_kept_at_its_place(line):
     session = made.folded()
     assert [end for end in ends(made) if end] == [(10_000, 0, 10), (216, 9_984, 10)]
     assert [problem.line for problem in session.problems] == [3], session.problems
-    assert session.state.opaque == 1

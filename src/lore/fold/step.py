@@ -131,7 +131,6 @@ class Folding:
                 self._knowledge = KnowledgeChanges(self._session)
             return self._knowledge.apply(event)
         if isinstance(event, e.OpaqueEvent):
-            self._session = replace(self.session, opaque=self.session.opaque + 1)
             return ()
         self._session, problems = _ON_SESSION[kind](self.state(), event)
         self._chains = self._session.chains

@@ -195,12 +195,6 @@ def row_of(name: str) -> Format:
     return Format("", title.rstrip("."), _BY_PURPOSE[kind.yields], "yes")
 
 
-def recognise(head: bytes) -> type[Reader] | None:
-    """Return the reader class for a file that begins like this; None if no reader recognises it."""
-    reader = reader_of(head)
-    return None if reader is None else type(reader)
-
-
 def reader_of(head: bytes) -> Reader | None:
     """Return a reader for a file that begins like this; None if no reader recognises it."""
     if (is_text := not may_be_recording(head)) or is_damaged(head):

@@ -296,7 +296,6 @@ class FoldedSession(Struct, frozen=True):
     knowledge: dict[str, Fact] = {}  # entries by id
     removed: dict[str, None] = {}  # ids of entries that were removed
     chains: dict[str, Chain] = {}  # by name, in the order in which they began
-    opaque: int = 0  # records that no reader understood
     divider: DividerPlace = "before"  # setting: where a compaction of its chains puts the divider
 
     @property
