@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import textwrap
+import threading
 from itertools import pairwise
 from pathlib import Path
 
@@ -204,6 +206,27 @@ def test_summary_that_is_no_text_is_reported():
     assert len(talk(session, 12)) == 12
     assert asked
     assert "the summariser returned a NoneType, where a text is due" in session.problems[0].message
+
+
+def test_slow_summary_does_not_block_the_event_loop():
+    class Waiting(Words):
+        def summarize(self, request) -> SummaryAnswer:
+            assert released.wait(10), "the event loop was blocked"
+            return super().summarize(request)
+
+    async def ask() -> None:
+        session.user("And now?")
+        asked = asyncio.create_task(session.request_async())
+        await asyncio.sleep(0.01)
+        released.set()
+        await asked
+
+    released, words = threading.Event(), Waiting("The parser is done.")
+    policy = lore.CompactionPolicy(continuous_interval=5, keep_recent=2, summarizer=words)
+    with lore.open("memory:", "s", model="claude-opus-5", compaction=policy) as session:
+        talk(session, 5)
+        asyncio.run(ask())
+        assert dividers(session) == ["The parser is done."]
 
 
 def test_wrong_policies_are_refused():

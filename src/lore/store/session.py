@@ -167,7 +167,11 @@ class StoredSession(Session):
         self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
     ) -> dict[str, Any]:
         """Do the same as `request` without blocking the event loop."""
-        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
+        values = cast("Mapping[str, Any]", context)
+        if self._due_events is None:
+            prompt = self._requested(chain, at, values)
+        else:  # the summariser of a policy may take long
+            prompt = await asyncio.to_thread(self._requested, chain, at, values)
         arguments = self._arguments(prompt, chain)
         await self.save_async()
         return arguments
