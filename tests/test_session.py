@@ -207,6 +207,21 @@ def test_compact_keeps_recent_messages():
     assert dump_state(Session.read(session.log()).state) == dump_state(session.state)
 
 
+def test_messages_are_the_conversation_after_a_compaction():
+    session = talked(3)
+    session.compact("So far.", keep=2)
+    session.user("And now?")
+    session.request()
+    session.assistant(called("c1", "c2"))
+    session.result("c1", [{"type": "text", "text": "60 lines"}])
+    session.result("c2", error="no such file")
+    messages = [(message.role, message.text) for message in session.messages()]
+    assert messages[0] == ("summary", "So far.")
+    assert messages[-3:] == [("user", "And now?"), ("tool", "60 lines"), ("tool", "no such file")]
+    assert session.messages()[-1].item.name == "read"
+    assert session.messages("no such chain") == ()
+
+
 def test_compact_in_a_tool_loop_keeps_the_question():
     session = talked(3)
     session.user("read them all")

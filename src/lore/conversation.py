@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import groupby
 from threading import RLock
-from typing import Concatenate, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar, cast
+from typing import Concatenate, Literal, NamedTuple, ParamSpec, Protocol, TypedDict, TypeVar, cast
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -23,11 +23,13 @@ from lore.model.items import (
     AssistantMessage,
     Block,
     CompactDivider,
+    Item,
     OpaqueItem,
     TextBlock,
     ToolCall,
     UserMessage,
     is_blank,
+    text_in,
 )
 from lore.model.providers import MODEL_DIALECTS, dialects_for
 from lore.model.state import Chain, Entry, FoldedSession
@@ -51,6 +53,25 @@ class Context(TypedDict, total=False):
     overlay: str
     restart_notice: str
     extra: str | Sequence[str]
+
+
+class Message(NamedTuple):
+    """A message of a conversation."""
+
+    role: Literal["user", "assistant", "tool", "summary"]  # a tool call with its result; the summary of a compaction
+    text: str  # a call's error or output, "" before it has one
+    item: Item  # with blocks, the name and input of a call, and ids
+
+
+_ROLES: dict[type[Item], Literal["user", "assistant", "tool", "summary"]] = {
+    UserMessage: "user", AssistantMessage: "assistant", ToolCall: "tool", CompactDivider: "summary",
+}  # fmt: skip
+
+
+def message_of(item: Item) -> Message | None:
+    """Return an item as a message; None for an opaque item."""
+    role = _ROLES.get(type(item))
+    return None if role is None else Message(role, text_in(item), item)
 
 
 class AutomaticCompaction(Protocol):

@@ -45,12 +45,14 @@ from lore.conversation import (
     guarded,
     is_empty_message,
     is_users_step,
+    message_of,
     named_items,
     read_log,
     refuse_open_calls,
     result_output,
     sorted_tools,
 )
+from lore.conversation import Message as Message
 from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
@@ -449,6 +451,17 @@ class Session:
             if isinstance(entry.item, ToolCall) and entry.item.status == "running":
                 found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
         return tuple(reversed(found))
+
+    def messages(self, chain: str = MAIN) -> tuple[Message, ...]:
+        """Return the conversation as it is now, oldest first: after a compaction its summary and what it kept.
+
+        >>> session = Session("claude-opus-5")
+        >>> uuid, reply = session.user("Any news?"), session.assistant("Nothing.")
+        >>> [(message.role, message.text) for message in session.messages()]
+        [('user', 'Any news?'), ('assistant', 'Nothing.')]
+        """
+        made = (message_of(entry.item) for entry in settled(self.state.chain(chain)).entries)
+        return tuple(message for message in made if message is not None)
 
     def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
         """Return whose step is next: a message of the user, the results of `pending` calls, or the model's answer.

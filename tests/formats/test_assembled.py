@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from helpers.each import each
+from helpers.recognising import recognise
 from helpers.strategies import lore_logs
 from hostile.wrong import WRONG
 from lore.commands.assemble import Deltas
 from lore.formats.lore_log import AssembledLog
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.results.assemble import RESETS, changes_of_reset, reset_name
 from lore.model.state import Change

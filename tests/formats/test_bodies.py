@@ -7,8 +7,8 @@ import json
 import pytest
 
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.captures.bodies import Bodies
-from lore.formats.registry import recognise
 from lore.model import jsonslice
 from lore.model.turn import Call, Exchange
 from lore.recording.corpus import open_head

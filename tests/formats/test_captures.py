@@ -10,9 +10,9 @@ import pytest
 
 from formats.calls import ASKED, SAID, URL, har, pair
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.captures import layouts
 from lore.formats.captures.recorders import Cassette, ClaudeTap, Har, ProxyLines, ProxyList
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.turn import Exchange
 from lore.recording.corpus import open_head

@@ -9,9 +9,9 @@ import pytest
 from formats.agents import codes, events, folded, with_members
 from formats.cline import BEGIN, Task, packed, simple
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.cline import Cline, ClineTask
 from lore.formats.folders import API, HISTORY, METADATA, UI
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage

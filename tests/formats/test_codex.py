@@ -5,9 +5,10 @@ from __future__ import annotations
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.commands.fold import fold
 from lore.formats.codex.reader import Codex
-from lore.formats.registry import reader_of, recognise
+from lore.formats.registry import reader_of
 from lore.model import events as e
 from lore.recording.opening import Options
 from lore.report.forms.terminal import unseen_lines

@@ -5,8 +5,8 @@ from __future__ import annotations
 from formats.copilot import SYSTEM, Log, plain
 from formats.recorded import folded, items
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.copilot.reader import Copilot
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.testing import ReaderContract

@@ -10,11 +10,12 @@ import pytest
 
 from conftest import ROOT
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.cline import Cline
 from lore.formats.beginning import array_at, is_document
 from lore.formats.documents import ElementCutter
 from lore.formats.plain_chat.reader import ChatDocument
-from lore.formats.registry import reader_as, reader_of, recognise
+from lore.formats.registry import reader_as, reader_of
 from lore.model.codes import Problem
 from lore.model.events import TurnStarted
 from lore.model.limits import ENTRY_BYTES

@@ -5,8 +5,9 @@ from __future__ import annotations
 from formats.gemini import MODEL, Chat, call, old, plain, tokens
 from formats.recorded import ends, folded
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
-from lore.formats.registry import reader_of, recognise
+from lore.formats.registry import reader_of
 from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, CompactDivider, ToolCall, UserMessage

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from formats.recordings import figures, of_each, recordings
+from helpers.recognising import recognise
 from lore.formats.agents.gemini import GeminiCliDocument
-from lore.formats.registry import recognise
 
 FILES = recordings("gemini/*.json")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from formats.recorded import folded
+from helpers.recognising import recognise
 from lore.formats.agents.gemini import GeminiStream
-from lore.formats.registry import recognise
 from lore.model.canonical import text_of
 from lore.model.events import TurnCompleted
 from lore.model.items import AssistantMessage, ToolCall

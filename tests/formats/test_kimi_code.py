@@ -5,8 +5,8 @@ from __future__ import annotations
 from formats.kimi import MODEL, Wire, plain, text, usage
 from formats.recorded import ends
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.kimi import KimiCode
-from lore.formats.registry import recognise
 from lore.recording.opening import Options
 from lore.testing import ReaderContract
 

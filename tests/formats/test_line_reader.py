@@ -9,13 +9,14 @@ from itertools import chain, repeat
 import pytest
 
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats import lines
 from lore.formats.base import Reader
 from lore.formats.builder import DocumentReader
 from lore.formats.captures.recorders import Documents
 from lore.formats.lines import LineCutter, LineReader, find_whole_records, read_records
 from lore.formats.lore_log import LoreLog
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import READERS
 from lore.model.codes import Problem
 from lore.model.events import CacheReset
 from lore.model.jsonslice import is_json

@@ -14,10 +14,10 @@ from formats.captures import codes, exchanges
 from formats.test_captures import fixtures
 from helpers.each import each
 from helpers.fed import fed
+from helpers.recognising import recognise
 from lore.commands.main import main
 from lore.formats.captures import lore_capture
 from lore.formats.captures.lore_capture import LoreCapture
-from lore.formats.registry import recognise
 from lore.testing import ReaderContract, everything
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from formats.recorded import folded
+from helpers.recognising import recognise
 from lore.formats.agents.managed_agents import ManagedAgents, ManagedAgentsList
-from lore.formats.registry import recognise
 from lore.testing import ReaderContract
 from model.making import Fold, dumps
 

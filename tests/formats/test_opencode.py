@@ -9,8 +9,8 @@ import pytest
 
 from formats.opencode import START, Export, compacted, plain
 from formats.recorded import folded
+from helpers.recognising import recognise
 from lore.formats.agents.opencode import OpenCode
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.items import ToolCall
 from lore.testing import ReaderContract, everything

@@ -13,10 +13,10 @@ from formats.captures import exchanges
 from formats.streaming import anthropic, converse, sse, wrapped
 from helpers.each import each
 from helpers.frames import frame
+from helpers.recognising import recognise
 from lore.formats import http
 from lore.formats.contents import Content, content_of
 from lore.formats.outputs import items_of_events, output_items
-from lore.formats.registry import recognise
 from lore.model.limits import BODY_BYTES
 from lore.model.turn import StreamedOutput
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from formats.pi import Pages, call, plain, shown, thought
 from formats.recorded import folded
+from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.items import OpaqueItem
 from lore.run.checking.check import check

@@ -9,12 +9,13 @@ import pytest
 
 from formats import recorded
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.commands.main import main
 from lore.fold.step import Folding
 from lore.formats.agents.cline import Cline
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem

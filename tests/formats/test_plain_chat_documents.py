@@ -9,9 +9,9 @@ import pytest
 
 from formats.test_plain_chat import ANTHROPIC, PLAIN, codes, folded, lines, values, written
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code

@@ -9,8 +9,8 @@ import pytest
 
 from formats.captures import codes, exchanges
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.captures.recorders import ProxyHalves
-from lore.formats.registry import recognise
 from lore.testing import ReaderContract
 
 URL = "https://api.anthropic.com/v1/messages"

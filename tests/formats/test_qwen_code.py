@@ -8,9 +8,9 @@ from formats.claude import asked, joined
 from formats.qwen import MODEL, Chat, call, content, plain, usage
 from formats.recorded import ends
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
-from lore.formats.registry import recognise
 from lore.model.codes import Code
 from lore.testing import ReaderContract
 

@@ -8,8 +8,8 @@ import pytest
 
 from formats.captures import exchanges, fixture
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.captures.telemetry import GenAI
-from lore.formats.registry import recognise
 from lore.model.events import Usage
 from lore.model.turn import Memo
 from lore.prompt.dialects import dialect_of

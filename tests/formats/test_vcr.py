@@ -11,9 +11,9 @@ import yaml
 from formats.calls import ASKED, SAID, URL
 from formats.test_captures import fixtures
 from helpers.fed import pieces
+from helpers.recognising import recognise
 from lore.formats.captures import vcr
 from lore.formats.captures.vcr import Vcr
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.testing import ReaderContract, everything
 

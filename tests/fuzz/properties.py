@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Struct
 
 from helpers.fed import fed_in_two
+from helpers.recognising import recognise
 from helpers.states import dump_state
 from lore.commands.assemble import assemble
 from lore.commands.diff_prefix import TurnComparison, diff_files, diff_session
@@ -33,7 +34,7 @@ from lore.formats.base import Read, Reader
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.builder import DocumentReader
 from lore.formats.lines import TextReader, nonblank_lines
-from lore.formats.registry import READERS, recognise
+from lore.formats.registry import READERS
 from lore.judge.policy import Budgets
 from lore.model.codes import Problem
 from lore.model.events import Event, TurnStarted

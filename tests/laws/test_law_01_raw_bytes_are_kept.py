@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from helpers.each import each
+from helpers.recognising import recognise
 from helpers.strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
 from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
-from lore.formats.registry import reader_of
 from lore.model.events import OpaqueEvent
 from lore.model.jsonslice import member_ranges
 from lore.model.state import FoldedSession
@@ -95,7 +95,7 @@ def test_escaped_slash_in_media_type_is_decoded():
     source = b'{"type":"base64","media_type":"image\\/png","data":"aGk="}'
     content = b'[{"type":"image","source":' + source + b"}]"
     line = b'{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":' + content + b"}}\n"
-    (append,) = [event for event in events_of(line, type(reader_of(line))) if hasattr(event, "item")]
+    (append,) = [event for event in events_of(line, recognise(line)) if hasattr(event, "item")]
     assert append.item.blocks[0].media_type == "image/png"
 
 
@@ -110,7 +110,7 @@ def test_generated_spellings_decode_to_their_text(text):
 
 def test_segments_of_recorded_bodies_are_slices(recording):
     data = recording.read_bytes()
-    reader = type(reader_of(data[: 1 << 18]))
+    reader = recognise(data[: 1 << 18])
     if reader is not Bodies:
         pytest.skip("holds events, not bodies")
     exchanges = [read.value for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 
 from helpers.each import each
+from helpers.recognising import recognise
 from helpers.strategies import body_files, claude_logs, conversations, lore_logs, read_all, write
 from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.claude.records import METADATA
 from lore.formats.lore_log import LoreLog
-from lore.formats.registry import reader_of
 from lore.model.codes import Problem
 from lore.model.events import Append, OpaqueEvent
 from lore.model.turn import Exchange
@@ -101,7 +101,7 @@ def test_problems_are_counted_in_reports(desk, capsys):
 
 def test_every_line_of_recording_is_reported(recording):
     data = recording.read_bytes()
-    reader = reader_of(data[: 1 << 18])
+    reader = recognise(data[: 1 << 18])()
     numbers = {
         number for number, line in _numbers(data).items() if not isinstance(reader, ClaudeCode) or _is_content(line)
     }

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec import Raw, structs
 
 from helpers.each import each
+from helpers.recognising import recognise
 from helpers.states import dump_state
 from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import step
-from lore.formats.registry import reader_of
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
@@ -88,7 +88,7 @@ def test_unknown_id_begins_no_chain(event):
 
 def test_recorded_events_never_change_earlier_states(recording):
     data = recording.read_bytes()
-    reader = type(reader_of(data[: 1 << 18]))
+    reader = recognise(data[: 1 << 18])
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
     events = events_of(data, reader)

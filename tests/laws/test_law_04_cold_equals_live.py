@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.fed import fed_in_two, pieces
+from helpers.recognising import recognise
 from helpers.states import dump_state
 from helpers.strategies import body_files, claude_logs, lore_logs, read_all
 from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.lore_log import LoreLog
-from lore.formats.registry import reader_of
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
 from lore.model.turn import Exchange
@@ -106,7 +106,7 @@ def test_pretty_body_reads_the_same_in_pieces():
 
 def test_a_recording_may_be_cut_anywhere(recording):
     data = recording.read_bytes()
-    reader = type(reader_of(data[: 1 << 18]))
+    reader = recognise(data[: 1 << 18])
     warm = _Warm(reader, data)
     first = data.find(b"\n")
     middle = data.find(b"\n", len(data) // 2)

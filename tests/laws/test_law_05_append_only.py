@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw, structs
 
+from helpers.recognising import recognise
 from helpers.strategies import any_events, events_of, lore_logs
 from lore.fold.step import Folding, step
-from lore.formats.registry import reader_of
 from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
 from lore.model.state import FoldedSession
@@ -167,7 +167,7 @@ def test_removed_item_between_parallel_calls_leaves_one_message(dialect):
 @pytest.mark.parametrize("name", list(DIALECTS))
 def test_recorded_session_appends_unless_event_resets(recording, name):
     data = recording.read_bytes()
-    reader = type(reader_of(data[: 1 << 18]))
+    reader = recognise(data[: 1 << 18])
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
     for _, chain, before, made, entitled in _prompts(events_of(data, reader), DIALECTS[name], RULES, reader.name):

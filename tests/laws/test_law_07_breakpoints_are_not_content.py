@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.recognising import recognise
 from helpers.strategies import (
     CACHE_CONTROL,
     WITH_BREAKPOINTS,
@@ -21,7 +22,6 @@ from helpers.strategies import (
 )
 from lore.commands.main import main
 from lore.formats.captures.bodies import Bodies
-from lore.formats.registry import reader_of
 from lore.model.turn import Exchange, Memo
 from lore.prefix.causes import find_causes
 from lore.prefix.chains import Chains
@@ -124,7 +124,7 @@ def test_diff_prefix_ignores_breakpoints(desk, capsys):
 
 def test_breakpoints_on_recorded_body_change_no_comparison(recording):
     data = recording.read_bytes()
-    if type(reader_of(data[: 1 << 18])) is not Bodies:
+    if recognise(data[: 1 << 18]) is not Bodies:
         pytest.skip("holds events, not bodies")
     found = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
     body = json.loads(found[-1])

@@ -8,6 +8,7 @@ from collections import deque
 
 import pytest
 
+from helpers.recognising import recognise
 from helpers.strategies import write
 from lore.commands.diff_prefix import TurnComparison, diff_session
 from lore.commands.main import main
@@ -15,7 +16,6 @@ from lore.formats import lore_log
 from lore.formats.captures import bodies
 from lore.formats.claude import reader as claude_code
 from lore.formats.claude import records as claude_records
-from lore.formats.registry import reader_of
 from lore.model.jsonslice import is_json
 from lore.model.turn import Memo, Segment
 from lore.model.vector import common_prefix
@@ -270,7 +270,7 @@ def test_only_the_chunk_around_a_cut_is_retokenised(monkeypatch):
 
 def test_each_line_of_a_recording_is_decoded_once(recording, monkeypatch):
     data = recording.read_bytes()
-    reader = type(reader_of(data[: 1 << 18]))
+    reader = recognise(data[: 1 << 18])
     if reader is not claude_code.ClaudeCode:
         pytest.skip("counted for event logs")
     counting = _Counting(claude_records._RECORD)

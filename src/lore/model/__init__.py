@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lore.model.items import Item as Item, NULL as NULL, OpaqueItem as OpaqueItem, RawBlock as RawBlock
     from lore.model.items import Status as Status, TextBlock as TextBlock, ThinkingBlock as ThinkingBlock
     from lore.model.items import ToolCall as ToolCall, UserMessage as UserMessage, is_absent as is_absent
+    from lore.model.items import text_in as text_in
     from lore.model.jsonslice import array as array, element_ranges as element_ranges, is_json as is_json
     from lore.model.jsonslice import member_ranges as member_ranges, raw_members as raw_members
     from lore.model.jsonslice import sliced_members as sliced_members, without_member as without_member

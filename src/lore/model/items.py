@@ -7,6 +7,7 @@ cycle: the garbage collector need not look at them, and there are many.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -132,3 +133,25 @@ def blocks_of(raw: bytes) -> tuple[Block, ...]:
 
 
 _BLOCKS = msgspec.json.Decoder(tuple[Block, ...])
+
+
+def text_in(item: Item) -> str:
+    """Return the text of a message, the error or else the output of a call, or the summary of a compaction.
+
+    Of blocks only texts count; of an output that is another JSON value its JSON is returned, of an opaque item nothing.
+    """
+    blocks: tuple[Block, ...] | None = None
+    match item:
+        case UserMessage() | AssistantMessage():
+            raw, blocks = bytes(item.text), item.blocks
+        case ToolCall():
+            raw = bytes(item.output if is_absent(item.error) else item.error)
+            with suppress(ValueError, RecursionError):
+                blocks = blocks_of(raw) if raw[:1] == b"[" else None
+        case CompactDivider():
+            raw = bytes(item.summary)
+        case OpaqueItem():
+            return ""
+    if blocks is not None:
+        return "\n".join(text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock))
+    return "" if raw == b"null" else text_of(raw)

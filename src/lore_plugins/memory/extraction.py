@@ -36,15 +36,13 @@ from lore.compaction import BYTES_PER_TOKEN, Entries, count_calls, has_real_acti
 from lore.model import (
     AssistantMessage,
     Entry,
-    TextBlock,
     UserMessage,
     decode,
     encode,
-    is_absent,
     mask_credentials,
     normal_form,
     printable,
-    text_of,
+    text_in,
 )
 from lore.prompt import TICKS, is_real
 from lore.store import Tell, ignore
@@ -71,19 +69,13 @@ def transcript(entries: Iterable[Entry], old: int = 0) -> Iterator[Utterance]:
     for place, entry in enumerate(entries):
         item, text = entry.item, ""
         if isinstance(item, UserMessage) and not is_injected(item):  # an injected one begins no exchange
-            text = _without_tags(_words(item))
+            text = _without_tags(text_in(item))
             is_real = item.source == "user" and not text.lstrip().startswith(TICKS)
         elif isinstance(item, AssistantMessage):
-            text = _words(item)
+            text = text_in(item)
         if is_real and text.strip():
             role: Role = "user" if isinstance(item, UserMessage) else "assistant"
             yield Utterance(role, mask_credentials(printable(text))[:MOST_CHARACTERS], place >= old)
-
-
-def _words(item: UserMessage | AssistantMessage) -> str:
-    if item.blocks is None:
-        return "" if is_absent(item.text) else text_of(bytes(item.text))
-    return "\n".join(text_of(bytes(block.text)) for block in item.blocks if isinstance(block, TextBlock))
 
 
 def _without_tags(text: str) -> str:

@@ -12,8 +12,9 @@ from cli.running import lore, put
 from formats import agents
 from formats.pi import Pages, call
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
-from lore.formats.registry import rank_alike, recognise
+from lore.formats.registry import rank_alike
 from lore.model.canonical import text_of
 from lore.model.events import CompactApplied, Remove, TurnCanceled, TurnCompleted, TurnFailed
 from lore.model.items import (

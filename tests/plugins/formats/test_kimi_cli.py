@@ -9,9 +9,9 @@ import pytest
 from formats.agents import codes, events
 from formats.kimi import text
 from formats.recorded import folded
+from helpers.recognising import recognise
 from lore.formats.agents.kimi import KimiCode
 from lore.formats.folders import CONTEXT, WIRE
-from lore.formats.registry import recognise
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code

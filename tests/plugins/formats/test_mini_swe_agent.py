@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from formats.agents import codes, events, folded, with_members
-from lore.formats.registry import recognise
+from helpers.recognising import recognise
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ThinkingBlock, ToolCall, UserMessage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.registry import recognise
+from helpers.recognising import recognise
 from lore.testing import ReaderContract
 from plugins.formats import (
     test_flue,

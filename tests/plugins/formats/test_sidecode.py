@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.fold.step import step
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.items import ImageBlock, RawBlock, TextBlock, UserMessage
 from lore.model.results import UsageResult

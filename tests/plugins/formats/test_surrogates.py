@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lore.formats.registry import recognise
+from helpers.recognising import recognise
 from lore.model.codes import Problem
 from lore.testing import everything
 from lore_plugins.formats.swe_agent import MiniSweAgent, SweAgent

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from helpers.each import each
+from helpers.recognising import recognise
 from lore.formats.base import Reader
-from lore.formats.registry import recognise
 from lore.model.codes import Problem
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
