@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from helpers.states import dump_state
+from helpers.states import dump_state, restored
 from lore import Session, event, events
 from lore.errors import LoreError, MisuseError
 from lore.events import knowledge
@@ -22,7 +22,7 @@ def user(uuid, text):
 
 
 def begun(**fields):
-    return Session.restore([event("session_started", session_id="s-1", model="claude-opus-5", **fields)])
+    return restored([event("session_started", session_id="s-1", model="claude-opus-5", **fields)])
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_context_in_history_is_not_repeated():
         session.apply(one)
     log += session.begin_turn({"current_time": "09:00"}).events
     assert [type(one) for one in log[2:]] == [ContextPersisted, TurnStarted]
-    again = Session.restore(log, rules=Rules(tail="user"))
+    again = restored(log, rules=Rules(tail="user"))
     assert again.write(again.assembled().prompt).count(b"09:00") == 1
 
 

@@ -28,7 +28,7 @@ has it to itself. It is bound to no event loop.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 from typing import Any, Literal, Unpack, cast
 
@@ -167,21 +167,6 @@ class Session:
         self._request_arguments: dict[str, RequestArguments] = {}
         Session.apply(self, *events)
         self._noted(tuple(problems))
-
-    @classmethod
-    def restore(
-        cls, events: Iterable[Event], *, dialect: Dialect | str | None = None, rules: Rules | None = None,
-        clock: Callable[[], str] | None = None,
-    ) -> Session:  # fmt: skip
-        """Return the session that these events make. Costs O(events)."""
-        session = Session(dialect=dialect, rules=rules, clock=clock)
-        if isinstance(events, bytes | str | Mapping):
-            raise MisuseError("events are a list of objects", hint="the bytes of a log are read by Session.read")
-        every = list(events)
-        for given in every:
-            check(given)
-        session._begin(every)
-        return session
 
     @classmethod
     def read(

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from cli.running import lore, put
 from helpers.each import each
-from helpers.states import dump_state
+from helpers.states import dump_state, restored
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
 from lore import Session, event
@@ -195,7 +195,7 @@ def test_compaction_moving_only_early_context_is_followed():
     log.extend(session.begin_turn({"current_time": "2"}).events)
     keep(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["u1", "u2"], summary="SUM"))
     prompt, events = session.begin_turn()
-    again = Session.restore([*log, *events], rules=Rules(tail="persist"))
+    again = restored([*log, *events], rules=Rules(tail="persist"))
     assert session.write(prompt) == again.write(again.assembled().prompt)
 
 

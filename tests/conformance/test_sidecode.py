@@ -9,11 +9,11 @@ import json
 
 import pytest
 
-from helpers.states import dump_state
+from helpers.states import dump_state, restored
 from lore.compaction.base import Firing, TimelineCut
 from lore.compaction.executor import compaction_events
 from lore.prompt.base import Rules
-from lore.session import Session, event
+from lore.session import event
 from lore.store.registry import open_store
 from lore.store.session import StoredSession
 
@@ -37,12 +37,12 @@ def uuids(session):
 
 
 def test_divider_precedes_or_follows_kept_items_by_setting():
-    assert uuids(Session.restore(own_log())) == ["d", "u1", "u3", "u4"]
-    assert uuids(Session.restore(own_log(), rules=AFTER)) == ["u1", "u3", "d", "u4"]
+    assert uuids(restored(own_log())) == ["d", "u1", "u3", "u4"]
+    assert uuids(restored(own_log(), rules=AFTER)) == ["u1", "u3", "d", "u4"]
 
 
 def test_summary_is_sent_in_place_of_the_divider():
-    session = Session.restore(own_log(), rules=AFTER)
+    session = restored(own_log(), rules=AFTER)
     body = json.loads(session.write(session.assembled().prompt))
     assert [block["text"] for message in body["messages"] for block in message["content"]] == [
         "t1",
@@ -54,9 +54,9 @@ def test_summary_is_sent_in_place_of_the_divider():
 
 def test_restored_session_equals_live_with_divider_after():
     log = own_log()
-    live = Session.restore(log, rules=AFTER)
+    live = restored(log, rules=AFTER)
     for at in range(len(log)):
-        cold = Session.restore(log[:at], rules=AFTER)
+        cold = restored(log[:at], rules=AFTER)
         for later in log[at:]:
             cold.apply(later)
         assert dump_state(cold.state) == dump_state(live.state), at
@@ -81,7 +81,7 @@ def test_divider_after_tool_result_is_no_user_turn():
         event("compact_applied", uuid="d", trigger="overflow", preserved_uuids=["c"], summary="so far"),
         event("turn_started", turn=2),
     ]
-    session = Session.restore(log, rules=AFTER)
+    session = restored(log, rules=AFTER)
     messages = json.loads(session.write(session.assembled().prompt))["messages"]
     assert [message["role"] for message in messages[-2:]] == ["assistant", "tool"]
     assert "so far" in json.dumps(messages[-1])
@@ -104,7 +104,7 @@ def test_stored_session_folds_by_its_setting(desk):
 def test_outside_context_precedes_the_next_user_message(rules):
     log = own_log()[:6]
     ask = event("append", item={"type": "user_message", "uuid": "ask", "text": "and now?"})
-    session = Session.restore([*log, ask], rules=rules)
+    session = restored([*log, ask], rules=rules)
     firing = Firing("manual", TimelineCut(2))
     made = compaction_events(session.state, "main", firing, "so far", "news")
     for each in made:
@@ -118,7 +118,7 @@ def folded_size(count, preserved=()):
     texts = [{"type": "user_message", "uuid": f"u{n}", "text": "words " * 50} for n in range(count)]
     compaction = event("compact_applied", uuid="d", trigger="auto", preserved_uuids=list(preserved))
     events = [own_log()[0], *(event("append", item=item) for item in texts), compaction]
-    return len(dump_state(Session.restore(events).state))
+    return len(dump_state(restored(events).state))
 
 
 def test_state_size_is_independent_of_compacted_messages():

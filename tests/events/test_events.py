@@ -91,8 +91,6 @@ def test_a_misspelled_name_raises_and_names_the_nearest(kind, fields, nearest):
     (lambda: events.opaque({1, 2}), "not JSON"),
     (lambda: lore.Session("claude-opus-5").apply({"kind": "append", "item": ITEM}), "where an event is due"),
     (lambda: lore.Session("claude-opus-5").apply(events.user_message("u", "x")), "where an event is due"),
-    (lambda: lore.Session.restore([{"kind": "append"}]), "where an event is due"),
-    (lambda: lore.Session.restore(b"{}"), "events are a list"),
     (lambda: lore.Session("claude-opus-5", rules={"tail": "user"}), "rules is a dict"),
     (lambda: lore.Session("claude-opus-5", dialect=5), "dialect is an? int"),
     (lambda: lore.Session({"model": "x"}), "model is a dict"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.states import restored
 from helpers.strategies.sessions import WAYS, Agent, is_derived
-from lore import Session
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.inserts import signature
@@ -71,8 +71,8 @@ def test_restarted_loop_sends_same_bytes(rounds, shape):
     kept = [one for one in agent.events if not is_derived(one)]
     late = [one for one in agent.events if is_derived(one) and getattr(one, "turn", None) is not None]
     for events in (kept, [*kept, *late]):  # derived events at the end, as `lore assemble --persist` writes them
-        session = Session.restore(events, dialect=shape[0], rules=shape[1])
-        again = Session.restore(agent.events, dialect=shape[0], rules=shape[1])
+        session = restored(events, dialect=shape[0], rules=shape[1])
+        again = restored(agent.events, dialect=shape[0], rules=shape[1])
         assert session.write(session.assembled().prompt) == again.write(again.assembled().prompt)
 
 
@@ -150,11 +150,11 @@ def test_later_record_cannot_move_sent_delta():
 
 def test_delta_in_loop_waits_in_other_dialect():
     agent = news_after(20, ("anthropic", Rules()))
-    session = Session.restore(agent.events, dialect="template")
+    session = restored(agent.events, dialect="template")
     assert b"two" not in session.write(session.assembled().prompt)
     agent.answer()
     agent.user("the next")
-    session = Session.restore(agent.events, dialect="template")
+    session = restored(agent.events, dialect="template")
     assert b"two" in session.write(session.begin_turn().prompt)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from hypothesis import example
 from hypothesis import strategies as st
 
+from helpers.states import restored
 from lore import Session, event
 from lore.formats.lore_log import LoreLog
 from lore.model import events as e
@@ -185,7 +186,7 @@ class Agent:
         """Begin again from the log, or from a log without lore's derived events."""
         if way == "lost":
             self.log = b"".join(e.encode(one) + b"\n" for one in self.events if not is_derived(one))
-        self.session = Session.restore(self.events, **self.options)
+        self.session = restored(self.events, **self.options)
 
     @property
     def events(self) -> tuple[e.Event, ...]:
