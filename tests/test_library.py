@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -175,7 +176,7 @@ def test_missing_result_is_requested_without_changing_history():
     calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "f", "input": {}} for n in range(2)]
     session.assistant({"role": "assistant", "content": calls})
     session.result("toolu_0", "x")
-    with pytest.raises(LoreError, match=r"calls of the last answer have no result: f \(toolu_1\)$"):
+    with pytest.raises(LoreError, match=r"calls of the last answer have no result: f \(toolu_1\)"):
         session.request()
     session.user("Never mind.")
     before = session.write(session.begin_turn().prompt)
@@ -251,6 +252,16 @@ def _asked(**given):
 def test_misspelled_argument_is_named_in_the_error(misuse, said):
     with pytest.raises(lore.LoreError, match=said):
         misuse()
+
+
+def test_traceback_of_an_error_shows_its_hint():
+    with pytest.raises(LoreError) as caught:
+        lore.Session("claude-opus-5").request()
+    lines = traceback.format_exception_only(caught.value)
+    assert lines[-1].strip() == f"hint: {caught.value.hint}" == "hint: `session.user(…)` first"
+    with pytest.raises(LoreError) as caught:  # whose message names it already
+        lore.Session("claude-opus-5", compaction=200_000)
+    assert "hint:" not in "".join(traceback.format_exception_only(caught.value))
 
 
 def test_bytes_and_cut_streams_are_refused():

@@ -31,7 +31,7 @@ def reason_of(error: Exception) -> str:
 
 
 class LoreError(Exception):
-    """The user's input or configuration is at fault: one sentence, a place, what to do.
+    """The user's input or configuration is at fault: one sentence, a place, what to do (`hint`, also in a traceback).
 
     `choices` are lines to choose from. `exit_code` is 2 (usage, configuration, unreadable input) unless a subclass
     says otherwise.
@@ -47,6 +47,8 @@ class LoreError(Exception):
         self.hint = hint
         self.where = where
         self.choices = choices
+        if hint and hint not in message:
+            self.add_note(f"hint: {hint}")
 
 
 class MisuseError(LoreError, TypeError):

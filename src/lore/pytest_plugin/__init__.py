@@ -35,7 +35,6 @@ def assert_prefix_stable(requests: Iterable[object], allow: str | Iterable[str] 
     try:
         message = check_requests(requests, allow)
     except LoreError as error:
-        error.add_note(f"hint: {error.hint}")
         raise error.with_traceback(None) from None  # pytest would print the arguments of lore's functions: bodies
     if message:
         raise AssertionError(message)

@@ -150,13 +150,13 @@ class StoreError(LoreError):
 class UnknownSessionError(StoreError):
     """The store has no session of this id."""
 
-    def __init__(self, session_id: str, url: str = "") -> None:
-        """`url` is that of the store, without a password."""
+    def __init__(self, session_id: str, url: str = "", *, advice: str = "") -> None:
+        """`url` is that of the store, without a password; `advice` comes before the hint."""
         from shlex import quote  # noqa: PLC0415 - only for an error
 
         option = f" --store {quote(url)}" if url else ""
         message = f"{url or 'the store'} has no session {session_id!r}"
-        super().__init__(message, hint=f"`lore store list{option}` names those it has")
+        super().__init__(message, hint=f"{advice}`lore store list{option}` names those it has")
 
 
 class ConflictError(StoreError):

@@ -410,9 +410,7 @@ def open_session(
             session = continued()
         except UnknownSessionError:
             if model is None:
-                error = UnknownSessionError(session_id, opened.url)
-                error.hint = f"model= begins one; {error.hint}"
-                raise error from None
+                raise UnknownSessionError(session_id, opened.url, advice="model= begins one; ") from None
             begun = Session(
                 model, system=system, tools=tools, params=params, dialect=dialect, session_id=session_id,
                 attachments=attachments, user_id=user_id, project_id=project_id, clock=clock,
