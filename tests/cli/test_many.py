@@ -252,9 +252,12 @@ def test_progress_bar_is_drawn_and_removed(monkeypatch):
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", Terminal(shown))
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(bars, "REDRAW_SECONDS", 0.0)
+    monkeypatch.setattr(bars, "WAITED_SECONDS", 0.05)
     with bars.progress(wanted=True) as told:
-        told(bars.LEAST, 2 * bars.LEAST)
+        told(1, 100)
+        assert shown.getvalue() == ""
+        time.sleep(0.06)
+        told(2, 100)
         assert "judging" in shown.getvalue()
     assert shown.getvalue().endswith("\x1b[2K")
 

@@ -222,7 +222,7 @@ def test_sums_over_some_turns_name_their_number():
     """The first turn of a transcript is not predicted, so billed and predicted sums cover different turns."""
     path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
     out = lore("simulate", path).out
-    assert out.count("(in 1 of 2 turns)") == 2
+    assert out.count(" in 1 of 2 turns (billed in these: ") == 2
 
 
 WRONG = {

@@ -119,6 +119,13 @@ def test_bare_lore_and_compact_write_pages():
     assert len(list(Path("over/sessions").iterdir())) == 1
 
 
+def test_page_of_one_session_has_each_part_once():
+    session("a.jsonl", FALLEN)
+    assert lore("report", "--format", "html", "a.jsonl", "-o", "page.html").code == 0
+    text = Read(page()).text
+    assert [text.count(part) for part in ("Where the money went", "Re-billed, by cause", "Re-billed: $")] == [1, 1, 1]
+
+
 def test_sessions_carry_project_and_causes_for_filters():
     session(
         "home/.claude/projects/-w/a.jsonl", growing(9, falls=(4,)), minutes=[n * 61 for n in range(9)], project="/w/a"

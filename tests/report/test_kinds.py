@@ -73,13 +73,15 @@ def test_junit_without_recordings_is_one_passing_test():
 def test_junit_has_one_case_for_each_recording():
     unread = finding("LORE215", Place("d.jsonl"), Told("cannot read it"))
     result = checked(*MIXED, found("LORE301", "b.jsonl"), unread)
+    result.summary.skipped = 2
     out = io.StringIO()
     report = Junit(["logs/a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"])
     report.write(result, Console(out, colour=False, terminal=False), verbose=False)
     root = strictly(out.getvalue())
     cases = {case.get("name"): [child.tag for child in case] for case in root.findall("testsuite/testcase")}
-    assert cases == {"logs/a.jsonl": ["failure"], "b.jsonl": ["skipped"], "c.jsonl": [], "d.jsonl": ["error"]}
-    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "1", "1"]
+    recordings = {"logs/a.jsonl": ["failure"], "b.jsonl": ["skipped"], "c.jsonl": [], "d.jsonl": ["error"]}
+    assert cases == {**recordings, "files that are not recordings": ["skipped"]}
+    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "2"]
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.get("message") == "LORE101 date-in-prefix, LORE301 billed-read-fell"

@@ -277,7 +277,7 @@ def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, before)
 
 
-LEAST = 16 * 1024 * 1024  # bytes: smaller inputs take less than half a second and need no bar
+WAITED_SECONDS = 0.5  # without an answer, before a bar is drawn
 REDRAW_SECONDS = 0.1
 
 Progress = Callable[[int, int], None]
@@ -294,11 +294,11 @@ def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging")
         yield None
         return
     bar: RichProgress | None = None
-    next_at = 0.0
+    next_at = time.monotonic() + WAITED_SECONDS
 
     def update(done: int, total: int) -> None:
         nonlocal bar, next_at
-        if total < LEAST or time.monotonic() < next_at:
+        if time.monotonic() < next_at:
             return
         bar = bar or _start_bar(what, total, colour)
         bar.update(bar.task_ids[0], completed=done, refresh=True)

@@ -27,7 +27,7 @@ from lore.commands.table import BROUGHT, COMMANDS, REMOVED, CommandRow, commands
 from lore.errors import LoreError, lacks_plug_in
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
-_PIPE_COLUMNS = 100
+_PIPE_COLUMNS = 80
 _EXAMPLE_COLUMNS = 40  # a longer example has its description on the next line
 
 

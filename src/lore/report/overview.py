@@ -74,7 +74,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
 def span_in_words(since: float | None, until: float | None) -> str:
     """Name the time that is summed."""
     if since is None or until is None:
-        return "all time"
+        return "as recorded"
     days = (until - since) / 86_400
     if days > _LONG_SPAN:
         return f"since {day_of(since)}"

@@ -187,7 +187,9 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         prices = format_prices(totals.by_price, totals.billed)
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
-        predicted = f"{format_money(cost.predicted)} predicted{_predicted_turns(result)}"
+        priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
+        of_them = format_money(summed(each.billed for each in priced))
+        predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), of_them)}"
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
@@ -203,7 +205,9 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         )
         loss = format_loss(replace(causes[0], lost_tokens=tokens, lost_dollars=dollars))
         out.print(line((f"{code} {causes[0].name}: {loss}", "yellow")))
-    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _predicted_turns(result))]
+    predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
+    of_them = format_usage(UsageResult.sum_of(filter(None, predicted)))
+    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), of_them))]
     if isinstance(totals.other_passes, UsageResult):
         several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
@@ -229,10 +233,10 @@ def _rebilled(result: results.SimulateResult) -> Summary:
     )  # fmt: skip
 
 
-def _predicted_turns(result: results.SimulateResult) -> str:
-    """Return the number of predicted turns if it is not all of them: sums of different turns look comparable."""
-    known = sum(turn.predicted.read_tokens is not None for turn in result.turns)
-    return f" (in {known:,} of {counted(result.totals.turns, 'turn')})" if 0 < known < result.totals.turns else ""
+def _of_turns(result: results.SimulateResult, known: int, billed: str) -> str:
+    """Return how many turns a sum is over if not all of them, and what they were `billed`: sums of the same turns."""
+    turns = f" in {known:,} of {counted(result.totals.turns, 'turn')}"
+    return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known < result.totals.turns else ""
 
 
 def agreement_lines(found: results.AgreementResult) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """JUnit XML: one test case for each recording, so that any CI shows them.
 
 A recording fails with an error among its findings; what could not be judged is an error of the test; a recording with
-only warnings is a skipped test; any other passes. The text of a case is that of the terminal report. Only characters
-that XML 1.0 allows are written; any other is shown as an escape.
+only warnings is a skipped test; any other passes. Files that are not recordings are one skipped test. The text of a
+case is that of the terminal report. Only characters that XML 1.0 allows are written; any other is shown as an escape.
 
 Source: the `testsuites` form that Jenkins and GitLab read.
 """
@@ -19,7 +19,7 @@ from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.report.console import Console
 from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, worst_first, write_blocks
-from lore.report.plain import path_below, visible
+from lore.report.plain import counted, path_below, visible
 
 
 class Junit:
@@ -42,9 +42,13 @@ class Junit:
             said = [finding.message for finding in found if is_unjudged(finding)]
             unjudged = said[0] if said else self._unjudged.get(path, "")
             kinds[_add_case(suite, name, path, found, unjudged, verbose=verbose)] += 1
+        if passed_over := result.summary.skipped:
+            case = SubElement(suite, "testcase", classname=name, name="files that are not recordings", time="0")
+            SubElement(case, "skipped", message=f"{counted(passed_over, 'file')} passed over: not recordings")
+            kinds["skipped"] += 1
         for element in (root, suite):
             element.attrib |= {
-                "name": name, "tests": str(len(by_path)), "failures": str(kinds["failure"]),
+                "name": name, "tests": str(len(suite)), "failures": str(kinds["failure"]),
                 "errors": str(kinds["error"]), "skipped": str(kinds["skipped"]), "time": "0",
             }  # fmt: skip
         SubElement(suite, "system-out").text = "\n".join(map(visible, sums_lines(result.summary)))

@@ -135,9 +135,10 @@ def _week_of(day: str) -> str:
 
 def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     """Introduce what agents spent on this machine."""
+    is_one = result.total.sessions == 1  # its own part of the page has cost and causes
     causes = causes_block([*result.causes, *result.unexplained])
     missed = causes_block(result.missed, "Not re-billed, but could have been read from a cache")
-    blocks = [money_block(result.total), causes, missed, *period_blocks(days)]
+    blocks = [*(() if is_one else (money_block(result.total), causes)), missed, *period_blocks(days)]
     if len(result.agents) > 1:
         blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
@@ -145,7 +146,8 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    return Intro("lore", heading, describe_spending(result.total), (*blocks, PageBlock(lines=(*lines, *result.notes))))
+    lead = "" if is_one else describe_spending(result.total)
+    return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
 def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
