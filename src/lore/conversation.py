@@ -17,7 +17,7 @@ from lore.events.strict import Members, due
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical, encode
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Event
 from lore.model.items import (
     AssistantMessage,
@@ -178,6 +178,21 @@ def dialect_of_model(model: str) -> str:
         f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
         hint="give one: " + ", ".join(DIALECTS),
     )
+
+
+def open_turn(chain: Chain) -> int | None:
+    """Return the number of a turn that has begun and not ended; None without one."""
+    if chain.turn is None or (chain.last is not None and chain.last.turn == chain.turn.turn):
+        return None
+    return chain.turn.turn
+
+
+def describe_omissions(omitted: Iterable[str], known: set[str], dialect: str) -> list[Problem]:
+    """Return a problem for each kind of part that a dialect cannot express and that is not `known`; add it to these."""
+    kinds = [kind for kind in dict.fromkeys(omitted) if kind not in known]
+    known.update(kinds)
+    message = f"requests in the dialect {dialect} are sent without what it cannot express"
+    return [Problem(Code.CONTEXT_LEFT_OUT, f"{message}: {kind}") for kind in kinds]
 
 
 def refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None:

@@ -39,6 +39,7 @@ from lore.conversation import Context as Context
 from lore.conversation import (
     Follower,
     choose_kept,
+    describe_omissions,
     dialect_of_model,
     fresh_uuid,
     given_dialect,
@@ -47,6 +48,7 @@ from lore.conversation import (
     is_users_step,
     message_of,
     named_items,
+    open_turn,
     read_log,
     refuse_open_calls,
     result_output,
@@ -70,7 +72,7 @@ from lore.events.strict import JsonObject, Tools, check, context_json, due, name
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
-from lore.model.codes import Code, Problem
+from lore.model.codes import Problem
 from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
@@ -125,8 +127,7 @@ class Session:
         self.lock = RLock()  # held during each call
         self.rules = Rules() if rules is None else rules
         due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
-        fault = self.rules.fault()
-        if fault:
+        if fault := self.rules.fault():
             raise LoreError(fault)
         self._dialect = given_dialect(dialect)
         if clock is not None:
@@ -269,10 +270,8 @@ class Session:
         'u1'
         """
         name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
-        if isinstance(content, str):
-            item = user_message(name, content, source=source)
-        else:
-            item = user_message(name, blocks_from(content, self.dialect.name, "content"), source=source)
+        said = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
+        item = user_message(name, said, source=source)
         if is_empty_message(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
@@ -363,15 +362,11 @@ class Session:
     def _answered(self, response: object, chain: str) -> tuple[list[Event], Reply]:
         """Return the events of an answer."""
         state, at = self.state.chain(chain), self._time()
-        name = fresh_uuid(self.state.chain(chain), "a", chain)
+        name, turn = fresh_uuid(state, "a", chain), open_turn(state)
         reply = reply_of(response, self.dialect.name, prefix=f"call-{name}")
-        ended = 0 if state.last is None else state.last.turn
-        turn = None if state.turn is None or state.turn.turn == ended else state.turn.turn
         if turn is None and reply.usage is not None:
-            raise LoreError(
-                "there is no open request that this could answer",
-                hint="`session.request()` begins a turn, one for each answer",
-            )
+            hint = "`session.request()` begins a turn, one for each answer"
+            raise LoreError("there is no open request that this could answer", hint=hint)
         events: list[Event] = [append(item, at=at, chain=chain) for item in named_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
@@ -416,10 +411,8 @@ class Session:
             call_id, "failed" if error else "completed", output=given, error=fault or None, at=self._time(), chain=chain
         )
         if call.status == "running" and place is not None and place < state.sent:
-            raise LoreError(
-                f"the call {call_id!r} was sent without a result",
-                hint="sent messages do not change: add it as a message",
-            )
+            message = f"the call {call_id!r} was sent without a result"
+            raise LoreError(message, hint="sent messages do not change: add it as a message")
         if call.status == "running":
             self.apply(event)
         elif (call.status, bytes(call.output), bytes(call.error)) != (
@@ -464,10 +457,10 @@ class Session:
     @guarded
     def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
         """End the open turn, if there is one, without an answer; the next request begins another."""
-        state = self.state.chain(chain)
-        if state.turn is not None and (state.last is None or state.last.turn != state.turn.turn):
+        turn = open_turn(self.state.chain(chain))
+        if turn is not None:
             words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-            self.apply(turn_failed(state.turn.turn, error=words, at=self._time(), chain=chain))
+            self.apply(turn_failed(turn, error=words, at=self._time(), chain=chain))
 
     @guarded
     @named
@@ -488,9 +481,8 @@ class Session:
         state, dialect = self.state.chain(chain), self.dialect.name
         native = dialect in dialects_for(state.model or "")  # and not a gateway that takes every model in one dialect
         if model is not None and native and dialects_for(model) and dialect not in dialects_for(model):
-            raise LoreError(
-                f"requests for {model} are not taken in the dialect {dialect}", hint="begin another session"
-            )
+            message = f"requests for {model} are not taken in the dialect {dialect}"
+            raise LoreError(message, hint="begin another session")
         same = (
             model in (None, state.model)
             and (made.tools is None or sorted_tools(made.tools) == sorted_tools(state.tools or ()))
@@ -569,25 +561,16 @@ class Session:
         except LoreError:  # a chat template may refuse a conversation
             self._folding = Folding(before)
             raise
-        self._noted((*odd, *made.problems, *self._new_omissions(made)))
+        self._noted((*odd, *made.problems, *describe_omissions(made.omitted, self._omitted, self.dialect.name)))
         self._record(*late, *planned, event)
         return Begun(made.prompt, (*late, *planned, event))
-
-    def _new_omissions(self, made: Assembled) -> list[Problem]:
-        """Return a problem for each kind of part that a prompt lacks since the dialect cannot express it, once."""
-        kinds = [kind for kind in dict.fromkeys(made.omitted) if kind not in self._omitted]
-        self._omitted.update(kinds)
-        message = f"requests in the dialect {self.dialect.name} are sent without what it cannot express"
-        return [Problem(Code.CONTEXT_LEFT_OUT, f"{message}: {kind}") for kind in kinds]
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
         """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.
 
         It has the bytes of the first time, unless events were applied since.
         """
-        state = self._folding.chain(chain)
-        ended = 0 if state.last is None else state.last.turn
-        return None if state.turn is None or state.turn.turn == ended else self.assembled(chain).prompt
+        return None if open_turn(self._folding.chain(chain)) is None else self.assembled(chain).prompt
 
     def _time(self) -> str | None:
         return None if self._clock is None else time_of(self._clock(), "the clock returned")
