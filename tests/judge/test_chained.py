@@ -78,7 +78,7 @@ def test_logged_subagents_sent_together_are_parallel_start():
     found = chained.compare(logged("agent-2", 0.5, 2.5, 1_000, 6_140)).pair
     assert found is not None
     assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE129", "expected")]
-    assert lost_tokens(found, 0) == (6_003, "estimated")
+    assert lost_tokens(found, found.causes[0]) == (6_003, "estimated")
 
 
 @each(
@@ -97,7 +97,7 @@ def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_
     chained.compare(logged(main, 0.0, 2.0, 0, 60_000))
     asked = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
     pair = chained.compare(asked).pair
-    return [] if pair is None else [(one.code, one.kind, lost_tokens(pair, 0)) for one in pair.causes]
+    return [] if pair is None else [(one.code, one.kind, lost_tokens(pair, pair.causes[0])) for one in pair.causes]
 
 
 def test_logged_summary_that_reads_nothing_is_cold():

@@ -7,10 +7,10 @@ import pytest
 from helpers.each import each
 from lore.judge.base import finding
 from lore.judge.chains import ComparedChain
-from lore.judge.pair import BilledColumn, BytesColumn, Columns
+from lore.judge.pair import dispute_of
 from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
-from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.evidence import Disputed
 from lore.model.turn import Call
 from lore.report.sentences.findings import columns_result
 from model.making import assistant, body, parsed, turn
@@ -35,28 +35,17 @@ WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 
 def test_columns_without_usage_or_verdict_show_only_bytes():
     found = pair(ONE, TWO)
-    three, size = found.columns, found.bytes.previous
-    shown = BytesColumn(goes_on=True, shared=size, total=size)
-    assert three == Columns(shown, BilledColumn(None, None, None), None, None)
-    said = columns_result(three)
-    assert said.bytes.startswith("the prompt continues: it begins with all ")
+    said = columns_result(found)
+    assert said.bytes == f"the prompt continues: it begins with all {found.bytes.previous:,} bytes of the previous one"
     assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
 
 
 def test_each_column_has_its_figures():
     found = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
-    three = found.columns
-    assert three.bytes == BytesColumn(
-        goes_on=False,
-        shared=found.bytes.common + found.overlap.common_bytes,
-        total=found.bytes.previous,
-        path="tools[0].name",
-    )
-    assert three.billed == BilledColumn(0, 6000, 6000)
-    assert three.verdict == ProviderSaid("tools_changed", missed_tokens=6000)
-    assert (three.agree, three.dispute) == (True, None)
-    said = columns_result(three)
-    assert said.bytes.startswith("they differ from tools[0].name on; ")
+    said = columns_result(found)
+    shared = f"{found.bytes.common + found.overlap.common_bytes:,} of {found.bytes.previous:,} bytes are shared"
+    assert said.bytes == f"they differ from tools[0].name on; {shared}"
+    assert (said.agree, said.dispute) == (True, None)
     assert said.billed == "0 of 6,000 cached tokens read (6,000 fewer)"
     assert said.verdict == "tools_changed, 6,000 tokens missed"
 
@@ -64,11 +53,11 @@ def test_each_column_has_its_figures():
 def test_read_beyond_shared_bytes_contradicts_them():
     found = pair(ONE, EDITED, bills=(WROTE, READ))
     assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
-    dispute = found.columns.dispute
+    dispute = dispute_of(found)
     assert (dispute.what, dispute.read_tokens) == ("bill-reads-more", 6000)
     assert "yet 6,000 were read" in dispute.sentence()
-    assert found.columns.agree is False
-    assert (found.is_break, found.lost) == (False, (0, 0))  # an error of 0 lost tokens failed CI
+    assert columns_result(found).agree is False
+    assert (found.is_break, found.lost_bytes) == (False, 0)  # an error of 0 lost tokens failed CI
     assert found.causes[0].qualifiers == ("nothing-lost",)
 
 
@@ -115,9 +104,9 @@ def test_expiry_leads_over_verdict_naming_a_section():
 
 def test_read_beyond_recording_is_fine_if_bytes_continue():
     found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
-    assert (found.causes, found.columns.agree) == ((), True)
-    assert found.columns.billed == BilledColumn(9000, 6000, 0)
-    assert "3,000 more than the previous usage shows as cached" in columns_result(found.columns).billed
+    said = columns_result(found)
+    assert (found.causes, said.agree) == ((), True)
+    assert said.billed == "9,000 tokens read (3,000 more than the previous usage shows as cached)"
 
 
 # causes that were ruled out

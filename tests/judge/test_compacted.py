@@ -115,4 +115,4 @@ def test_new_summary_is_not_rebilled(kept):
         for number, (one, usage) in enumerate(zip(bodies, usages, strict=True), 1)
     ][-1]
     assert found is not None
-    assert lost_tokens(found, 0) == (pytest.approx(again, rel=0.1, abs=9), "estimated")
+    assert lost_tokens(found, found.causes[0]) == (pytest.approx(again, rel=0.1, abs=9), "estimated")

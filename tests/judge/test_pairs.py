@@ -126,7 +126,7 @@ def test_change_after_last_breakpoint_is_no_cache_break():
     right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
     found = pair(*turns(left, right))
     assert (codes(found), found.is_break, found.lost_bytes) == (["LORE146"], False, 0)
-    assert lost_tokens(found, 0) == (0, "estimated")
+    assert lost_tokens(found, found.causes[0]) == (0, "estimated")
 
 
 def test_fall_with_change_after_breakpoint_is_reported():
@@ -164,7 +164,7 @@ def test_deferred_tools_are_outside_the_prefix(tools, usages, code):
     assert (first.code, first.kind, first.qualifiers) == ("LORE124", "expected", ("outside-the-prefix",))
     breaks = [cause.code for cause in found.causes if not is_remark(cause)]
     assert (found.is_break, breaks) == (code is not None, [] if code is None else [code])
-    assert lost_tokens(found, 0)[0] == 0
+    assert lost_tokens(found, found.causes[0])[0] == 0
 
 
 def test_deferred_tool_put_in_list_breaks_the_prefix():
@@ -176,14 +176,15 @@ def test_deferred_tool_put_in_list_breaks_the_prefix():
 
 
 def test_lost_tokens_with_usage_are_recorded():
-    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000, 7100)))), 0) == (7000, "recorded")
-    assert lost_tokens(pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000)))), 0) == (0, "recorded")
+    part = pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(2000, 7100))))
+    assert lost_tokens(part, part.causes[0]) == (7000, "recorded")
+    whole = pair(*turns(TWO, EDITED, usages=(bill(0, 9000), bill(9000))))
+    assert lost_tokens(whole, whole.causes[0]) == (0, "recorded")
 
 
-def test_lost_tokens_without_usage_are_counted_or_estimated():
+def test_lost_tokens_without_usage_are_estimated():
     found = pair(*turns(TWO, EDITED))
-    assert lost_tokens(found, 0, 5) == (5, "counted")
-    assert lost_tokens(found, 0) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
+    assert lost_tokens(found, found.causes[0]) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
 
 
 def unbilled(read, uncached):
@@ -219,7 +220,7 @@ def test_break_without_billed_writes_costs_unread_prompt(usages, lost, how):
     first = [said(LONG % "noon", "system"), said("a")]
     second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
     found = automatic(first, second, usages)
-    tokens, known = lost_tokens(found, 0)
+    tokens, known = lost_tokens(found, found.causes[0])
     assert (known, abs(tokens - lost) <= 0.02 * lost) == (how, True)
 
 
@@ -263,7 +264,7 @@ def test_edited_end_within_one_block_is_a_note(usages):
     assert (codes(found), found.worst, found.is_break) == (["LORE146"], "expected", False)
     within = found.causes[0].also[0].evidence
     assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
-    assert lost_tokens(found, 0)[0] == 0
+    assert lost_tokens(found, found.causes[0])[0] == 0
 
 
 # Who serves, by the model or the host: the tokens of one block of its cache.
@@ -303,7 +304,7 @@ def test_changed_field_loses_all_messages_despite_same_end(fields, code):
     for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
         found = pair(*turns(body(*left, model="claude-opus-4-5", **fields), body(*right, model="claude-opus-4-5")))
         assert (codes(found)[0], found.causes[0].kind, found.worst) == (code, "waste", "waste")
-        assert found.lost[0] > 30_000
+        assert found.causes[0].lost > 30_000
 
 
 def test_changed_field_of_short_prompt_is_a_note():
@@ -359,7 +360,7 @@ def test_other_spelling_is_no_waste_if_all_read(how):
         False,
     )
     assert found.causes[0].qualifiers == ("read-all-the-same",)
-    assert lost_tokens(found, 0) == (0, "recorded")
+    assert lost_tokens(found, found.causes[0]) == (0, "recorded")
 
 
 def test_fall_with_provider_editing_allowed_names_it():

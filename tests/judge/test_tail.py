@@ -190,7 +190,7 @@ def codes_and_kinds(made):
 def test_tail_is_expected_and_outside_the_reuse():
     made = pair(body(LONG, CLOCK), body(LONG, assistant("b"), "c", OTHER))
     assert (codes_and_kinds(made), made.is_break, made.reuse) == ([("LORE156", "expected")], False, 1.0)
-    assert (made.lost, lost_tokens(made, 0)) == ((0,), (0, "estimated"))
+    assert (made.lost_bytes, lost_tokens(made, made.causes[0])) == (0, (0, "estimated"))
 
 
 def test_tail_excuses_no_break_before_it():
@@ -198,8 +198,8 @@ def test_tail_excuses_no_break_before_it():
     right = body("Today is 2026-10-03. " + LONG, assistant("a"), "b", assistant("c"), "d", OTHER)
     made = pair(left, right)
     assert (codes_and_kinds(made)[-1], made.worst, made.is_break) == (("LORE156", "expected"), "waste", True)
-    assert made.lost[0] > 30_000
-    assert made.lost[-1] == 0
+    assert made.causes[0].lost > 30_000
+    assert made.causes[-1].lost == 0
 
 
 @pytest.mark.parametrize(("mark", "code", "kind"), [({}, "LORE301", "unattributable"), (MARK, "LORE153", "waste")])
@@ -208,7 +208,7 @@ def test_fall_with_breakpoint_on_tail_is_its_fault(mark, code, kind):
     right = body(user(text(LONG)), assistant("b"), user("c"), user(text(OTHER, **mark)))
     made = pair(left, right, usages=(Usage(3, 0, 9000), Usage(3, 0, 9100)))
     assert codes_and_kinds(made) == [(code, kind), ("LORE156", "expected")]
-    assert lost_tokens(made, 0) == (9000, "recorded")
+    assert lost_tokens(made, made.causes[0]) == (9000, "recorded")
     if mark:
         evidence = made.causes[0].evidence
         assert isinstance(evidence, VolatileText)

@@ -31,7 +31,7 @@ def judged(left, right, *, usages=(None, None), **fields):
 
 
 def lead(verdict):
-    return None if verdict.leading is None else verdict.causes[verdict.leading].code
+    return None if verdict.leading is None else verdict.leading.code
 
 
 @pytest.mark.parametrize(

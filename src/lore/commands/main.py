@@ -149,12 +149,6 @@ def _failed(error: Exception, *, quiet: bool) -> int:
 def _usage_error(error: Any) -> tuple[str, str]:
     """Return message and hint for an error of the command framework."""
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
-    option = str(getattr(error, "option_name", ""))
-    if option:
-        from lore.commands.table import REMOVED
-
-        if instead := REMOVED.get(f"{path.partition(' ')[2]} {option}"):
-            return f"error: {path} {option} was removed", _hint(instead)
     near, known = getattr(error, "possibilities", None), f"{path} --help"
     message = str(error.message if near else error.format_message())
     hint = f"did you mean {near[0]}? all options: {known}" if near else known

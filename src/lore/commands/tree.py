@@ -23,7 +23,7 @@ from typer.main import get_command, get_group
 
 from lore.commands import flags
 from lore.commands.common import closed_pipe
-from lore.commands.table import BROUGHT, COMMANDS, REMOVED, CommandRow, commands, examples_of
+from lore.commands.table import BROUGHT, COMMANDS, CommandRow, commands, examples_of
 from lore.errors import LoreError, lacks_plug_in
 
 _SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -177,8 +177,6 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     """Raise LoreError for an unknown command, with the most similar one or another command for that word."""
     from difflib import get_close_matches
 
-    if instead := REMOVED.get(f"{path} {name}".removeprefix("lore ")):
-        raise LoreError(f"{path} {name} was removed", hint=instead)
     if path == "lore" and name in BROUGHT:
         raise lacks_plug_in(BROUGHT[name], f"lore {name}")
     near = get_close_matches(name, known, 1)

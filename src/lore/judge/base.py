@@ -55,39 +55,35 @@ class TurnVerdict(Struct, frozen=True):
         return () if self.pair is None else self.pair.causes
 
     @property
-    def leading(self) -> int | None:
-        """The number of the cause that the loss is counted under: of the worst kind, the one that lost most."""
+    def leading(self) -> Cause | None:
+        """The cause that the loss is counted under: of the worst kind, the one that lost most."""
         pair = self.pair
         if pair is None:
             return None
-        weighed = [
-            (WORSE.index(cause.kind), lost_tokens(pair, number)[0], -number)
-            for number, cause in enumerate(pair.causes)
-            if not is_remark(cause)
-        ]
-        return -max(weighed)[2] if weighed else None
+        breaking = [cause for cause in pair.causes if not is_remark(cause)]
+        return max(
+            breaking, key=lambda cause: (WORSE.index(cause.kind), lost_tokens(pair, cause)[0]), default=None
+        )  # fmt: skip
 
     @property
     def lost_tokens(self) -> int | None:
         """Tokens of the previous prompt that were not read; None if unknown."""
         if self.pair is None:
             return 0 if self.compared else None
-        number = self.leading
-        return 0 if number is None else lost_tokens(self.pair, number)[0]
+        leading = self.leading
+        return 0 if leading is None else lost_tokens(self.pair, leading)[0]
 
     @property
     def wasted_tokens(self) -> int | None:
         """The lost tokens if their cause is waste, else 0; unexplained losses are not waste."""
-        number, lost = self.leading, self.lost_tokens
-        if number is None or lost is None:
-            return lost
-        return lost if self.causes[number].kind == "waste" else 0
+        leading, lost = self.leading, self.lost_tokens
+        return lost if leading is None or lost is None or leading.kind == "waste" else 0
 
     @property
     def unexplained_tokens(self) -> int:
         """The lost tokens if no cause explains them for sure, else 0."""
-        number, lost = self.leading, self.lost_tokens
-        return 0 if number is None or lost is None or self.causes[number].kind != "unattributable" else lost
+        leading, lost = self.leading, self.lost_tokens
+        return 0 if leading is None or lost is None or leading.kind != "unattributable" else lost
 
     @property
     def was_foreseen(self) -> bool | None:
@@ -229,26 +225,25 @@ def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | 
 BILLED = BY_BILL | {Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY}
 
 
-def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tuple[int, Finding]]:
-    """Return a finding for each cause of a pair, with the number of the cause; `counted`: lost tokens, if counted.
+def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
+    """Return a finding for each cause of a pair, with the cause.
 
     A billing header that the provider removes is reported once a chain, by the rules of chains.
     """
-    found: list[tuple[int, Finding]] = []
+    found: list[tuple[Cause, Finding]] = []
     partial = any(turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
-    for number, cause in enumerate(pair.causes):
+    for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
         where = None if cause.code in BILLED else _where(pair, cause)
-        exact = counted if pair.lost[number] == pair.lost_bytes else None
-        tokens, source = lost_tokens(pair, number, exact)
+        tokens, source = lost_tokens(pair, cause)
         dollars = None if pair.price is None else paid_again(pair.price, pair.right.usage or pair.priced_as, tokens)
         made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,
             section=CODES[cause.code].section or cause.section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
-            lost_bytes=pair.lost[number], lost_tokens=tokens, lost_dollars=dollars, tokens=source,
+            lost_bytes=cause.lost, lost_tokens=tokens, lost_dollars=dollars, tokens=source,
             fidelity=pair.right.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
             ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped,
             also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
@@ -260,7 +255,7 @@ def findings_of(pair: Pair, place: Place, counted: int | None = None) -> list[tu
             made = replace(made, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):
             made = replace(made, fix=CODES[cause.code].fix_done)
-        found.append((number, made))
+        found.append((cause, made))
     return found
 
 

@@ -247,9 +247,9 @@ class ComparedChain:
         unread = judge_unmeasured(facts, (cause,), short)
         if pair is None:
             return unread
-        columns = replace(unread.columns, bytes=pair.columns.bytes)
-        return replace(pair, causes=(cause, *pair.causes), lost=(0, *pair.lost), fell=unread.fell, short=short,
-                       columns=columns)  # fmt: skip
+        return replace(
+            pair, causes=(cause, *pair.causes), fell=unread.fell, short=short, available=unread.available
+        )  # fmt: skip
 
     def _last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
         """Return the last billed turn of the current one's model, if others are in between and usage shows its read.

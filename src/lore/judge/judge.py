@@ -208,11 +208,11 @@ def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair
         if not billed and (turn.basis is not None or turn.prompt.partial or counts.has_unseen(turn.prompt)):
             continue  # its bytes are not all of it
         causes = tuple([
-            cause if is_remark(cause) or cause.kind == "expected"
-            else replace(cause, qualifiers=(*cause.qualifiers, "under-minimum"))
+            replace(cause, lost=0) if is_remark(cause) or cause.kind == "expected"
+            else replace(cause, lost=0, qualifiers=(*cause.qualifiers, "under-minimum"))
             for cause in pair.causes
         ])  # fmt: skip
-        return replace(pair, causes=causes, lost=(0,) * len(pair.lost), uncacheable=True)
+        return replace(pair, causes=causes, uncacheable=True)
     return pair
 
 
@@ -229,7 +229,7 @@ def excuse_small_loss(pair: Pair) -> Pair:
         return pair
     tokens, _ = lost_tokens(pair, lead)
     limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
-    if pair.short is None or tokens >= limit or isinstance(pair.causes[lead].evidence, NothingRead | ProviderSaid):
+    if pair.short is None or tokens >= limit or isinstance(lead.evidence, NothingRead | ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
     causes = [
@@ -247,6 +247,4 @@ def drop_unread_below_minimum(pair: Pair, minimum: int | None) -> Pair:
     """
     if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
         return pair
-    kept = [number for number, cause in enumerate(pair.causes) if not isinstance(cause.evidence, NothingRead)]
-    return replace(pair, causes=tuple([pair.causes[number] for number in kept]),
-                   lost=tuple([pair.lost[number] for number in kept]))  # fmt: skip
+    return replace(pair, causes=tuple([cause for cause in pair.causes if not isinstance(cause.evidence, NothingRead)]))

@@ -1,9 +1,9 @@
 """Two successive turns: the facts that are known of them, and the verdict on them.
 
 `PairFacts` are the facts before two turns are judged; a `Pair` holds the causes that were found and the cost of each.
-Usage decides how much was lost; bytes decide only if usage is not recorded. The columns hold the answers of bytes,
-usage and the provider's verdict; if they contradict one another, that is reported (LORE302). A verdict `unavailable` is
-no contradiction, as it often is no miss, nor is one about tools and system prompt in a transcript, which lacks both.
+Usage decides how much was lost; bytes decide only if usage is not recorded. If bytes, usage and the provider's verdict
+contradict one another, that is reported (LORE302). A verdict `unavailable` is no contradiction, as it often is no miss,
+nor is one about tools and system prompt in a transcript, which lacks both.
 """
 
 from __future__ import annotations
@@ -81,12 +81,17 @@ class PairFacts(Struct, frozen=True):
 
     @property
     def verdict(self) -> ProviderSaid | None:
-        """The provider's verdict as evidence; a reason that lore does not know is content."""
-        verdict = self.current.verdict
-        if verdict is None:
-            return None
-        known = verdict.reason if verdict.reason in _VERDICTS else ""
-        return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
+        """The provider's verdict as evidence."""
+        return provider_said(self.current)
+
+
+def provider_said(turn: Turn) -> ProviderSaid | None:
+    """Return the provider's verdict on a turn as evidence; a reason that lore does not know is content."""
+    verdict = turn.verdict
+    if verdict is None:
+        return None
+    known = verdict.reason if verdict.reason in _VERDICTS else ""
+    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
 
 
 class Pair(Struct, frozen=True):
@@ -98,11 +103,10 @@ class Pair(Struct, frozen=True):
     bytes: PairSums
     left_tail_bytes: int
     causes: tuple[Cause, ...]
-    lost: tuple[int, ...]  # for each cause, the bytes from its place to where the left wanted to be cached
     fell: int | None  # tokens by which the read fell, 0 within tolerance; None: unknown
     short: int | None  # the same without tolerance
     bytes_per_token: float  # of the right, from its usage or a default
-    columns: Columns
+    available: int | None  # tokens that the left, or the request that is compared with it, left in the cache
     rebilled: int | None = None  # the most tokens that can have been billed again; None: the bytes show no limit
     price: Price | None = None
     priced_as: Usage | None = None  # of which price lost tokens are, if the right has no usage
@@ -111,7 +115,7 @@ class Pair(Struct, frozen=True):
     @property
     def lost_bytes(self) -> int:
         """The bytes that all causes together cost."""
-        return max(self.lost, default=0)
+        return max((cause.lost for cause in self.causes), default=0)
 
     @property
     def is_break(self) -> bool:
@@ -138,61 +142,28 @@ def is_remark(cause: Cause) -> bool:
     return cause.is_harmless or cause.code in REMARKS
 
 
-def lost_tokens(pair: Pair, number: int, counted: int | None = None) -> tuple[int, str]:
-    """Return the tokens that a cause cost, and whether they are `recorded`, `counted` or `estimated`.
+def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
+    """Return the tokens that a cause of a pair cost, and whether they are `recorded` or `estimated`.
 
     If the usage reads everything that was cached, nothing was lost. If writes are not reported, the cached tokens are
     unknown, and bytes decide. It is never more than was sent and not read, and than `rebilled`.
     """
-    if pair.uncacheable or is_remark(pair.causes[number]):
+    if pair.uncacheable or is_remark(cause):
         return 0, "recorded" if pair.fell is not None else "estimated"
-    tokens, source = round(pair.lost[number] / pair.bytes_per_token), "estimated"
-    if pair.causes[number].code == Code.MODEL_CHANGED and pair.right.is_rebuilt and pair.left.usage is not None:
+    tokens, source = round(cause.lost / pair.bytes_per_token), "estimated"
+    if cause.code == Code.MODEL_CHANGED and pair.right.is_rebuilt and pair.left.usage is not None:
         tokens = counts.prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
-    if counted is not None:
-        tokens, source = counted, "counted"
     if pair.short is not None:
         left, right, unbilled = pair.left, pair.right, 0
-        is_lost = pair.lost[number] and left.chain == right.chain
+        is_lost = cause.lost and left.chain == right.chain
         if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
             unbilled = min(tokens, counts.prompt_tokens(left.usage) - (counts.first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    own = pair.causes[number].code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    own = cause.code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
     tokens = counts.capped_by_usage(pair.right.usage, tokens, own_breakpoints=own)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
     return tokens, source
-
-
-# what bytes, usage and the verdict each show
-
-
-class BytesColumn(Struct, frozen=True):
-    """Whether the prompt continues, and where the two diverge."""
-
-    goes_on: bool
-    shared: int | None = None  # bytes; None: not measured
-    total: int | None = None
-    path: str = ""
-    behind: bool = False  # they diverge after all breakpoints
-
-
-class BilledColumn(Struct, frozen=True):
-    """What usage shows; None: unknown."""
-
-    read: int | None
-    cached: int | None  # tokens that the previous turn left in the cache
-    fell: int | None
-
-
-class Columns(Struct, frozen=True):
-    """What bytes, usage and the provider's verdict each show."""
-
-    bytes: BytesColumn
-    billed: BilledColumn
-    verdict: ProviderSaid | None
-    agree: bool | None  # None: only bytes are recorded
-    dispute: Disputed | None = None  # how they contradict one another
 
 
 class Sizes(Struct, frozen=True):
@@ -204,31 +175,15 @@ class Sizes(Struct, frozen=True):
     per_token: float
 
 
-def make_columns(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes | None) -> Columns:
-    """Return the columns of two turns; `sizes` is missing if its bytes were not measured."""
-    fell = facts.fell
-    disputed = next((cause.evidence for cause in causes if cause.code == Code.VERDICT_DISAGREES), None)
-    if not isinstance(disputed, Disputed):  # bytes and usage contradict if nothing recorded explains it
-        is_unexplained = any(cause.code in UNEXPLAINED for cause in causes)
-        disputed = Disputed("unexplained", tokens=fell) if is_unexplained and fell else None
-    there = counts.cached(facts.previous.usage)
-    is_known = facts.billed and facts.read is not None and there is not None and fell is not None
-    billed = BilledColumn(facts.read, there if is_known else None, fell if is_known else None)
-    only_bytes = facts.current.verdict is None and (fell is None or not facts.billed)
-    agree = None if only_bytes else disputed is None
-    return Columns(_bytes_column(facts, sizes), billed, facts.verdict, agree, disputed)
+# how bytes, usage and verdict contradict one another
 
 
-def _bytes_column(facts: PairFacts, sizes: Sizes | None) -> BytesColumn:
-    if sizes is None:  # neither prompt was made
-        return BytesColumn(goes_on=True)
-    previous, overlap = facts.previous.prompt, facts.overlap
-    if overlap.is_covered:
-        return BytesColumn(goes_on=True, shared=sizes.total, total=sizes.total)
-    place = locate_difference(previous, facts.current.prompt, overlap.common)
-    path = "" if place is None else place.path
-    is_last = overlap.common >= count_cached_segments(previous)
-    return BytesColumn(goes_on=False, shared=sizes.shared, total=sizes.total, path=path, behind=is_last)
+def dispute_of(pair: Pair) -> Disputed | None:
+    """Return how bytes, usage and the provider's verdict contradict one another; None if they agree."""
+    found = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
+    if found is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
+        return Disputed("unexplained", tokens=pair.fell)
+    return found
 
 
 # Causes with which usage or verdict are about another request, or another cache.

@@ -13,9 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from heapq import merge
-from itertools import product
-from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -77,41 +74,13 @@ class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     chain: str | None = None
     json_path: str | None = None
 
-    def names_place(self, finding: Finding) -> bool:
-        """Return whether the chain and the place of a finding are those of this exemption."""
-        return (self.chain is None or matches_name(self.chain, finding.chain or "")) and (
-            self.json_path is None or matches_name(self.json_path, finding.json_path or "")
-        )
-
-
-class ExemptGroup:
-    """Exemptions with the same path, found by code, chain and place: a finding is compared with few of them."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._exact: dict[tuple[str, str | None, str | None], int] = {}  # without `*`: the first of a kind
-        self._patterns: dict[str, list[tuple[int, Exempt]]] = {}
-
-    def add(self, number: int, exempt: Exempt) -> None:
-        """Add an exemption; `number` is its place in the settings, higher than those before."""
-        code = exempt.code.lower()
-        if "*" in f"{exempt.chain}{exempt.json_path}":
-            self._patterns.setdefault(code, []).append((number, exempt))
-        else:
-            self._exact.setdefault((code, exempt.chain, exempt.json_path), number)
-
-    def first(self, finding: Finding) -> int | None:
-        """Return the number of the first exemption of a finding whose recording `path` names."""
-        code, chain, place = finding.code.lower(), finding.chain or "", finding.json_path or ""
-        keys = [*(code[:length] for length in range(1, len(code) + 1)), finding.name]
-        exact = (self._exact.get((key, *at)) for key in keys for at in product((None, chain), (None, place)))
-        found = min((number for number in exact if number is not None), default=None)
-        for number, exempt in merge(*(self._patterns.get(key, ()) for key in keys), key=itemgetter(0)):
-            if found is not None and found < number:
-                break
-            if exempt.names_place(finding):
-                return number
-        return found
+    def accepts(self, finding: Finding) -> bool:
+        """Return whether it accepts a finding of a recording that `path` names."""
+        if not _length(self.code, finding.code, finding.name):
+            return False
+        if self.chain is not None and not matches_name(self.chain, finding.chain or ""):
+            return False
+        return self.json_path is None or matches_name(self.json_path, finding.json_path or "")
 
 
 class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `dict`: for cached properties
@@ -148,17 +117,9 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
             _check(entry.code, f"{where}exempt.code")
 
     @cached_property
-    def exempt_groups(self) -> list[ExemptGroup]:
-        """The exemptions, grouped by their path."""
-        groups: dict[str, ExemptGroup] = {}
-        for number, exempt in enumerate(self.exempt):
-            groups.setdefault(exempt.path, ExemptGroup(exempt.path)).add(number, exempt)
-        return list(groups.values())
-
-    @cached_property
     def exempt_paths(self) -> PathIndex:
-        """An index of the paths of `exempt_groups`."""
-        return PathIndex(group.path for group in self.exempt_groups)
+        """An index of the paths of the exemptions."""
+        return PathIndex(entry.path for entry in self.exempt)
 
     @cached_property
     def _paths(self) -> PathIndex:
@@ -178,7 +139,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
             select=select,
             ignore=(*self.ignore, *(code for _, entry in entries for code in entry.ignore)),
             count_as_waste=(*self.count_as_waste, *(code for _, entry in entries for code in entry.count_as_waste)),
-            exempt=tuple(self.exempt_groups[number] for number in self.exempt_paths.numbers(path)),
+            exempt=tuple([(number, self.exempt[number]) for number in self.exempt_paths.numbers(path)]),
             min_reuse=budgets.min_reuse,
             max_tail_tokens=self.max_tail_tokens,
             limited=Limited(*limited),
@@ -220,7 +181,7 @@ class Ruling(Struct, frozen=True):
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
-    exempt: tuple[ExemptGroup, ...] = ()
+    exempt: tuple[tuple[int, Exempt], ...] = ()  # with their numbers in the settings
     min_reuse: float | None = None
     limited: Limited = Limited()
     max_tail_tokens: int = MAX_TAIL_TOKENS
@@ -229,9 +190,9 @@ class Ruling(Struct, frozen=True):
         """Return whether a finding counts, and as what."""
         if not self.wants(finding.code, finding.name):
             return Decided(finding, "ignored")
-        exempted = [number for group in self.exempt if (number := group.first(finding)) is not None]
-        if exempted:
-            return Decided(finding, "exempted", min(exempted))
+        for number, exempt in self.exempt:
+            if exempt.accepts(finding):
+                return Decided(finding, "exempted", number)
         if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
             finding = in_words(replace(finding, kind="waste", severity=SEVERITY["waste"]))
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
@@ -296,15 +257,12 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     The budget of a pair holds whatever causes are ignored or not selected: exempted causes do not count. If no other is
     left, or all are expected, the pair may reuse as little as it likes.
     """
-    own = [(number, ruling.decide(finding)) for number, finding in findings_of(pair, place)]
+    own = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
     decided = [decision for _, decision in own]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    by_number = dict(own)
-    left = tuple(
-        replace(cause, override=by_number[number].finding.kind if number in by_number else cause.override)
-        for number, cause in enumerate(pair.causes)
-        if number not in by_number or by_number[number].out in ("", "ignored")
-    )
+    left = tuple([
+        replace(cause, override=decision.finding.kind) for cause, decision in own if decision.out in ("", "ignored")
+    ])  # fmt: skip
     if pair.causes and not left:
         return decided
     reuse, limit, right = pair.reuse, ruling.min_reuse, pair.right

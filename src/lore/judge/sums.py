@@ -95,9 +95,9 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
 
 def _loss(verdict: TurnVerdict) -> Loss | None:
     """Return the leading cause of a cache break; its tokens are 0 if no usage counts them."""
-    if verdict.leading is None:
+    cause = verdict.leading
+    if cause is None:
         return None
-    cause = verdict.causes[verdict.leading]
     lifetime = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
     return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, named_by(cause.evidence), lifetime)
 

@@ -29,7 +29,7 @@ from lore.judge.attribution import (
     limit_by_verdict,
 )
 from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
-from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark, make_columns
+from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark
 from lore.judge.rewrites import (
     ReplacedTail,
     describe_tail,
@@ -222,10 +222,10 @@ def judge_pair(
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
     begins = [measured.sum_before(cause.position) for cause in causes]
-    reaches = [  # bytes from each cause to where the previous prompt wanted to be cached
-        max(0, wanted - begin + _unread_bytes(facts, measured, cause, begin))
+    causes = tuple([
+        replace(cause, lost=max(0, wanted - begin + _unread_bytes(facts, measured, cause, begin)))
         for cause, begin in zip(causes, begins, strict=True)
-    ]
+    ])  # fmt: skip
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
     sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
@@ -235,23 +235,20 @@ def judge_pair(
         causes = tuple(map(_mark_nothing_lost, causes))
     if tail is not None:
         causes = _add_tail(facts, causes, tail, ratio)
-    reaches += [0] * (len(causes) - len(reaches))
-    lost = tuple(
-        reach if one.code not in BY_BILL and one.strength == "certain" and not is_remark(one) else 0
-        for one, reach in zip(causes, reaches, strict=True)
-    )
+    causes = tuple([
+        one if one.code not in BY_BILL and one.strength == "certain" and not is_remark(one) else replace(one, lost=0)
+        for one in causes
+    ])  # fmt: skip
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
         causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
-    columns = make_columns(facts, causes, sizes)
-    rebilled = limit_rebilled(facts, causes, sums, ratio)
-    return Pair(previous, current, overlap, sums, tail_bytes, causes, lost, facts.fell, short, ratio, columns, rebilled)
+    rebilled, there = limit_rebilled(facts, causes, sums, ratio), counts.cached(previous.usage)
+    return Pair(previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, ratio, there, rebilled)
 
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
     """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
-    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, (0,) * len(causes),
-                facts.fell, short, counts.BYTES_PER_TOKEN, make_columns(facts, causes, None),
-                limit_rebilled(facts, causes))  # fmt: skip
+    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, short,
+                counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
 
 
 # Causes that take content out of the prompt: what is left and not new is billed again, and no more.

@@ -91,12 +91,12 @@ def _breaks(pair: Pair) -> Iterator[Break]:
     most = pair.lost_bytes
     changed = pair.bytes.previous - pair.left_tail_bytes - pair.bytes.common  # bytes from the first difference on
     after = max(0, round(changed / pair.bytes_per_token))
-    for number, cause in enumerate(pair.causes):
+    for cause in pair.causes:
         if is_remark(cause):
             continue
-        whole = lost_tokens(pair, number)[0]
-        share = pair.lost[number] / most if pair.lost[number] and most else 1.0
-        yield Break(cause.code, cause.kind, cause.strength, cause.section, round(whole * share), number == leading)
+        whole = lost_tokens(pair, cause)[0]
+        share = cause.lost / most if cause.lost and most else 1.0
+        yield Break(cause.code, cause.kind, cause.strength, cause.section, round(whole * share), cause is leading)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
             if not is_remark(other) and other.code != cause.code:

@@ -80,6 +80,7 @@ class Cause(Struct, frozen=True):
     paused: float | None = None  # seconds of the pause, for `after-a-pause`
     respelled: bool = False  # equal content in another JSON spelling, which may come from the recorder
     differs: bool = False  # the same block is in both prompts, with other content
+    lost: int = 0  # bytes from its place to where the previous prompt wanted to be cached; 0 if usage alone shows it
 
     @property
     def kind(self) -> CauseKind:

@@ -73,7 +73,7 @@ class PairFigures:
             problems=list(problems),
             chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
-            columns=columns_result(pair.columns, REDACTED if self._redact else MASKED),
+            columns=columns_result(pair, REDACTED if self._redact else MASKED),
         )
 
     def _lengths(self, pair: Pair) -> results.PromptLengths:

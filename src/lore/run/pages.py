@@ -292,7 +292,7 @@ class _Reading:
             ]
         return replace(
             made, before=self._played.get((left.chain, left.number)), left=texts[0], right=texts[1],
-            path=path, columns=columns_result(pair.columns, REDACTED if self._context.redact else MASKED),
+            path=path, columns=columns_result(pair, REDACTED if self._context.redact else MASKED),
         )  # fmt: skip
 
     def result(self) -> PageSession:

@@ -172,7 +172,8 @@ class Simulation:
         if verdict.pair is None:
             return []
         findings = findings_of(verdict.pair, place.of(verdict.turn))
-        findings.sort(key=lambda numbered: numbered[0] != verdict.leading)
+        leading = verdict.leading
+        findings.sort(key=lambda found: found[0] is not leading)
         return causes_of((finding for _, finding in findings), redact=self._redact)
 
     def _is_copy(self, turn: Turn) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
+from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
-from lore.judge.pair import BilledColumn, BytesColumn, Columns
+from lore.judge.pair import Pair, dispute_of, provider_said
 from lore.model import results
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
 from lore.model.results.store import SessionUsage, TurnResult
+from lore.prefix.overlap import count_cached_segments, locate_difference
 
 _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
@@ -116,36 +116,39 @@ def in_dollars(amount: float | None) -> str:
     return f" ({format_money(amount)})" if amount else ""
 
 
-def columns_result(three: Columns, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
+def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
-    path = change["path"](three.bytes.path)
-    verdict = None if three.verdict is None else replace_texts(three.verdict, change)
-    dispute = None if three.dispute is None else replace_texts(three.dispute, change).sentence()
+    said, dispute = provider_said(pair.right), dispute_of(pair)
+    verdict = None if said is None else replace_texts(said, change)
+    agree = None if said is None and pair.fell is None else dispute is None
     return results.ColumnsResult(
-        _bytes(replace(three.bytes, path=path)), _billed(three.billed), _verdict(verdict), three.agree, dispute
-    )
+        _bytes(pair, change["path"]), _billed(pair), _verdict(verdict), agree,
+        None if dispute is None else replace_texts(dispute, change).sentence(),
+    )  # fmt: skip
 
 
-def _bytes(column: BytesColumn) -> str:
-    if column.goes_on:
-        if column.total is None:
+def _bytes(pair: Pair, shown: Callable[[str], str]) -> str:
+    previous, overlap, total = pair.left.prompt, pair.overlap, pair.bytes.previous - pair.left_tail_bytes
+    if overlap.is_covered:
+        if not pair.bytes.previous:  # it was not measured
             return "the prompt continues; nothing that was sent before changed"
-        return f"the prompt continues: it begins with all {column.total:,} bytes of the previous one"
-    where = f"they differ from {column.path} on" if column.path else "they differ"
-    after = ", after the last cache breakpoint" if column.behind else ""
-    return f"{where}{after}; {column.shared or 0:,} of {column.total or 0:,} bytes are shared"
+        return f"the prompt continues: it begins with all {total:,} bytes of the previous one"
+    place = locate_difference(previous, pair.right.prompt, overlap.common)
+    where = "they differ" if place is None else f"they differ from {shown(place.path)} on"
+    after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
+    return f"{where}{after}; {pair.bytes.common + overlap.common_bytes:,} of {total:,} bytes are shared"
 
 
-def _billed(column: BilledColumn) -> str:
-    if column.read is None:
+def _billed(pair: Pair) -> str:
+    read, there = first_pass_read(pair.right.usage), pair.available
+    if read is None:
         return "not recorded"
-    if not column.cached:
-        return f"{column.read:,} tokens read"
-    if column.read > column.cached:
-        more = column.read - column.cached
-        return f"{column.read:,} tokens read ({more:,} more than the previous usage shows as cached)"
-    fell = f" ({column.fell:,} fewer)" if column.fell else ""
-    return f"{column.read:,} of {column.cached:,} cached tokens read{fell}"
+    if not there or pair.fell is None:
+        return f"{read:,} tokens read"
+    if read > there:
+        return f"{read:,} tokens read ({read - there:,} more than the previous usage shows as cached)"
+    fell = f" ({pair.fell:,} fewer)" if pair.fell else ""
+    return f"{read:,} of {there:,} cached tokens read{fell}"
 
 
 def _verdict(fact: ProviderSaid | None) -> str:

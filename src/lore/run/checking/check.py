@@ -269,9 +269,8 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
     policy, unjudged = context.policy, _Unjudged(totals, context.root)
     looks_for, may_be_needed = cache(context.narrowed.looks_for), cache(unjudged.may_match)
     partly = {number for key in totals.partly for number in policy.exempt_paths.numbers(key)}
-    needed = {group.path for number, group in enumerate(policy.exempt_groups) if number in partly}
     for number, exempt in enumerate(policy.exempt):
-        if totals.excused[number] or exempt.path in needed or not looks_for(exempt.code.upper()):
+        if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
             continue
         if not may_be_needed(exempt.path):
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
