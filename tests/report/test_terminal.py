@@ -169,8 +169,8 @@ def test_next_command_is_on_one_line():
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path="a/" * 40)])
     REPORTS["terminal"].write(result, Console(stream, colour=False, terminal=True, width=60), verbose=False)
     lines = stream.getvalue().splitlines()
-    assert lines[-1] == f"next: lore simulate {'a/' * 40} --what-if (what each fix would save)"
-    assert "next: lore explain LORE100 (what it means, what to do)" in lines
+    assert lines[-1] == f"next: lore simulate {'a/' * 40} --what-if (the saving of each fix)"
+    assert "next: lore explain LORE100 (its meaning and its fix)" in lines
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_next_command_quotes_file_for_the_shell(path, typed):
     """A key with a line feed was shown as a sign, and the command that named it found nothing."""
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path=path)])
     commands = [line for line in report(result).splitlines() if line.startswith("next: lore simulate")]
-    assert commands == ([] if typed is None else [f"next: lore simulate {typed} --what-if (what each fix would save)"])
+    assert commands == ([] if typed is None else [f"next: lore simulate {typed} --what-if (the saving of each fix)"])
 
 
 def test_what_is_ruled_out_is_written_once():

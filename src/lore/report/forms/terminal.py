@@ -78,16 +78,12 @@ def _verdict(finding: Finding) -> str:
     return said[0].reason or said[0].other if said else ""
 
 
-def _quoted_of(group: Sequence[Finding]) -> Finding:
-    """Return the finding of a group that is shown: the first; of turns that reuse too little, the worst."""
-    return min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
-
-
 def _with_sums(group: Sequence[Finding]) -> Finding:
-    """Return the finding of a group that is shown, with the cost of all of them."""
+    """Return the first finding of a group, of turns that reuse too little the worst, with the cost of all of them."""
+    first = min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
     tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
     dollars = summed(finding.lost_dollars for finding in group)
-    return replace(_quoted_of(group), lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
+    return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
@@ -112,14 +108,12 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
     groups, explained = group_findings(shown(findings, verbose=verbose), verbose=verbose), set[str]()
     for group in groups if verbose else sorted(groups, key=_costliest_first):
         again = not verbose and group[0].code in explained
-        write_findings([_without_ruled_out(finding) for finding in group] if again else group, out)
+        if again:
+            short = [replace(finding, ruled_out=()) for finding in group]
+            group = [replace(finding, message=message_of(finding)) for finding in short]
+        write_findings(group, out)
         explained |= {group[0].code} & {*UNEXPLAINED}
     return len(groups)
-
-
-def _without_ruled_out(finding: Finding) -> Finding:
-    short = replace(finding, ruled_out=())
-    return replace(short, message=message_of(short))
 
 
 def _costliest_first(group: Sequence[Finding]) -> tuple[float, int, int]:
@@ -227,7 +221,7 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
         return
     waste = [cause.code for cause in result.top if cause.kind == "waste"]
     code = waste[0] if result.summary.waste_tokens and waste else worst_first(lost)[0].code
-    yield f"lore explain {code}", "what it means, what to do"
+    yield f"lore explain {code}", "its meaning and its fix"
     tokens = Counter[str]()
     for finding in [finding for finding in lost if finding.kind == "waste"] or lost:
         tokens[finding.path] += finding.lost_tokens or 0
@@ -238,7 +232,7 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:
-        yield f"lore simulate {path} --what-if", "what each fix would save"
+        yield f"lore simulate {path} --what-if", "the saving of each fix"
     elif code in UNEXPLAINED:
         yield f"lore simulate {path} --by reliability", "when and where the cache was not read"
 
