@@ -16,9 +16,9 @@ import yaml
 
 from cli.running import Ran, lore
 from golden.cases import missing_plugin
+from lore.commands.about import topics
 from lore.commands.table import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
 from lore.plugins import published
-from lore.report.guide import topics
 from pictures.home import make
 from plugins.engines.logs.writing import joined, prefill
 from test_readme import MANUAL, PAGES, README, ROOT, SHOWN

@@ -9,8 +9,9 @@ import pytest
 
 from cli.running import lore
 from cli.test_help import Terminal
+from lore.commands.about import guide_page as page
+from lore.commands.about import topics
 from lore.commands.main import main
-from lore.report.guide import page, topics
 
 
 def laid_out(monkeypatch, capsys, columns, *words, command="guide"):

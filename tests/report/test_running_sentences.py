@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lore.commands.watch import advice, session_line, turn_cells
 from lore.model.ledger import LedgerRow
 from lore.model.running import LastBreak, RunningTotals
-from lore.report.sentences.running import advice, session_line, turn_cells
 
 NOW = 1_000_000.0
 BREAK = LastBreak("LORE114", "waste", 9, NOW - 60, 4500, 0.09, 'hook "Edit" adds text', "a hook adds text", "drop it")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from importlib import resources
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +15,9 @@ from lore.commands import flags
 from lore.commands.common import answer, out
 from lore.commands.table import commands
 from lore.errors import LoreError, did_you_mean
+
+if TYPE_CHECKING:
+    from lore.report.console import Console
 
 
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
@@ -97,8 +101,6 @@ def _show(page: str, color: bool | None, *, plain: bool = False, pager: bool = F
     """Print a page: Markdown in a pipe; on a terminal laid out, and in the user's pager if it is too long."""
     terminal = sys.stdout.isatty()
     if terminal and not plain:
-        from lore.report.guide import lay_out_page
-
         page = lay_out_page(page, out(color))
     command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
     has_pager = command not in ([], ["cat"]) and shutil.which(command[0]) is not None
@@ -111,9 +113,47 @@ def _show(page: str, color: bool | None, *, plain: bool = False, pager: bool = F
         sys.stdout.write(page)
 
 
-def _topics(beginning: str) -> list[str]:
-    from lore.report.guide import topics
+# The pages of the guide: a page's file name is its topic, its first line its title. `README.md` is the index. Links
+# between pages, which a forge follows, name the command instead.
+_PAGES = resources.files("lore").joinpath("guide")
+_INDEX = "README"
+_LINK = re.compile(r"\[([^\]\n]+)\]\(([^)\s]+)\)")
+_TOPIC = re.compile(r"([a-z-]+)\.md(?:#.*)?")
 
+
+def topics() -> list[str]:
+    """Return the names of the pages, by alphabet."""
+    names = (file.name for file in _PAGES.iterdir())
+    return sorted(name.removesuffix(".md") for name in names if name.endswith(".md") and name != f"{_INDEX}.md")
+
+
+def guide_page(topic: str | None) -> str:
+    """Return a page as Markdown, the index for None; raises LoreError for a topic that there is not."""
+    known = topics()
+    name = _INDEX if topic is None else topic.lower().removesuffix(".md")
+    if topic is not None and name not in known:
+        raise LoreError(f"the guide has no page {topic!r}", hint=did_you_mean(topic, known, "pages"))
+    return _PAGES.joinpath(f"{name}.md").read_text("utf-8")
+
+
+def lay_out_page(text: str, out: Console) -> str:
+    """Return a page laid out for the console's width."""
+    from rich.markdown import Markdown  # 100 ms that a pipe does not need
+
+    with out.rich.capture() as captured:
+        out.rich.print(Markdown(_LINK.sub(_linked, text), hyperlinks=False, code_theme="ansi_dark"))
+    return captured.get()
+
+
+def _linked(link: re.Match[str]) -> str:
+    words, target = link.groups()
+    topic = _TOPIC.fullmatch(target)
+    if topic is not None:
+        return f"`lore guide {topic[1]}`" if words == topic[1] else f"{words} (`lore guide {topic[1]}`)"
+    return link[0] if target.startswith("https://") else words
+
+
+def _topics(beginning: str) -> list[str]:
     return [topic for topic in topics() if topic.startswith(beginning)]
 
 
@@ -132,10 +172,8 @@ def guide(
     A page is laid out on a terminal, and is Markdown in a pipe. Pages longer than the terminal open in your pager,
     unless you use --no-pager, or PAGER is empty or `cat`.
     """
-    from lore.report.guide import page
-
     row = commands().get(topic or "")
-    _show(page(topic if row is None else row.page), color, plain=plain, pager=pager)
+    _show(guide_page(topic if row is None else row.page), color, plain=plain, pager=pager)
     return 0
 
 

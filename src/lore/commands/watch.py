@@ -20,16 +20,17 @@ from rich.text import Text
 
 from lore.commands import common, flags
 from lore.errors import LoreError
+from lore.model.ledger import LedgerRow
 from lore.model.results.live import running_session
+from lore.model.running import LastBreak, RunningTotals
 from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.recording.tailing import check_followable
 from lore.recording.titles import title_of
-from lore.report.plain import visible
+from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
-from lore.report.sentences import running as words
-from lore.report.status_line import ClientStatus, Shown, status_line
+from lore.report.status_line import ClientStatus, Shown, clock, percent, short, status_line
 from lore.run.rules import Dated
 from lore.run.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import states_of_files
@@ -38,6 +39,9 @@ LOOKED = 10.0  # seconds between two searches for a newer session
 PACE = 4  # judging takes at most this part of the time
 BARS = "▁▂▃▄▅▆▇█"
 POINTS = 200  # requests in the sparkline
+WAITING = "waiting for a session: start an agent, or name a log (lore watch PATH)"
+HEADS = ("turn", "at", "prompt", "read", "", "re-billed", "cause")
+SOON = 120.0  # seconds before the cache expires in which a user can still do something about it
 
 
 def run(
@@ -176,7 +180,7 @@ class WatchScreen:
         found = self._found
         if found is None or found.log is None:
             note = "" if found is None else visible(found.note)
-            return Text(" ".join(filter(None, (words.WAITING, note))), "bold")
+            return Text(" ".join(filter(None, (WAITING, note))), "bold")
         log = found.log
         sizes = [row.prompt_tokens or 0 for row in log.rows if row.chain == log.rows[-1].chain]
         sizes = sizes[-min(POINTS, self._console.width) :]
@@ -185,10 +189,10 @@ class WatchScreen:
         head = Group(*self._figures(found, log), Text(), Text(bars, "cyan"), Text())
         rows = max(1, self._console.height - len(self._console.render_lines(head)) - 1)
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for title in words.HEADS:
+        for title in HEADS:
             table.add_column(Text(title), no_wrap=True)
         for number in range(max(0, len(log.rows) - rows), len(log.rows)):
-            cells = words.turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
+            cells = turn_cells(log.rows[number], log.breaks.get(number), redact=self._redact)
             table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
         return Group(head, table)
 
@@ -198,8 +202,50 @@ class WatchScreen:
         shown = Shown(running, ClientStatus(), now, redact=self._redact)
         parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
         return [
-            Text(words.session_line(running, name, found.note), "bold"),
+            Text(session_line(running, name, found.note), "bold"),
             Text(),
             *(Text.from_ansi(status_line(shown, names, colour=True)) for names in parts),
-            Text(words.advice(running, now), "green"),
+            Text(advice(running, now), "green"),
         ]
+
+
+# words: terminal control characters are made visible, times of day are local
+
+
+def session_line(running: RunningTotals, path: str, note: str) -> str:
+    """Return which session it is, with a note on errors and changes."""
+    requests = counted(running.requests, "request") if running.requests else "no request yet"
+    return visible("  ·  ".join(filter(None, (note, running.model or "", requests, path))))
+
+
+def advice(running: RunningTotals, now: float) -> str:
+    """Return what to do now."""
+    at, cached = running.expires_at, running.stood or running.prompt_tokens or 0
+    if not running.requests:
+        return ""
+    again = f"the next request writes {cached:,} tokens again"
+    if at is not None and at <= now:
+        return f"do      {again}: start a new session if you do not need the old one"
+    if at is not None and at - now <= SOON:
+        return f"do      continue within {clock(at - now)}, or {again}"
+    last = running.last_break
+    if last is not None and last.kind != "expected" and last.turn == running.turn:
+        return f"do      {last.fix}"
+    return "do      nothing: the last request read the whole cached prompt"
+
+
+def turn_cells(row: LedgerRow, broken: LastBreak | None, *, redact: bool) -> tuple[str, ...]:
+    """Return a request as a row of the table under `HEADS`."""
+    size, read = row.prompt_tokens, row.read_tokens
+    name = str(row.number) if row.chain == "main" or redact else f"{row.chain[:12]}:{row.number}"
+    share = "" if not size or read is None else percent(read / size)
+    again = cause = ""
+    if broken is not None:
+        again = f"{broken.lost_tokens:,}" + (f" ${broken.dollars:,.2f}" if broken.dollars else "")
+        cause = broken.plain if redact else broken.says
+    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, again, cause)
+    return tuple(map(visible, cells))
+
+
+def _tokens(count: int | None) -> str:
+    return "?" if count is None else short(count)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences.findings import describe_missing as describe_missing
-    from lore.report.sentences.running import worded_break as worded_break
+    from lore.report.sentences.spending import worded_break as worded_break
     from lore.report.simulation import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import write_simulated as write_simulated
     from lore.report.status_line import percent as percent

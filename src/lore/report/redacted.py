@@ -40,6 +40,7 @@ from lore.model.results.simulate import GroupResult, ReliabilityResult, Simulate
 from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
+from lore.report.sentences.findings import cause_result
 from lore.report.sentences.spending import cause_in_words, label_of
 
 T = TypeVar("T")
@@ -129,6 +130,11 @@ def redacted_finding(finding: Finding) -> Finding:
         json_path=finding.json_path and redacted_path(finding.json_path),
     )  # fmt: skip
     return in_words(kept, REDACTED)
+
+
+def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
+    """Return findings in the form of results about a turn."""
+    return [cause_result(redacted_finding(finding) if redact else finding) for finding in findings]
 
 
 def redacted_problem(problem: Problem) -> Problem:

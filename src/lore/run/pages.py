@@ -41,7 +41,7 @@ from lore.recording.inputs import Input
 from lore.recording.titles import title_of
 from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
-from lore.report.html.sessions import name_of, view_session
+from lore.report.html.timeline import name_of, view_session
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import words_of_causes

@@ -50,7 +50,7 @@ from lore.recording.base import Problems, Recording, UnrecognisedError, load_plu
 from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
 from lore.recording.opening import Options
 from lore.report.measured import engine_measures
-from lore.report.pair_figures import causes_of
+from lore.report.redacted import causes_of
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, reader_of, verdicts

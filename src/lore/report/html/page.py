@@ -24,7 +24,7 @@ from lore.model.results.page import PageSession
 from lore.report.commands import shorten_path
 from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported
-from lore.report.html import answers, blocks, sessions, timeline
+from lore.report.html import answers, blocks, timeline
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
 from lore.report.plain import counted, format_count, visible, when
 from lore.report.sentences.findings import format_fix, format_loss, format_usage
@@ -40,7 +40,7 @@ class PageContent(NamedTuple):
     intro: blocks.Intro | None = None
     listed: Sequence[PageSession] = ()
     places: Mapping[str, str] = {}  # path of a listed session -> the address of its details
-    views: Sequence[sessions.SessionView] = ()
+    views: Sequence[timeline.SessionView] = ()
     left_out: int = 0  # listed sessions that have no details
     back: str = ""  # the address of the page that lists all sessions
 
@@ -63,12 +63,12 @@ def _template() -> Template:
     )  # fmt: skip
     functions = (
         answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of, cost_of, counted,
-        kind_in_words, rebilled_of, sessions.shared_beginning, share_read, short_of,
+        kind_in_words, rebilled_of, timeline.shared_beginning, share_read, short_of,
         timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "count": format_count, "digest": policy_digest, "fix": format_fix,
-        "loss": format_loss, "money": format_money, "name": sessions.name_of, "path": shorten_path,
+        "loss": format_loss, "money": format_money, "name": timeline.name_of, "path": shorten_path,
         "tokens": tokens_of, "usage": format_usage,
     }  # fmt: skip
     environment.filters.update(filters)

@@ -1,4 +1,4 @@
-"""Draw the timeline of a chain: tokens read, written and left uncached, turn by turn, and marks for what happened.
+"""The sessions of a page, each with a timeline of its chains: tokens read, written and left uncached, and marks.
 
 A column is one turn. In a chain of more than `COLUMNS` turns it is a group of turns and shows the turn that read the
 smallest share of its prompt, so that no break is lost; marks of one kind in one column become one mark. So the size of
@@ -7,16 +7,18 @@ a drawing does not depend on the length of the session.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lore.model.fact import format_duration
 from lore.model.results import CauseResult
-from lore.model.results.page import PageTurn
+from lore.model.results.page import PageSession, PageTurn
 from lore.report.plain import counted
 from lore.report.sentences.findings import in_dollars
 from lore.report.sentences.spending import short_of
 
+SHOWN_BREAKS = 150  # of a session: the costliest
 COLUMNS = 240
 HEIGHT = 100
 KINDS = {  # of marks, with their explanation
@@ -117,3 +119,42 @@ def _height(tokens: int, most: int) -> int:
 def _outline(values: Sequence[int], most: int) -> str:
     """Return the upper edge of columns, each one unit wide."""
     return "".join(f"V{_height(value, most)}h1" for value in values)
+
+
+class SessionView(NamedTuple):
+    """A session with the drawings of its chains."""
+
+    key: str  # tells its ids apart from those of other sessions in the page
+    session: PageSession
+    chains: list[tuple[str, list[PageTurn], Timeline]]  # name, turns, drawing
+    breaks: dict[str, PageTurn]  # by id, the costliest first
+    hidden_breaks: int
+
+
+def view_session(session: PageSession, key: str = "") -> SessionView:
+    """Return a session with its drawings."""
+    breaks = [
+        (f"b{key}-{number}-{index}", turn)
+        for number, turns in enumerate(session.chains.values())
+        for index, turn in enumerate(turns)
+        if turn.before is not None and turn.played.cause is not None
+    ]
+
+    def cost_of_break(place: tuple[str, PageTurn]) -> tuple[float, int]:
+        played = place[1].played
+        return 0.0 if played.cause is None else played.cause.lost_dollars or 0.0, played.lost_tokens or 0
+
+    breaks.sort(key=cost_of_break, reverse=True)
+    chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
+    shown = dict(breaks[:SHOWN_BREAKS])
+    return SessionView(key, session, chains, shown, len(breaks) - len(shown))
+
+
+def name_of(path: str) -> str:
+    """Return the last part of a path."""
+    return os.path.basename(path.replace("\\", "/").rstrip("/")) or path
+
+
+def shared_beginning(turn: PageTurn) -> int:
+    """Return how many characters the texts before and after a break have in common at their beginning."""
+    return len(os.path.commonprefix((turn.left, turn.right)))

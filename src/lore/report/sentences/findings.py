@@ -58,13 +58,9 @@ def format_loss(cause: Finding | results.CauseResult) -> str:
     """
     is_sure = cause.tokens != "estimated"
     what = "re-billed" if cause.is_break else "could have been read from a cache"
-    notes = ", ".join(filter(None, (format_extra_cost(cause), "" if is_sure else "estimated")))
+    cost = "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
+    notes = ", ".join(filter(None, (cost, "" if is_sure else "estimated")))
     return f"{'' if is_sure else 'about '}{cause.lost_tokens or 0:,} tokens {what}" + (f" ({notes})" if notes else "")
-
-
-def format_extra_cost(cause: Finding | results.CauseResult | results.CostlyCause) -> str:
-    """Return what re-billed tokens cost beyond their price when read from the cache; empty if unknown."""
-    return "" if cause.lost_dollars is None else format_money(cause.lost_dollars)
 
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:

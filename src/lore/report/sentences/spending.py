@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from lore.judge.sums import UNSURE
 from lore.model.codes import CODES, Code, CodeFacts, fix_of, kind_in_words
 from lore.model.results.overview import SpendingCause
+from lore.report.plain import visible
 
 
 def _facts(code: str, name: str) -> CodeFacts:
@@ -38,6 +39,16 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
     for_user = is_unsure or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
     fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
+
+
+_SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
+
+
+def worded_break(cause: SpendingCause) -> SpendingCause:
+    """Return the cause of a single break with its words, in which control characters are made visible."""
+    made = cause_in_words(cause)
+    first, space, rest = made.says.partition(" ")
+    return replace(made, says=visible(_SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
 
 
 def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
