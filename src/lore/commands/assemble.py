@@ -13,7 +13,7 @@ from typing import Annotated, BinaryIO, NamedTuple
 
 import msgspec
 import typer
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
@@ -45,7 +45,7 @@ from lore.run.appending import Append, appending
 from lore.run.completion import read_completion
 
 
-class AssembleOptions(Struct, frozen=True):
+class AssembleOptions(common.CommonOptions, frozen=True):
     """The options of `lore assemble`."""
 
     session: Annotated[
@@ -72,9 +72,6 @@ class AssembleOptions(Struct, frozen=True):
     force: flags.Force = False
     as_json: flags.AsJson = False
     format: flags.Format = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(AssembleOptions)

@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
 
+from msgspec import Struct
+
 from lore.errors import LoreError
 from lore.files import config_root, current_folder
 
 if TYPE_CHECKING:
     import typer
-    from msgspec import Struct
     from rich.progress import Progress as RichProgress
 
+    from lore.commands import flags
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
     from lore.model.codes import Reader
@@ -79,6 +81,15 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
     return 0
 
 
+def redacted_if(redact: bool, result: T) -> T:
+    """Return a result, with `redact` without content."""
+    if not redact:
+        return result
+    from lore.report.redacted import redacted
+
+    return redacted(result)
+
+
 def refuse(*cases: tuple[bool, str, str]) -> None:
     """Raise LoreError for the first true case, with its message and hint."""
     for is_so, message, hint in cases:
@@ -101,6 +112,14 @@ def destination(output: str | None, *, force: bool, inputs: Iterable[str]) -> Ge
         return
     with open_output(output, force=force, inputs=inputs) as file:
         yield file
+
+
+class CommonOptions(Struct, frozen=True, kw_only=True):
+    """The last options of most commands."""
+
+    config: flags.Config = None
+    color: flags.Colour = None
+    verbose: flags.Verbose = False
 
 
 def takes(options: type[T]) -> Callable[[Callable[[T], int]], Callable[[T], int]]:

@@ -63,15 +63,13 @@ def run(
     Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     """
-    from lore.report.redacted import redacted
-
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now = common.found_settings(config), time.time()
     sides = side_of(left, now), side_of(right, now)
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown, common.unquoted(redact=redact):
         result = compare(common.surroundings(), *sides, ledgers, paths=paths or (), progress=shown)
-    result = redacted(result) if redact else result
+    result = common.redacted_if(redact, result)
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
     if page is not None:

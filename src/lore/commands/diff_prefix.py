@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from lore.cache.counts import ONE_HOUR, asked_lifetime
 from lore.cache.predictor import Predictor
@@ -56,7 +56,7 @@ from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
 
 
-class DiffOptions(Struct, frozen=True):
+class DiffOptions(common.CommonOptions, frozen=True):
     """The options of `lore diff-prefix`."""
 
     left: Annotated[str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")]
@@ -86,9 +86,6 @@ class DiffOptions(Struct, frozen=True):
     format: flags.Format = None
     redact: flags.Redact = False
     reader: flags.For = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(DiffOptions)

@@ -16,6 +16,12 @@ Dialect: TypeAlias = Annotated[
         "--dialect", help="Request shape: bedrock, anthropic, openai-chat, openai-responses, gemini, template."
     ),
 ]
+Paths: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
+    ),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 Colour: TypeAlias = Annotated[
     bool | None, typer.Option("--color/--no-color", help="Colour; default: NO_COLOR, FORCE_COLOR, a terminal.")

@@ -20,11 +20,11 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 import typer
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw
 
 from lore.cache.prices import is_partial
 from lore.commands import flags
-from lore.commands.common import found_settings, log, out, refuse, takes, tell, unquoted, write_json
+from lore.commands.common import CommonOptions, found_settings, log, out, refuse, takes, tell, unquoted, write_json
 from lore.errors import LoreError
 from lore.fold.turns import STATES, without_impossible_counts
 from lore.formats.base import Read
@@ -53,7 +53,7 @@ from lore.report.timeline import Row, rows, write, write_note, write_problems, w
 from lore.run.rules import packaged
 
 
-class FoldOptions(Struct, frozen=True):
+class FoldOptions(CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")]
@@ -67,9 +67,6 @@ class FoldOptions(Struct, frozen=True):
     redact: flags.Redact = False
     as_json: flags.AsJson = False
     format: flags.Format = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @takes(FoldOptions)

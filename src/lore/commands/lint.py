@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import typer
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from lore.cache.served import Served, served_by
@@ -48,7 +48,7 @@ from lore.run.outputs import reporting_errors, targets, write_reports
 from lore.tokens.o200k import Counter
 
 
-class LintOptions(Struct, frozen=True):
+class LintOptions(common.CommonOptions, frozen=True):
     """The options of `lore lint`."""
 
     bodies: Annotated[
@@ -74,9 +74,6 @@ class LintOptions(Struct, frozen=True):
     as_json: flags.AsJson = False
     dialect: flags.Dialect = None
     format: flags.Format = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(LintOptions)

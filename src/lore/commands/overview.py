@@ -80,11 +80,7 @@ def overview(options: OverviewOptions) -> int:
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
     with common.progress(wanted=not options.verbose, colour=options.color, what="reading") as shown:
         found = summed(here, request, ledgers, shown)
-    result = found.result
-    if options.redact:
-        from lore.report.redacted import redacted
-
-        result = redacted(result)
+    result = common.redacted_if(options.redact, found.result)
     if options.as_json:
         common.write_json(result)
     elif page is None or page.path:

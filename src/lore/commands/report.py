@@ -8,7 +8,6 @@ import time
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.commands import common, flags
@@ -29,15 +28,10 @@ FORMS = ("trace", "json", HTML)
 ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # forms that other commands write
 
 
-class ReportOptions(Struct, frozen=True):
+class ReportOptions(common.CommonOptions, frozen=True):
     """The options of `lore report`."""
 
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
-        ),
-    ] = None
+    paths: flags.Paths = None
     format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join(FORMS)}.")] = "trace"
     output: flags.Output = None
     force: flags.Force = False
@@ -46,9 +40,6 @@ class ReportOptions(Struct, frozen=True):
     since: flags.Since = None
     redact: flags.Redact = False
     no_cache: flags.NoCache = False
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(ReportOptions)
@@ -92,10 +83,7 @@ def run(options: ReportOptions) -> int:
         spent = summed(common.surroundings(), request, ledgers, progress)
         if not spent.result.files:
             raise nothing(which.looked or which.paths)
-    if options.redact:
-        from lore.report.redacted import redacted
-
-        spent = spent._replace(result=redacted(spent.result))
+    spent = spent._replace(result=common.redacted_if(options.redact, spent.result))
     for text in spent.result.failed:
         common.tell(f"not read: {text}")
     if page is None:
@@ -123,7 +111,6 @@ def _write_trace(
 
     Raises LoreError without recordings, and for a named file that cannot be read.
     """
-    from lore.report.redacted import redacted
     from lore.report.trace import trace_of
 
     copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
@@ -133,7 +120,7 @@ def _write_trace(
         if ledger.message is not None:
             failed.append(_failure(file, ledger, redact=options.redact))
         for sent in requests_of(ledger, AgentLog(None, file, None), copies):
-            shown = sent._replace(row=redacted(sent.row)) if options.redact else sent
+            shown = sent._replace(row=common.redacted_if(options.redact, sent.row))
             requests.append((corpus.show(file.path), shown))
     if not recordings:
         raise nothing(which.looked or which.paths)

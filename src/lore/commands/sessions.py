@@ -28,7 +28,6 @@ from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.found import write_sessions
 from lore.report.plain import when
-from lore.report.redacted import redacted
 from lore.run import recent
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import every_request, looked_places, unread_logs
@@ -72,7 +71,7 @@ def run(
             since=None if since is None else recent.since(since, now), most=None if every else limit,
             most_bytes=None if every else MOST_BYTES, progress=shown,
         )  # fmt: skip
-    result = redacted(found) if redact else found
+    result = common.redacted_if(redact, found)
     common.answer(result, partial(write_sessions, now=now, home=here.home), as_json=as_json, color=color)
     passed_over = (None, NOT_COUNTED, NO_RECORDING)
     return 3 if found.failed or any(session.message not in passed_over for session in found.sessions) else 0

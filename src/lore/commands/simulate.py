@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules
 from lore.cache.served import normal_name
@@ -30,15 +29,10 @@ from lore.run.simulation import simulate
 from lore.tokens.o200k import Counter
 
 
-class SimulateOptions(Struct, frozen=True):
+class SimulateOptions(common.CommonOptions, frozen=True):
     """The options of `lore simulate`."""
 
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: where agents keep logs."
-        ),
-    ] = None
+    paths: flags.Paths = None
     last: flags.Last = False
     since: flags.Since = None
     cache: Annotated[
@@ -79,9 +73,6 @@ class SimulateOptions(Struct, frozen=True):
     format: flags.Format = None
     dialect: flags.Dialect = None
     reader: flags.For = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(SimulateOptions)
@@ -123,11 +114,7 @@ def run(options: SimulateOptions) -> int:
         found = simulate(
             which.paths, context, how, caches=caches, changes=options.what_if or (), measured=options.measured or ()
         )
-        results = list(found)
-    if options.redact:
-        from lore.report.redacted import redacted
-
-        results = list(map(redacted, results))
+        results = [common.redacted_if(options.redact, result) for result in found]
     return _answer(results, options, page, drawn, context)
 
 

@@ -69,7 +69,6 @@ def run(
     from lore.model.results.live import running_session
     from lore.recording import corpus
     from lore.recording.opening import Options
-    from lore.report.redacted import redacted
     from lore.run.recent import no_session_of_project
     from lore.run.rules import Dated
     from lore.run.running import judge_running
@@ -83,7 +82,7 @@ def run(
     if name is None:
         raise no_session_of_project(here)
     judged = judge_running(name, options, dated).running
-    common.write_json(running_session(redacted(judged) if redact else judged, corpus.show(name)))
+    common.write_json(running_session(common.redacted_if(redact, judged), corpus.show(name)))
     return 0
 
 

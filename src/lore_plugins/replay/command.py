@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import Struct
 
 from lore.commands import common, flags
 from lore.errors import LoreError
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from lore_plugins.replay.server import Server
 
 
-class ReplayOptions(Struct, frozen=True):
+class ReplayOptions(common.CommonOptions, frozen=True):
     """The options of `lore replay`."""
 
     recording: Annotated[
@@ -75,9 +74,6 @@ class ReplayOptions(Struct, frozen=True):
     redact: flags.Redact = False
     as_json: flags.AsJson = False
     format: flags.Format = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(ReplayOptions)

@@ -11,7 +11,6 @@ from types import FrameType
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 from msgspec.structs import replace
 
 from lore import config
@@ -31,7 +30,7 @@ INCOMPLETE = 3
 _SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
 
 
-class CompactOptions(Struct, frozen=True):
+class CompactOptions(common.CommonOptions, frozen=True):
     """The options of `lore compact`."""
 
     session: Annotated[
@@ -70,9 +69,6 @@ class CompactOptions(Struct, frozen=True):
     redact: flags.Redact = False
     as_json: flags.AsJson = False
     format: flags.Format = None
-    config: flags.Config = None
-    color: flags.Colour = None
-    verbose: flags.Verbose = False
 
 
 @common.takes(CompactOptions)
@@ -123,10 +119,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
     dated, explain = Dated.of(settings), common.tell if options.verbose else None
     with common.unquoted(redact=options.redact):
         result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
-    if options.redact:
-        from lore.report.redacted import redacted
-
-        result = redacted(result)
+    result = common.redacted_if(options.redact, result)
     if page is None or page.path:
         write = partial(write_dry_run, verbose=options.verbose)
         common.answer(result, write, as_json=options.as_json, color=options.color)
