@@ -166,15 +166,6 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     return tokens, source
 
 
-class Sizes(Struct, frozen=True):
-    """Bytes of the previous prompt."""
-
-    total: int  # without its tail
-    wanted: int  # up to its last breakpoint, or its end
-    shared: int  # with the current prompt
-    per_token: float
-
-
 # how bytes, usage and verdict contradict one another
 
 
@@ -193,26 +184,25 @@ _OTHER_CACHE = frozenset((
 ))  # fmt: skip
 
 
-def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], sizes: Sizes) -> Disputed | None:
-    """Return how bytes, usage and verdict contradict one another; None if they do not."""
+def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> Disputed | None:
+    """Return how bytes, usage and verdict contradict one another; None if they do not. `shared` is in tokens."""
     current = facts.current
     if not facts.billed or current.is_rebuilt or current.fidelity == "rendered":
         return None
     if any(cause.code in _OTHER_CACHE for cause in causes):
         return None
     is_break = not facts.overlap.is_covered and any(not is_remark(cause) for cause in causes)
-    against_usage = _usage_disputes_bytes(facts, sizes) if is_break else None
+    against_usage = _usage_disputes_bytes(facts, shared) if is_break else None
     return against_usage or _verdict_disputes(facts, is_break=is_break)
 
 
-def _usage_disputes_bytes(facts: PairFacts, sizes: Sizes) -> Disputed | None:
+def _usage_disputes_bytes(facts: PairFacts, shared: float) -> Disputed | None:
     """Return that more was read than the bytes share: another request wrote it, or the change does not matter."""
     read, there = facts.read, counts.cached(facts.previous.usage)
     if facts.fell != 0 or not read or not there or there < counts.TOLERANCE_TOKENS:
         return None
     if facts.overlap.common >= count_cached_segments(facts.previous.prompt):
         return None
-    shared = sizes.shared / sizes.per_token
     if read <= shared * ESTIMATED + counts.TOLERANCE_TOKENS:
         return None
     return Disputed("bill-reads-more", tokens=round(shared), read_tokens=read)

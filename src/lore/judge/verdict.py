@@ -29,7 +29,7 @@ from lore.judge.attribution import (
     limit_by_verdict,
 )
 from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
-from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, Sizes, find_dispute, is_remark
+from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark
 from lore.judge.rewrites import (
     ReplacedTail,
     describe_tail,
@@ -221,16 +221,11 @@ def judge_pair(
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
-    begins = [measured.sum_before(cause.position) for cause in causes]
-    causes = tuple([
-        replace(cause, lost=max(0, wanted - begin + _unread_bytes(facts, measured, cause, begin)))
-        for cause, begin in zip(causes, begins, strict=True)
-    ])  # fmt: skip
+    causes = tuple([replace(cause, lost=_lost_bytes(facts, measured, cause.position, wanted)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
-    sizes = Sizes(sums.previous - tail_bytes, wanted, sums.common + overlap.common_bytes, ratio)
-    causes = _mark_within_block(facts, causes, begins, sizes, short)
-    causes = (*causes, *remarks.find(facts, causes, sums, sizes))
+    causes = _mark_within_block(facts, causes, ratio, short)
+    causes = (*causes, *remarks.find(facts, causes, sums, (sums.common + overlap.common_bytes) / ratio))
     if short == 0 and counts.read_everything(previous, current):
         causes = tuple(map(_mark_nothing_lost, causes))
     if tail is not None:
@@ -342,8 +337,8 @@ class Remarks:
         """Remember a turn of the chain."""
         self._wrote_hour = self._wrote_hour or _wrote_for_an_hour(turn)
 
-    def find(self, facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums, sizes: Sizes) -> list[Cause]:
-        """Return the remarks on two turns."""
+    def find(self, facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums, shared: float) -> list[Cause]:
+        """Return the remarks on two turns, which share about `shared` tokens by their bytes."""
         previous, current = facts.previous, facts.current
         found: list[Cause] = []
         if facts.billed:
@@ -359,7 +354,7 @@ class Remarks:
                 far, place = measure_lookback(facts), facts.overlap.common
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, place)]
         if Code.BILL_CONTRADICTS_BODY not in self._reported:  # such a usage is no evidence
-            dispute = find_dispute(facts, causes, sizes)
+            dispute = find_dispute(facts, causes, shared)
             if dispute is not None:
                 found.append(Cause(Code.VERDICT_DISAGREES, None, dispute, facts.overlap.common))
         return found
@@ -423,7 +418,7 @@ def _is_from_bytes(cause: Cause) -> bool:
 
 
 def _mark_within_block(
-    facts: PairFacts, causes: tuple[Cause, ...], begins: list[int], sizes: Sizes, short: int | None
+    facts: PairFacts, causes: tuple[Cause, ...], per_token: float, short: int | None
 ) -> tuple[Cause, ...]:
     """Mark changes at the end of the prompt that are shorter than one block of the cache: no cache holds them.
 
@@ -434,8 +429,8 @@ def _mark_within_block(
     if facts.fell or not facts.billed or not causes or (short is not None and short > block):
         return causes
     end, found = len(previous.prompt.head) + last_message(previous.prompt), list[Cause]()
-    for cause, begin in zip(causes, begins, strict=True):
-        lost = (sizes.wanted - begin - _shared_inside(facts, cause)) / sizes.per_token
+    for cause in causes:
+        lost = cause.lost / per_token
         is_within = cause.position >= end and lost <= block and _is_from_bytes(cause)
         if is_within and cause.code != Code.IMAGE_CHANGED:  # bytes do not say how many tokens an image is
             size = e.WithinBlock(round(lost), block)
@@ -471,19 +466,16 @@ def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, r
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
 
 
-def _unread_bytes(facts: PairFacts, measured: ChainSums, cause: Cause, begins: int) -> int:
-    """Return the bytes before a cause's segment that cannot be read; negative: bytes inside it that can.
+def _lost_bytes(facts: PairFacts, measured: ChainSums, position: int, wanted: int) -> int:
+    """Return the bytes up to `wanted` that cannot be read after a change of the segment at a position.
 
-    In tools and system prompt all from the last breakpoint there to the end of the segment is lost. In the history
-    earlier requests left entries at their own ends; where usage is recorded, it shows the read tokens.
+    In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
+    entries at their own ends; where usage is recorded, it shows the read tokens.
     """
-    prompt, position = facts.previous.prompt, cause.position
+    prompt, overlap = facts.previous.prompt, facts.overlap
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint
-    if facts.fell is not None or not is_marked or position >= len(prompt.head):
-        return -_shared_inside(facts, cause)
-    return begins - measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
-
-
-def _shared_inside(facts: PairFacts, cause: Cause) -> int:
-    """Return the bytes that both share of the segment in which a cause begins."""
-    return facts.overlap.common_bytes if cause.position == facts.overlap.common else 0
+    if facts.fell is None and is_marked and position < len(prompt.head):
+        kept = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
+    else:
+        kept = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
+    return max(0, wanted - kept)
