@@ -181,7 +181,7 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
 
 def _convert(name: str) -> None:
     """Make a session of a capture."""
-    for _ in converted(Options().open(name, Problems(), subagents=True)).lines:
+    for _ in converted(Options().open(name, Problems(), subagents=True)):
         pass
 
 

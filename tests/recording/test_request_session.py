@@ -48,8 +48,7 @@ class Trip:
             self.path, made = Path(folder) / name, Path(folder) / "made.jsonl"
             self.path.write_bytes(data)
             self.sent = {(turn.chain, turn.number): turn.prompt for turn in opened(self.path).turns()}
-            conversion = converted(Options().open(str(self.path), Problems(), subagents=True))
-            made.write_bytes(b"".join(conversion.lines))
+            made.write_bytes(b"".join(converted(Options().open(str(self.path), Problems(), subagents=True))))
             self.events = [json.loads(line) for line in made.read_bytes().splitlines()]
             self.size, self.problems = made.stat().st_size, Problems()
             recording = Options().open(str(made), self.problems)
@@ -300,6 +299,6 @@ def test_tool_name_with_lone_surrogate_converts(tmp_path):
     body = json.dumps(asked(USER, said, {"role": "user", "content": [RESULT]})).encode()
     path = tmp_path / "r.jsonl"
     path.write_bytes(body + b"\n" + body + b"\n")
-    written = b"\n".join(map(bytes, converted(Options().open(str(path), Problems(), subagents=True)).lines))
+    written = b"\n".join(map(bytes, converted(Options().open(str(path), Problems(), subagents=True))))
     assert b'"name":"\\\\ud83d"' in written
     assert fold(str(path), Options()).result.turns

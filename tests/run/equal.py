@@ -57,7 +57,7 @@ def judged(*paths: str, options: Options | None = None) -> list[Any]:
 
 def converted(path: str, options: Options | None = None) -> bytes:
     """The log that a session is converted to."""
-    return b"".join(converting.converted((options or Options()).open(path, Problems(), subagents=True)).lines)
+    return b"".join(converting.converted((options or Options()).open(path, Problems(), subagents=True)))
 
 
 def assert_same(path: str, options: Options | None = None) -> bytes:

@@ -24,9 +24,7 @@ def logs():
 
 def log_of(recording, logs) -> list[bytes]:
     if recording not in logs:
-        lines = [
-            line.rstrip(b"\n") for line in converted(Options().open(str(recording), Problems(), subagents=True)).lines
-        ]
+        lines = [line.rstrip(b"\n") for line in converted(Options().open(str(recording), Problems(), subagents=True))]
         logs[recording] = [with_id(lines[0], recording.stem), *lines[1:]]
     return logs[recording]
 

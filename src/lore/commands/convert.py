@@ -40,7 +40,7 @@ from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.run.completion import read_completion
-from lore.run.converting import Conversion, converted
+from lore.run.converting import converted
 
 FORMATS = ("lore", "bodies")
 
@@ -99,10 +99,11 @@ def run(options: ConvertOptions) -> int:
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
     recording = opening.open(name.path, problems, subagents=to == "lore")
-    made = converted(recording) if to == "lore" else convert_requests(recording, replay)
-    inputs = (*made.inputs, *(() if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])))
+    lines = converted(recording) if to == "lore" else convert_requests(recording, replay)
+    deltas = () if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])
+    inputs = (recording.path, *recording.companions, *deltas)
     with destination(options.output, force=options.force, inputs=inputs) as file:
-        file.writelines(made.lines)
+        file.writelines(lines)
     for row in replay.rows:
         if (row.session, row.seq) not in replay.inserted:
             tell(
@@ -275,14 +276,14 @@ def _tool_parts(raw: bytes) -> set[str]:
 # a capture
 
 
-def convert_requests(recording: Recording, replay: DeltaReplay) -> Conversion:
-    """Convert the requests of a capture to lines; raises LoreError for other recordings."""
+def convert_requests(recording: Recording, replay: DeltaReplay) -> Iterator[bytes]:
+    """Return the requests of a capture as lines; raises LoreError for other recordings."""
     if not isinstance(recording, RequestRecording):
         raise LoreError(
             f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as recorded requests",
             hint="leave --to out: a session is converted to lore's own log",
         )
-    return Conversion(replay.lines(recording), (recording.path,))
+    return replay.lines(recording)
 
 
 class DeltaReplay:

@@ -8,7 +8,6 @@ own logs are copied, except the `saved` records of a store.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -26,21 +25,13 @@ _HEADER = b'{"kind":"session_started"'
 _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder's limit of nesting
 
 
-class Conversion(NamedTuple):
-    """What a conversion gives."""
-
-    lines: Iterator[bytes]  # of the log, each with its line feed; to be iterated once
-    inputs: tuple[str, ...]  # names of all files that are read
-
-
-def converted(recording: Recording) -> Conversion:
-    """Convert an opened recording; raises LoreError if it holds no session.
+def converted(recording: Recording) -> Iterator[bytes]:
+    """Return the lines of the log, each with its line feed; raises LoreError if the recording holds no session.
 
     The lines raise LoreError if it cannot be read to its end.
     """
     hint = "compare its turns with `lore diff-prefix`, judge them with `lore check`: both read it as it is"
-    log = session_of(recording, "events: it holds no session", hint=hint)
-    return Conversion(_lines(log), (recording.path, *recording.companions))
+    return _lines(session_of(recording, "events: it holds no session", hint=hint))
 
 
 class _Verbatim(LoreLog):

@@ -182,8 +182,8 @@ class ReplayPlan:
             return recording
         if self._varying is None:
             again = self._assembling.open(self._path, Problems(), subagents=True)
-            self._varying = VaryingSystem(converted(again).lines)
-        lines = self._varying.lines(converted(recording).lines)
+            self._varying = VaryingSystem(converted(again))
+        lines = self._varying.lines(converted(recording))
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _of_session(self, opened: Callable[[], Recording]) -> Iterator[PlannedRequest]:

@@ -168,7 +168,7 @@ class _Importer:
                 hint="import the session that they were assembled from",
             )
         is_own = type(recording.reader) is LoreLog
-        lines = (line[:-1] for line in converted(recording).lines)
+        lines = (line[:-1] for line in converted(recording))
         header = next(lines)
         event = event_of(header)
         if not isinstance(event, SessionStarted):  # lore's own log may have none, or a late one
