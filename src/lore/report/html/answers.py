@@ -102,7 +102,7 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
     """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
     is_open = False
-    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, lambda day: day[:7])):
+    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, _month_of)):
         groups = defaultdict[str, list[Spending]](list)
         for day in days:
             groups[key(day.name)].append(day)
@@ -116,6 +116,10 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
+
+
+def _month_of(day: str) -> str:
+    return day[:7]
 
 
 def _week_of(day: str) -> str:
