@@ -234,7 +234,7 @@ def test_result_of_a_run_completes_output_and_cost():
     assert [value.code for value in values if isinstance(value, Problem)] == [Code.FIELDS_FILLED_IN]
 
 
-def test_subagent_of_a_run_is_a_chain_named_by_its_call():
+def test_subagent_of_a_run_is_named_by_its_call():
     inner = {"parent_tool_use_id": "toolu_1"}
     run = (
         answered("a1", "r1", use("toolu_1", "Task"), usage=counts(3, 0, 50, 1)),
