@@ -33,6 +33,21 @@ MESSAGES = {
         [FIRST, *READ], [FIRST, model({**THOUGHT, "signature": "Ab"}, "I read it.", tool_use()), READ[1], DONE, NEXT],
     ),
     "thinking is gone": ("LORE115", [FIRST, *READ], [FIRST, model("I read it.", tool_use()), READ[1], DONE, NEXT]),
+    "inline thinking is gone": (
+        "LORE115",
+        [FIRST, model("<think>\nAn empty text.\n</think>\n\nI read it.", tool_use()), READ[1]],
+        [FIRST, model("I read it.", tool_use()), READ[1], DONE, NEXT],
+    ),
+    "block of inline thinking is gone": (
+        "LORE115",
+        [FIRST, model("<think>An empty text.</think>\n", tool_use()), READ[1]],
+        [FIRST, model(tool_use()), READ[1], DONE, NEXT],
+    ),
+    "answer differs beside inline thinking": (
+        "LORE100",
+        [FIRST, model("<think>An empty text.</think>I read it.", tool_use()), READ[1]],
+        [FIRST, model("I read all of it.", tool_use()), READ[1], DONE, NEXT],
+    ),
     "result is shorter": ("LORE117", [FIRST, *READ], [FIRST, READ[0], user(tool_result("[cleared]")), DONE, NEXT]),
     "long result with type last": (
         "LORE117", *([FIRST, user(dict(reversed(tool_result(word * 500).items())))] for word in ("l", "s")),

@@ -171,6 +171,22 @@ def is_by_model(envelope: bytes) -> bool:
     return any(sign in envelope for sign in _MODEL_SIGNS)
 
 
+def _drop_inline_thought(text: str) -> list[str]:
+    """Return the words of a text that are not between the tags."""
+    first, *thoughts = text.split("<think>")
+    return [*first.split(), *(word for part in thoughts for word in part.partition("</think>")[2].split())]
+
+
+def is_inline_thought(text: str | None) -> bool:
+    """Return whether a text is nothing but reasoning between `<think>` and `</think>`, as open models write it."""
+    return text is not None and "<think>" in text and not _drop_inline_thought(text)
+
+
+def differ_in_inline_thought(before: str, after: str) -> bool:
+    """Return whether two texts are equal except for such reasoning, and for spaces."""
+    return ("<think>" in before or "<think>" in after) and _drop_inline_thought(before) == _drop_inline_thought(after)
+
+
 def message_start(prompt: Prompt, place: int) -> int:
     """Return the place in `prompt.messages` at which the message that holds `place` begins; 0 if unclear."""
     place = min(place, len(prompt.messages) - 1)

@@ -443,7 +443,8 @@ class _SectionExplainer:
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
         is_reasoning_item = segment.kind == "envelope" and block.members.get("type") == b'"reasoning"'
-        if block.kind == "thinking" or is_reasoning_item:
+        is_thought = blocks.is_by_model(mismatch.envelope) and blocks.is_inline_thought(block.text)
+        if block.kind == "thinking" or is_reasoning_item or is_thought:
             evidence = d.ThinkingChanged(path, "moved" if has_moved else change)
             return self._cause(mismatch, Code.THINKING_CHANGED, evidence)
         if block.kind == "image":
@@ -546,6 +547,9 @@ class _SectionExplainer:
         wrapper = self._explain_wrapper(pair, before, after)
         if wrapper is not None:
             return [wrapper]
+        if blocks.is_by_model(pair.mismatch.envelope) and blocks.differ_in_inline_thought(before, after):
+            change = "gone" if len(after) < len(before) else "added"
+            return [self._cause(pair.mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(pair.path, change))]
         reasons = explain_text(before, after, self._budget) if pair.is_small else [TextReason(None)]
         causes = [self._reason_cause(pair, reason) for reason in reasons]
         if (pair.previous.data[:1] == b'"') != (pair.current.data[:1] == b'"') and (
