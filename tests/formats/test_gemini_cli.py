@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from formats.gemini import MODEL, Chat, call, old, plain, tokens
 from formats.recorded import ends, folded
 from helpers.each import each
@@ -45,6 +47,7 @@ class TestDocument(ReaderContract):
 def test_chats_are_recognised_by_their_header():
     assert recognise(plain().data()) is GeminiCli
     assert recognise(old().document()) is GeminiCliDocument
+    assert recognise(json.dumps(json.loads(old().document()), sort_keys=True).encode()) is GeminiCliDocument
     assert isinstance(reader_of(b"\xef\xbb\xbf" + old().document()), GeminiCliDocument)
     assert recognise(b'{"sessionId":"x","messages":[]}') is not GeminiCliDocument
     assert recognise(b'{"sessionId":1,"projectHash":"x"}\n') is not GeminiCli

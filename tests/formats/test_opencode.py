@@ -60,6 +60,18 @@ def test_provider_of_an_answer_is_signal():
     assert [(sign.before, sign.after) for sign in signs] == [("openai", "github-copilot")]
 
 
+def test_list_of_messages_has_the_export_turns():
+    """OpenCode's server answers with the messages alone."""
+    messages = json.loads(plain().data())["messages"]
+    for data in (json.dumps(messages), json.dumps({"messages": messages, "info": {}}, indent=2)):
+        assert recognise(data.encode()) is OpenCode
+        found = [read.value for read in everything(OpenCode(), data.encode())]
+        ids = [
+            [end.response_id for end in ends if isinstance(end, e.TurnCompleted)] for ends in (found, plain().read())
+        ]
+        assert ids[0] == ids[1] != []
+
+
 def test_export_is_recognised_by_its_session():
     assert recognise(plain().data()) is OpenCode
     assert recognise(b'{"info":{"slug":"s","projectID":"p"},"messages":[') is OpenCode

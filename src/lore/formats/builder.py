@@ -31,7 +31,7 @@ from lore.formats.lines import FEW_BYTES, Line, LineReader, fault
 from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import NULL, Item
-from lore.model.jsonslice import is_json
+from lore.model.jsonslice import is_json, raw_members
 from lore.model.limits import ENTRY_BYTES, RECORD_BYTES
 from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign
@@ -315,6 +315,12 @@ class DocumentReader(LogReader):
             self.session.keep_malformed(error)
         yield from self.session.take()
         yield from super()._read_array(records)
+
+    @classmethod
+    def first_members(cls, head: bytes) -> dict[str, bytes]:
+        """Return the members of the first record of a file that begins like this; empty without a whole one."""
+        first = next(iter(ElementCutter([head], cls.paths)), None)
+        return (raw_members(first.data) if first is not None else None) or {}
 
     def handle_head(self, data: bytes) -> None:
         """Report what precedes the records: a JSON object whose list is empty; ValueError if it is malformed."""

@@ -96,7 +96,7 @@ FORMATS: dict[str, Format] = {
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
         b'"leafUuid"', b'"messageId"', b'"cache_read_input_tokens"'),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
-        compaction="no", document=True),
+        b'"gemini"', compaction="no", document=True),
     "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
         bills="some", compaction="no", members=frozenset(("type", "timestamp"))),
     "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",

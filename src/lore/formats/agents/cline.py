@@ -237,8 +237,7 @@ class Cline(DocumentReader):
             return is_named and (b'"metrics"' in head or b'"modelInfo"' in head) and array_at(head, (".messages",)) >= 0
         if begin[:1] != b"[":
             return False
-        first = next(iter(ElementCutter([head], ("",))), Line(1, 0, b""))
-        members = raw_members(first.data) or {}
+        members = cls.first_members(head)
         is_of_screen = members.keys() >= {"ts", "type"} and not members.keys().isdisjoint(("say", "ask"))
         return is_of_screen or (members.keys() >= {"ts", "role", "content"} and text_in(members["role"]) in _ROLES)
 

@@ -569,7 +569,10 @@ class GeminiCliDocument(DocumentReader, GeminiCli):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = array_at(head, cls.paths)
-        return begin >= 0 and all(word in head[:begin] for word in (b'"sessionId"', b'"projectHash"'))
+        if begin >= 0 and all(word in head[:begin] for word in (b'"sessionId"', b'"projectHash"')):
+            return True
+        is_sorted = begin >= 0 and b'"gemini"' in head  # by the names of members: what shows the agent comes last
+        return is_sorted and cls.first_members(head).keys() >= {"id", "timestamp", "type", "content"}
 
     def handle_head(self, data: bytes) -> None:
         self._start_chat(decode(data))

@@ -1,8 +1,9 @@
 """The reader of sessions of OpenCode and Kilo CLI: what `opencode export` writes.
 
-The document is `{info, messages: [{info, parts[]}]}`; `recording/agents/opencode_store.py` writes sessions of the
-database and of the storage folder in the same way. A step of an assistant's message is one request (today a message has
-one step). A tool runs inside its message: its result is known when the message ends.
+The document is `{info, messages: [{info, parts[]}]}`, or the list of messages alone, as OpenCode's server gives it;
+`recording/agents/opencode_store.py` writes sessions of the database and of the storage folder in the same way. A step
+of an assistant's message is one request (today a message has one step). A tool runs inside its message: its result is
+known when the message ends.
 
 A compaction is a marker in a message of the user, followed by a response whose text is the summary; that request has a
 system prompt of its own and no tools, and is a chain of its own. An output that was pruned (`time.compacted`) is
@@ -302,7 +303,7 @@ def dialect_of(provider: str, model: str) -> str:
     return _DIALECTS.get(provider, "openai-chat")
 
 
-_PATHS = (".messages",)
+_PATHS = ("", ".messages")
 _BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
 
 
@@ -348,7 +349,10 @@ class OpenCode(DocumentReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
-        return _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0
+        if _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0:
+            return True
+        first = cls.first_members(head)
+        return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
         self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
