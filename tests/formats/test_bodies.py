@@ -63,6 +63,11 @@ ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
     ({"payload": ONE, "result": ANSWER}, 7),
     ({"sent": ONE, "got": f"event: message_start\ndata: {json.dumps({'message': ANSWER})}\n\n"}, 7),
     ({"body": ONE, "usage": ANSWER["usage"]}, 7),
+    ({"request": ONE, "response": {"text": "hi", **ANSWER}}, 7),
+    ({"request": ONE, "response_usage": ANSWER["usage"]}, 7),
+    ({"ts": 1.5, **ONE, "response": ANSWER}, 7),
+    ({**ONE, "completion": ANSWER, "status": 200}, 7),
+    ({**ONE, "usage": ANSWER["usage"], "cost": 0.5}, 7),
     ({"endpoint": "/v1/messages", "body": ONE}, None),
     ({"custom_id": "a", "params": ONE}, None),
 ])  # fmt: skip

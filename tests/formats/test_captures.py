@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from pathlib import Path
@@ -65,6 +66,16 @@ class TestProxyList(ReaderContract):
     samples = (*fixtures("proxy-list"), dumps([pair(), 5, None, pair()]))
 
 
+def buffer(value: object) -> dict[str, object]:
+    """A body as Node.js writes its bytes."""
+    return {"type": "Buffer", "data": [*dumps(value)]}
+
+
+def based(value: object) -> str:
+    """A body in base64, without a word that says so."""
+    return base64.b64encode(dumps(value)).decode()
+
+
 AT, BODIES = "2026-03-02T09:00:0", {"reqBody": ASKED, "resBody": SAID}
 NOCK = {
     "scope": "https://api.anthropic.com:443", "method": "POST", "path": "/v1/messages", "body": ASKED, "status": 200,
@@ -90,6 +101,15 @@ NOCK = {
                     "response": {"status": 200, "content": dumps(SAID).decode()},
                 }
             ),
+        ),
+        (ProxyLines, dumps({"url": URL, "requestBody": ASKED, "status": 200, "response": SAID})),
+        (
+            ProxyLines,
+            dumps({"request": {"url": URL, "body": buffer(ASKED)}, "res": {"status": 200, "body": buffer(SAID)}}),
+        ),
+        (
+            ProxyLines,
+            dumps({"request": {"url": URL, "body": based(ASKED)}, "response": {"status": 200, "body": based(SAID)}}),
         ),
         (ProxyList, dumps([NOCK])),
         (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),

@@ -72,7 +72,10 @@ def content_of(raw: bytes) -> Content:
         members = sliced_members(raw)
         if "kind" in members and (found := _kinded(members)) is not None:
             return found
-        if "mimeType" in members or (len(members) <= 3 and members.get("text", b"")[:1] == b'"'):  # HAR, Charles
+        if members.get("type") == b'"Buffer"' and (data := _buffered(members.get("data", b""))):
+            return Content(data, "base64")
+        is_text = len(members) <= 3 and members.get("text", b"")[:1] == b'"' and "usage" not in members  # Charles
+        if "mimeType" in members or is_text:  # HAR
             text = members.get("text", b"")
             form: ContentForm = "base64" if members.get("encoding") == b'"base64"' else "text"
             return Content(text, form) if text[:1] == b'"' and text != b'""' else NO_CONTENT
@@ -94,7 +97,8 @@ def open_content(content: Content, encoding: str = "", *, binary: Callable[[byte
         raise ContentError(f"it is {too_much(BODY_BYTES)}", large=True)
     if content.form == "elsewhere":
         raise ContentError("it is kept in another file")
-    if content.form == "base64":
+    is_based = content.form == "text" and _BASED.match(content.raw) is not None
+    if content.form == "base64" or is_based:
         data = decompress(_decoded(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
@@ -203,6 +207,18 @@ def _unpacked_brotli(data: bytes, limit: int) -> bytes:
     except library.error:
         raise ContentError("its compressed bytes are damaged") from None
     return bytes(found)
+
+
+# The beginning of base64 of JSON, a stream of events, gzip or zstandard.
+_BASED = pattern(rb'"(?:ey[JA]|ew[o0]|ZXZlbnQ|ZGF0YT|H4sI|KLUv)[A-Za-z0-9+/]{16,}+={0,2}"')
+
+
+def _buffered(raw: bytes) -> bytes:
+    """Return a buffer of Node.js, a list of numbers, as base64 in JSON; empty if it is none."""
+    try:
+        return encode(base64.b64encode(bytes(orjson.loads(raw))).decode())
+    except (ValueError, TypeError):
+        return b""
 
 
 def _decoded(raw: bytes) -> bytes:

@@ -2,9 +2,9 @@
 
 A record is `{"request": body, "response" | "response_sse" | "usage": …, "timestamp" | "ts": …}`, perhaps with `url`,
 `headers` and `status`; `request` is the body or its text. The lines of `lore assemble --all --full` are records, too.
-In a record with other names the body is the object that looks like one, if an answer, usage, an endpoint or the id of a
-request in a batch shows that it was sent. A body that is the whole record, or text, is `wire`; one in a record is
-`parsed`.
+The answer or its usage may be a member of the body, too. In a record with other names the body is the object that looks
+like one, if an answer, usage, an endpoint or the id of a request in a batch shows that it was sent. A body that is the
+whole record, or text, is `wire`; one in a record is `parsed`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lore.formats.values import text_in
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
-from lore.model.jsonslice import raw_members
+from lore.model.jsonslice import object_of, raw_members
 from lore.model.turn import Exchange
 
 
@@ -120,13 +120,27 @@ def _judged(data: bytes) -> list[Judged]:
     if members is None:
         return []
     if is_body(members):
-        return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire"))
+        http = _answered(members) if not members.keys().isdisjoint(_ANSWER) else None
+        return exchanges_of(http or Http(request=Content(data, "json", members), fidelity="wire"))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
     if http.request.form == "json" and not is_body(http.request.members):
         http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
     if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
         http = _search(members, http)
     return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))
+
+
+_ANSWER = {"response", "response_body", "responseBody", "output", "completion", "usage", "response_sse", "chunks"}
+_APART = _ANSWER.union(path for paths in (BODIES.at, BODIES.status, BODIES.cost) for path in paths)
+
+
+def _answered(members: dict[str, bytes]) -> Http | None:
+    """Return the call in a record that is a request body with its answer or usage; None if it has neither."""
+    apart = {name: members[name] for name in members if name in _APART}
+    own = object_of({name: raw for name, raw in members.items() if name not in apart})
+    http = _search(apart, call_in(Record({**apart, "request": own}), BODIES))
+    is_answered = http.response is not NO_CONTENT or http.usage is not None
+    return replace(http, is_export=True) if is_answered else None
 
 
 _SEARCHED = 16  # objects of a record in which its body is looked for

@@ -73,7 +73,7 @@ COMMON = Layout(
     response=("response.body", "response.parsed_body", "response.body_json", "response.body_raw", "response.rawBody",
               "response.events", "response.chunks", "response.content", "response.payload", "response.json",
               "res.body", "res.payload", "res.json", "resp.body", "resp.payload", "resp.json", "then.body", "resBody",
-              "responseBody"),
+              "responseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
         "recorded_at", "ts"),
     answered=("response.timestamp",), is_logged_late=True, cost=_COST,
@@ -98,7 +98,7 @@ BODIES = Layout(
     status=("status", "status_code"),
     response=("response.chunks", "response.body", "response", "response_body", "output", "response_sse", "chunks"),
     at=("timestamp", "ts", "time", "at", "created_at", "started_at"),
-    usage=("usage", "usageMetadata", "usage_metadata"), cost=_COST,
+    usage=("usage", "usageMetadata", "usage_metadata", "response_usage"), cost=_COST,
 )  # fmt: skip
 # `lore assemble --all --full`
 ASSEMBLED = replace(BODIES, request=("body",), agent=("chain",))
@@ -160,6 +160,8 @@ class Record:
     def content(self, paths: Paths, *, listed: bool = False) -> Content:
         """Return the first content; `listed`: a list is a parsed stream, of events."""
         for path in paths:
+            if listed and path.endswith(".content") and self.at(f"{path[: -len('content')]}usage"):
+                continue  # of an answer that is the whole
             if (raw := self.at(path)) not in (b"", b"null"):
                 content = Content(raw, "events") if listed and raw[:1] == b"[" else content_of(raw)
                 if content.form != "nothing":
