@@ -62,8 +62,8 @@ demo: .venv/lore
 	@rm -rf build/demo; PYTHONPATH=tests $(BIN)/python -m pictures.home build/demo
 	@echo "\$$ lore    (on a home folder that was made for this demo)"
 	@HOME=$$PWD/build/demo XDG_CACHE_HOME=$$PWD/build/demo CLAUDE_CONFIG_DIR= CODEX_HOME= XDG_DATA_HOME= $(LORE) --no-cache
-	@echo; echo "\$$ lore diff-prefix turn1.json turn2.json    (the tools came in another order)"
-	@cd fixtures/bodies/anthropic/tools_reordered && ../../../../$(LORE) diff-prefix turn1.json turn2.json
+	@echo; echo "\$$ lore diff-prefix fixtures/captures/har/breaks.har#2    (a request from a browser's log, and the previous one)"
+	@$(LORE) diff-prefix fixtures/captures/har/breaks.har#2
 	@echo; echo "\$$ lore check fixtures/recordings --report html=build/demo/page.html    (exit code 1, and a page for a browser)"
 	@$(LORE) check fixtures/recordings --report html=build/demo/page.html; test $$? -eq 1
 

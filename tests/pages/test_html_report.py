@@ -7,8 +7,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.running import lore
+from lore.judge.sums import Sums
+from lore.report.html.answers import period_blocks
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))
@@ -149,6 +152,12 @@ def test_cost_is_drawn_by_day_week_and_month():
                               ("month", "2026-01: $", "2026-02: $")):  # fmt: skip
         part = text.partition(f"By {name}")[2]
         assert part.index(first) < part.index(last)
+
+
+def test_day_without_known_price_does_not_cost_nothing():
+    days = [replace(Sums().result(f"2026-01-0{day}"), dollars=dollars) for day, dollars in ((1, None), (2, 2.0))]
+    labels = [bar.label for bar in next(period_blocks(days)).bars]
+    assert labels == ["2026-01-01: no known price", "2026-01-02: $2.00"]
 
 
 @pytest.mark.parametrize(("args", "says"), [

@@ -34,7 +34,7 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
             yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
     if found:
-        yield from ("| | finding | where | what | lost tokens |", "|---|---|---|---|---:|")
+        yield from ("| | finding | where | what | re-billed tokens |", "|---|---|---|---|---:|")
         yield from (*(_row(finding, turns) for finding, turns in found[:ROWS]), "")
     if len(found) > ROWS:
         yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")

@@ -109,13 +109,18 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
         if not any(day.dollars for day in days) or len(groups) == 1:
             continue
         bars = [
-            PageBar(f"{group}: {format_money(sum(day.dollars or 0.0 for day in found))}", _money_parts(found))
+            PageBar(f"{group}: {_cost_in_all(found)}", _money_parts(found))
             for group, found in list(groups.items())[-SHOWN_BARS:]
         ]
         folded = is_open or len(groups) > most
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
+
+
+def _cost_in_all(found: Sequence[Spending]) -> str:
+    known = [day.dollars for day in found if day.dollars is not None]
+    return format_money(sum(known)) if known else "no known price"
 
 
 def _month_of(day: str) -> str:
