@@ -158,14 +158,6 @@ class _ChainPrompt(Struct, frozen=True):
     sums: list[int]  # bytes of its first 0, 1, 2, … segments; shared by all prompts of the chain
 
 
-class _RefusedEventError(Exception):
-    """A line that contradicts itself."""
-
-
-class _MissedError(_RefusedEventError):
-    """A line that keeps what its chain does not have."""
-
-
 class AssembledLog(LineReader):
     """Reader of assembled sessions."""
 
@@ -195,12 +187,16 @@ class AssembledLog(LineReader):
 
     def _turn(self, record: AssembledTurn, line: Line) -> Read:
         held = self._chains.pop(record.chain, None)
-        try:
-            made = _continued(record, held)
-        except _RefusedEventError as error:
-            where = f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
-            missed = isinstance(error, _MissedError) and (self._lost or held is None)
-            return problem(Code.UNKNOWN_ID if missed else Code.MALFORMED_RECORD, f"{where} {error}", line)
+        before = held or _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
+        kept, where = record.keep_segments, f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
+        if kept > before.prompt.stable or before.sums[kept] != record.keep_bytes:
+            code = Code.UNKNOWN_ID if self._lost or held is None else Code.MALFORMED_RECORD
+            text = f"{where} keeps {kept} segments of {record.keep_bytes} bytes, which the turn before does not have"
+            return problem(code, text, line)
+        made = _continued(record, before)
+        if made is None:
+            text = f"{where} has a tail, breakpoints or a dialect that do not fit its segments"
+            return problem(Code.MALFORMED_RECORD, text, line)
         self._chains[record.chain] = made
         changes = changes_of_reset(record.reset)
         turn = Turn(record.chain, record.turn, made.prompt, changes, line=line.number, byte=line.byte)
@@ -222,32 +218,22 @@ def _decoded(data: bytes) -> AssembledTurn | None:
     return record
 
 
-def _continued(record: AssembledTurn, held: _ChainPrompt | None) -> _ChainPrompt:
-    """Return the prompt of a line, given the previous one; raise `_RefusedEventError` if they contradict."""
-    if held is None:
-        if record.keep_segments or record.keep_bytes:
-            raise _MissedError(f"keeps {record.keep_segments} segments of a turn before, which is missing")
-        held = _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
-    kept, before = record.keep_segments, held.prompt
-    if kept > before.stable:
-        raise _MissedError(f"keeps {kept} segments of a turn that has {before.stable}")
-    if held.sums[kept] != record.keep_bytes:
-        raise _MissedError(f"keeps {record.keep_bytes} bytes; the first {kept} segments have {held.sums[kept]}")
-    if record.tail_segments > len(record.append):
-        tail, added = record.tail_segments, len(record.append)
-        raise _RefusedEventError(f"has {tail} segments in its tail and {added} in all that is new")
-    if kept and record.dialect != before.dialect:
-        raise _RefusedEventError(f"keeps segments of another dialect ({printable(cut_masked(before.dialect, 60))})")
+def _continued(record: AssembledTurn, held: _ChainPrompt) -> _ChainPrompt | None:
+    """Return the prompt of a line, given the previous one; None if the line contradicts itself."""
     new = [
         Segment(addition.section, addition.path, addition.data.encode(), addition.kind,
                 None if addition.breakpoint is UNSET else bytes(addition.breakpoint), addition.origin)
         for addition in record.append
     ]  # fmt: skip
     fixed = len(new) - record.tail_segments
-    tail = tuple(new[fixed:])
-    if sum(len(segment.data) for segment in tail) != record.tail_bytes:
-        raise _RefusedEventError("has a tail of another size than it says")
-    return _extended(record, before, held.sums, new[:fixed], tail)
+    tail, places = tuple(new[max(0, fixed) :]), [place for place, _ in record.breakpoints]
+    is_sound = (
+        fixed >= 0
+        and sum(len(segment.data) for segment in tail) == record.tail_bytes
+        and (not record.keep_segments or record.dialect == held.prompt.dialect)
+        and all(place < after for place, after in pairwise((*places, record.keep_segments + fixed)))
+    )
+    return _extended(record, held.prompt, held.sums, new[:fixed], tail) if is_sound else None
 
 
 def _extended(
@@ -257,14 +243,11 @@ def _extended(
     if kept <= size:
         added = next((place for place, segment in enumerate(new) if segment.section == "messages"), len(new))
     head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
-    breakpoints = record.breakpoints
-    positions = tuple([place for place, _ in breakpoints])
-    if any(place >= after for place, after in pairwise((*positions, kept + len(new)))):
-        raise _RefusedEventError("has breakpoints out of order, or on segments that it does not have")
     prompt = Prompt(
         dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
         messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
-        breakpoints=positions, breakpoint_values=tuple([bytes(value) for _, value in breakpoints]),
+        breakpoints=tuple([place for place, _ in record.breakpoints]),
+        breakpoint_values=tuple([bytes(value) for _, value in record.breakpoints]),
         auto_breakpoint=record.auto_breakpoint is True,
         params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},
     )  # fmt: skip
