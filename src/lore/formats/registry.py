@@ -242,28 +242,18 @@ def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | No
     if _LINES.match(head) is not None:
         return None
     parts = list(islice(parts_in(head), _PARTS))
+    objects, lists = ([(at, "") for _, at in parts if head[at] == opening] for opening in b"{[")
+    inner = ((at, path) for at, _ in objects for path, _ in parts_in(head[at:]))
+    arrays = [place for place in islice(chained(((0, path) for path, _ in parts), inner), _PARTS) if place[1]]
     documents = [name for name in names if FORMATS[name].document]
-    if (reader := _reader_at(head, [at for _, at in parts if head[at] == 0x7B], documents, signs)) is not None:
-        return reader
-    inner = ((at, path) for _, at in parts if head[at] == 0x7B for path, _ in parts_in(head[at:]))
-    for start, array in islice(chained(((0, path) for path, _ in parts), inner), _PARTS):
-        if not array:
+    for start, array in (*objects, *arrays, *lists):  # of several lists only the first is read as a document
+        records = records_on_lines(head[start:], array) if array else b""
+        if array and not records:
             continue
-        records = records_on_lines(head[start:], array)
-        found = _first_that_recognises(b"", records, names, signs) if records else None
+        beginning, candidates = (b"", names) if array else (head[start:], documents)
+        found = _first_that_recognises(beginning, records, candidates, signs)
         if found is not None and isinstance(reader := READERS[found](), LineReader):
             reader.start, reader.array = start, array
-            return reader
-    # of several lists only the first is read in this way
-    return _reader_at(head, [at for _, at in parts if head[at] == 0x5B], documents, signs)
-
-
-def _reader_at(head: bytes, places: list[int], names: list[str], signs: _Signs) -> Reader | None:
-    """Return a reader of a document that begins at one of these places."""
-    for begin in places:
-        found = _first_that_recognises(head[begin:], b"", names, signs)
-        if found is not None and isinstance(reader := READERS[found](), LineReader):
-            reader.start = begin
             return reader
     return None
 

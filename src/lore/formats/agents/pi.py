@@ -49,7 +49,7 @@ from lore.formats.bills import name_of
 from lore.formats.builder import LogReader
 from lore.formats.http import visible_value
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import stamp_at, text_in
+from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
@@ -392,9 +392,7 @@ class Pi(LogReader):
 
     def _apply_compaction(self, node: Node, entry: PiEntry, kept: list[Node]) -> None:
         node.kind = "compaction"
-        before = bytes(entry.tokens_before)
-        tokens = int(before) if before.isdigit() and len(before) < 16 else None
-        summary = wrap_summary(entry.summary)
+        tokens, summary = count_in(entry.tokens_before), wrap_summary(entry.summary)
         self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
         tail: list[str] = []
         for number, raw in enumerate(entry.retained_tail or ()):

@@ -63,7 +63,6 @@ class Copilot(LogReader):
         self.bills = CopilotBills(self.session)
         self.header: records.CopilotChange | None = None  # until the first message, which shows the model
         self.model: str | None = None
-        self.effort: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
 
     @classmethod
@@ -159,11 +158,8 @@ class Copilot(LogReader):
                 self._read_start(kind, change)
             case "session.model_change":
                 self.model = _model_named(change.new_model) or self.model
-                before = self.effort if self.effort is not None else change.previous_reasoning_effort
-                if change.reasoning_effort is not None:
-                    self.effort = change.reasoning_effort
-                    if before is not None and before != self.effort:
-                        session.signal(Sign("effort", before=before, after=self.effort))
+                session.setting("effort", session.settings.get("effort") or change.previous_reasoning_effort)
+                session.setting("effort", change.reasoning_effort)
             case "session.title_changed":
                 if title := text_in(change.title):
                     self._start_session()
@@ -184,7 +180,8 @@ class Copilot(LogReader):
         session, model = self.session, _model_named(start.selected_model)
         if kind == "session.start" and self.header is None and not session.is_started:
             self.header, session.version = start, start.copilot_version
-            self.model, self.effort = model, start.reasoning_effort
+            self.model = model
+            session.setting("effort", start.reasoning_effort)
             return
         self._start_session()
         self.model = model or self.model
