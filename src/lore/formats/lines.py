@@ -557,15 +557,11 @@ def records_on_lines(head: bytes, array: str = "") -> bytes:
         return head
     finder = _RecordFinder()
     finder.array = array
-    problems = finder.read(_pieces(head))
+    problems = finder.read(head[at : at + _PIECE] for at in range(0, len(head), _PIECE))
     for number, _ in enumerate(problems):
         if number == _DAMAGED or len(finder.found) > _FIRST:
             break
     return b"".join(finder.found)
-
-
-def _pieces(head: bytes) -> list[bytes]:
-    return [head[at : at + _PIECE] for at in range(0, len(head), _PIECE)]
 
 
 def first_records(head: bytes) -> list[bytes]:

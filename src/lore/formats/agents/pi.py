@@ -26,25 +26,7 @@ from typing import ClassVar, Literal
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
-from lore.formats.agents.pi_records import (
-    BRANCH,
-    SILENT,
-    UNFINISHED,
-    Made,
-    PiEntry,
-    PiMessage,
-    PiUsage,
-    call_ids,
-    decode_entry,
-    decode_message,
-    dialect_of,
-    has_image,
-    injected,
-    made_of,
-    usage_of,
-    user_message,
-    wrap_summary,
-)
+from lore.formats.agents import pi_records as records
 from lore.formats.bills import name_of
 from lore.formats.builder import LogReader
 from lore.formats.http import visible_value
@@ -61,7 +43,7 @@ from lore.model.state import Sign
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 _ENTRY_MEMBERS = frozenset(("type", "id", "parentId", "timestamp"))
-_ENTRY_TYPES = SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
+_ENTRY_TYPES = records.SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
 _Kind = Literal["items", "result", "compaction", "reset"]
 
@@ -167,7 +149,7 @@ class Pi(LogReader):
         return False
 
     def handle(self, data: bytes) -> None:
-        entry = decode_entry(data)
+        entry = records.decode_entry(data)
         self.session.at = entry.timestamp
         if entry.type == "title":
             self.title = text_in(entry.title)
@@ -177,7 +159,7 @@ class Pi(LogReader):
             self._start_session("")
             self._add_entry(entry, data)
 
-    def _read_header(self, entry: PiEntry) -> None:
+    def _read_header(self, entry: records.PiEntry) -> None:
         if self.has_header:
             self.session.problem(Code.BAD_HEADER, "a second session in the same file; read as part of the first")
         self.has_header = True
@@ -191,7 +173,7 @@ class Pi(LogReader):
 
     # the tree
 
-    def _add_entry(self, entry: PiEntry, data: bytes) -> None:
+    def _add_entry(self, entry: records.PiEntry, data: bytes) -> None:
         tree, message = self.tree, entry.message
         # a redactor's placeholder identifies nothing
         if entry.id is not None and (entry.id == entry.parent_id or not _is_id(entry.id)):
@@ -223,7 +205,7 @@ class Pi(LogReader):
         else:
             self._show(node, entry)
 
-    def _parent_of(self, entry: PiEntry) -> Node | None:
+    def _parent_of(self, entry: records.PiEntry) -> Node | None:
         leaf = self.tree.leaf
         if entry.parent_id is UNSET or (leaf is not None and entry.parent_id == leaf.id):
             return leaf
@@ -256,7 +238,7 @@ class Pi(LogReader):
 
     def _compact_again(self, node: Node) -> None:
         tree, session = self.tree, self.session
-        entry = decode_entry(node.line)
+        entry = records.decode_entry(node.line)
         tree.kept = self._first_kept(entry, tree.boundary)
         kept = tree.between(tree.kept, tree.boundary)
         self._show_again(kept)
@@ -269,7 +251,7 @@ class Pi(LogReader):
         for node in nodes:
             self.replayed += 1
             if self.replayed <= REPLAYED_ENTRIES:
-                entry = decode_entry(node.line)
+                entry = records.decode_entry(node.line)
                 now, session.at = session.at, entry.timestamp
                 self._show(node, entry)
                 session.at = now
@@ -281,7 +263,7 @@ class Pi(LogReader):
 
     # entries
 
-    def _show(self, node: Node, entry: PiEntry) -> None:
+    def _show(self, node: Node, entry: records.PiEntry) -> None:
         """Append to the timeline what an entry holds."""
         session, made, reason = self.session, None, ""
         try:
@@ -300,19 +282,19 @@ class Pi(LogReader):
         node.items = tuple([item.uuid for item in made])
         for item in made:
             session.append(item)
-        if has_image(made):
+        if records.has_image(made):
             session.signal(Sign("image"))
 
-    def _made_of(self, entry: PiEntry, id: str) -> Made | None:
+    def _made_of(self, entry: records.PiEntry, id: str) -> records.Made | None:
         """Return what an entry is in a prompt, () for one that changes something else; None: unknown."""
         match entry.type:
             case "message":
-                return None if entry.message is None else made_of(entry.message, id, entry.timestamp)
+                return None if entry.message is None else records.made_of(entry.message, id, entry.timestamp)
             case "custom_message":
-                return (user_message(id, entry.content),)
+                return (records.user_message(id, entry.content),)
             case "branch_summary":
-                text = wrap_summary(entry.summary, BRANCH)
-                return () if is_absent(text) else (injected(id, text),)
+                text = records.wrap_summary(entry.summary, records.BRANCH)
+                return () if is_absent(text) else (records.injected(id, text),)
             case "thinking_level_change":
                 self.level = entry.thinking_level
                 return ()
@@ -321,31 +303,31 @@ class Pi(LogReader):
                     self.session.emit(e.SessionChanged(system=entry.system_prompt, at=self.session.at))
                 return ()
             case kind:
-                return () if kind in SILENT else None
+                return () if kind in records.SILENT else None
 
     def _add_result(self, made: e.PatchToolCall) -> None:
         if made.call_id not in self.skipped_calls:
             self.session.emit(made)
-            if has_image(made):
+            if records.has_image(made):
                 self.session.signal(Sign("image"))
 
-    def _add_answer(self, node: Node, entry: PiEntry, message: PiMessage) -> None:
+    def _add_answer(self, node: Node, entry: records.PiEntry, message: records.PiMessage) -> None:
         """Read a response: a turn."""
-        session, dialect = self.session, dialect_of(message.api)
+        session, dialect = self.session, records.dialect_of(message.api)
         counter = session.counter
         if (message.model, dialect) != (counter.model, self.dialect):
             counter.model, self.dialect = message.model or counter.model, dialect or self.dialect
             session.emit(e.SessionChanged(model=message.model, dialect=dialect))
-        usage = usage_of(message.usage, self.dialect)
+        usage = records.usage_of(message.usage, self.dialect)
         session.setting("effort", self.level)
         session.setting("provider", None if usage is None else message.provider)
         counter.asked_at = stamp_at(message.timestamp)
         turn = session.start_turn(None)
         self._show(node, entry)
-        if message.stop_reason not in UNFINISHED:
+        if message.stop_reason not in records.UNFINISHED:
             session.end_turn(usage, message.response_id or name_of(message.timestamp, usage))
             return
-        self.skipped_calls.update(call_ids(message))
+        self.skipped_calls.update(records.call_ids(message))
         has_failed = message.stop_reason == "error"
         error = text_of(bytes(message.error_message)) if bytes(message.error_message)[:1] == b'"' else None
         ended = e.TurnFailed if has_failed else e.TurnCanceled
@@ -354,10 +336,10 @@ class Pi(LogReader):
 
     # compactions
 
-    def _add_summary_request(self, id: str, counts: PiUsage) -> None:
+    def _add_summary_request(self, id: str, counts: records.PiUsage) -> None:
         """Add the request for a summary, by the session's model. A fork's copy has the same response id."""
         session, model = self.session, self.session.counter.model
-        usage = usage_of(counts, self.dialect)
+        usage = records.usage_of(counts, self.dialect)
         if usage is not None:
             self.summaries += 1
             session.chain = f"utility-{self.summaries}"
@@ -366,7 +348,7 @@ class Pi(LogReader):
             session.end_turn(usage, f"{id}:summary")
             session.chain = e.MAIN
 
-    def _compact(self, node: Node, entry: PiEntry) -> None:
+    def _compact(self, node: Node, entry: records.PiEntry) -> None:
         """Compact the history; what an earlier compaction pruned and this one keeps is appended again."""
         tree = self.tree
         at = len(tree.path) - 1
@@ -378,7 +360,7 @@ class Pi(LogReader):
         tree.boundary, tree.kept = at, first
         self._apply_compaction(node, entry, kept)
 
-    def _first_kept(self, entry: PiEntry, at: int) -> int:
+    def _first_kept(self, entry: records.PiEntry, at: int) -> int:
         """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
         tree, index = self.tree, entry.first_kept_entry_index
         node = None
@@ -390,13 +372,13 @@ class Pi(LogReader):
             node = tree.nodes[index - 1]
         return min(at, node.depth) if node is not None and tree.is_on_path(node) else at
 
-    def _apply_compaction(self, node: Node, entry: PiEntry, kept: list[Node]) -> None:
+    def _apply_compaction(self, node: Node, entry: records.PiEntry, kept: list[Node]) -> None:
         node.kind = "compaction"
-        tokens, summary = count_in(entry.tokens_before), wrap_summary(entry.summary)
+        tokens, summary = count_in(entry.tokens_before), records.wrap_summary(entry.summary)
         self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
         tail: list[str] = []
         for number, raw in enumerate(entry.retained_tail or ()):
-            made = made_of(decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
+            made = records.made_of(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
             if isinstance(made, e.PatchToolCall):
                 self._add_result(made)
             else:

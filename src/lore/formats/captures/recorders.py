@@ -244,7 +244,8 @@ class ProxyHalves(RecordReader):
         if call.pieces and said.keys().isdisjoint(_CONTENTS):
             http = replace(http, usage=billed_of(said.get("usage", b"")))
             answer = Content(array_of(call.pieces), "events")
-        http = replace(http, request=_body_in(sides["request"]) or http.request, response=answer)
+        bodies = (found for found, own in _objects(sides["request"], "request") if is_body(own))
+        http = replace(http, request=next(bodies, http.request), response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]
 
     def _rest(self) -> list[Read]:
@@ -296,7 +297,3 @@ def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, di
             yield Content(members[name], "json", own), own
     own = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
     yield Content(object_of(own), "json"), own
-
-
-def _body_in(members: dict[str, bytes]) -> Content | None:
-    return next((found for found, own in _objects(members, "request") if is_body(own)), None)

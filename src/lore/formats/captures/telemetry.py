@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Mapping
+from itertools import chain as chained
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -207,7 +208,8 @@ def _messages(own: Record) -> list[bytes]:
     given = next((_list(raw) for key in _INPUT if (raw := own.at(key))), b"")
     messages = [message for raw in array(given) for message in messages_of(raw_members(raw) or {"content": raw})]
     if not given:
-        messages = _numbered_messages(own) or _event_messages(own)
+        numbered = (_numbered_messages(own, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
+        messages = list(chained.from_iterable(numbered)) or _event_messages(own)
     instructions = _list(own.at("gen_ai.system_instructions")) if messages else b""
     if instructions:
         parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
@@ -296,14 +298,7 @@ def _numbered_tools(own: Record) -> bytes:
     return array_of(functions) if functions else b""
 
 
-def _numbered_messages(own: Record) -> list[bytes]:
-    found: list[bytes] = []
-    for prefix in ("gen_ai.prompt.", "llm.input_messages."):
-        found += _messages_after(own, prefix)
-    return found
-
-
-def _messages_after(own: Record, prefix: str) -> list[bytes]:
+def _numbered_messages(own: Record, prefix: str) -> list[bytes]:
     found: list[bytes] = []
     for numbered in _numbered(own.members, prefix):
         message = {name.removeprefix("message."): raw for name, raw in numbered.items()}

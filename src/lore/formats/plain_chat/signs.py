@@ -49,14 +49,10 @@ MEMBERS = frozenset((
 ))  # fmt: skip
 
 
-def role_in(word: str) -> Role:
-    """Return the role that a word means; empty if it is unknown."""
-    return ROLES.get(word) or ROLES.get(word.lower(), "")
-
-
 def role_of(members: Mapping[str, bytes]) -> Role:
     """Return the role of a message; empty if it is unknown."""
-    return role_in(text_in(members.get("role", members.get("from", members.get("type", b"")))))
+    word = text_in(members.get("role", members.get("from", members.get("type", b""))))
+    return ROLES.get(word) or ROLES.get(word.lower(), "")
 
 
 def unpacked(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
