@@ -147,13 +147,6 @@ def test_message_of_many_parts_comes_in_pieces(tmp_path, two):
     assert max(map(len, pieces)) < 1_000
 
 
-def test_copy_of_database_gets_an_index(tmp_path, two):
-    path = written(tmp_path / "opencode.db", *two)
-    expected = usage(f"{path}#ses_1")
-    run("create index own on part (message_id, id)", path)
-    assert usage(f"{path}#ses_1") == expected
-
-
 @pytest.mark.parametrize(("damage", "said"), [
     (lambda path: path.write_bytes(path.read_bytes()[:5000]), "database disk image is malformed"),
     (lambda path: path.write_bytes(path.read_bytes()[:100] + b"\xff" * 9000), "database disk image is malformed"),

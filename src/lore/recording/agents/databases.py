@@ -1,9 +1,9 @@
 """Databases of other programs, read from a copy: the file itself is neither opened as a database, locked nor changed.
 
 A process copies a database once, and again if it was written to in the meantime. The logs of changes (`-wal`,
-`-journal`) are merged into the copy, and columns by which rows are looked up get an index, before anything is read; so
-processes that are forked from this one can read its copies at the same time. Each process deletes the copies that it
-made. A database of more than `DATABASE_BYTES` is not copied, and copies of more bytes than that are not kept together.
+`-journal`) are merged into the copy before anything is read, so that processes that are forked from this one can read
+its copies at the same time. Each process deletes the copies that it made. A database of more than `DATABASE_BYTES` is
+not copied, and copies of more bytes than that are not kept together.
 
 Content is not trusted: tables must be tables (a view may compute anything), no value is longer than `COLUMN_BYTES`, and
 a query takes no more steps than the size of the file explains. Errors are sqlite3.Error, OSError and ValueError.
@@ -17,7 +17,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing, suppress
+from contextlib import closing
 
 from lore.files import WholeFile, database_uri
 from lore.model.limits import COLUMN_BYTES, DATABASE_BYTES, QUERY_STEPS, QUERY_STEPS_PER_BYTE
@@ -26,9 +26,6 @@ from lore.model.mask import cut_masked
 ERRORS = (sqlite3.Error, OSError, ValueError, OverflowError)
 Stamps = tuple[tuple[int, int, int], ...]  # of a database and its logs of changes: inode, bytes, nanoseconds
 _LOGS = ("-wal", "-journal")
-_LOOKED_UP = {"part": ("message_id", "id")}  # of OpenCode: columns of a table by which its rows are looked up
-_INDEXED = """select 1 from pragma_index_list(?) as list, pragma_index_info(list.name) as info
-              where info.seqno = 0 and info.name = ?"""  # a table has an index that begins with a column
 _WAL_HEADER = 32  # bytes; it changes when the log starts again
 _PIECE = 1024 * 1024  # bytes copied at a time
 _ATTEMPTS = 5  # to copy a database that is being written
@@ -93,17 +90,11 @@ class _Copy:
         self._finish()
 
     def _finish(self) -> None:
-        """Merge the logs of changes into the copy and index it; after that it is only read."""
+        """Merge the logs of changes into the copy; after that it is only read."""
         with closing(_opened(self.path, self.size, "mode=rw")) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back uncommitted changes
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
                 raise ValueError("its log of changes cannot be merged")
-            for table, columns in _LOOKED_UP.items():
-                if not columns_of(connection, table) >= set(columns):
-                    continue
-                with suppress(sqlite3.Error):  # damaged, or too large for an index
-                    if connection.execute(_INDEXED, (table, columns[0])).fetchone() is None:
-                        connection.execute(f"create index lore_{table} on {table} ({', '.join(columns)})")
 
 
 def _state(database: str) -> tuple[int, int, int, bytes]:
