@@ -94,7 +94,7 @@ FORMATS: dict[str, Format] = {
     # the whole beginning of such a log would be searched for
     "qwen-code": _log("agents.qwen:QwenCode", "Qwen Code's chats", b'"parentUuid"'),
     "claude-code": _log("claude.reader:ClaudeCode", "Claude Code's session logs", b'"sessionId"', b'"session_id"',
-        b'"leafUuid"', b'"messageId"', b'"cache_read_input_tokens"'),
+        b'"leafUuid"', b'"messageId"', b'"type":"assistant"', b'"type": "assistant"'),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
         b'"gemini"', compaction="no", document=True),
     "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",

@@ -89,8 +89,9 @@ _IDS = (
     b'"leafUuid"',
     b'"messageId"',
 )  # Claude Code writes one of them in every record
-_USAGE = b'"cache_read_input_tokens"'  # by which an answer is known whose ids were removed
-MARKERS = (*_IDS, _USAGE)
+_ANSWER = (b'"type":"assistant"', b'"type": "assistant"')  # an answer whose ids were removed has one of them and
+_USAGE = b'"cache_read_input_tokens"'
+MARKERS = (*_IDS, *_ANSWER)  # not usage, which most recorded requests have, too
 
 
 class ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
@@ -227,7 +228,7 @@ def decode_record(data: bytes) -> ClaudeRecord:
 def is_record(line: bytes) -> bool:
     """Return whether a line is a record of a known type, or an answer with usage whose ids were removed."""
     has_id = any(marker in line for marker in _IDS)
-    if not has_id and _USAGE not in line:
+    if not has_id and (_USAGE not in line or not any(marker in line for marker in _ANSWER)):
         return False
     try:
         line.decode("utf-8")
