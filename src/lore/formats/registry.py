@@ -244,9 +244,9 @@ def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | No
     parts = list(islice(parts_in(head), _PARTS))
     objects, lists = ([(at, "") for _, at in parts if head[at] == opening] for opening in b"{[")
     inner = ((at, path) for at, _ in objects for path, _ in parts_in(head[at:]))
-    arrays = [place for place in islice(chained(((0, path) for path, _ in parts), inner), _PARTS) if place[1]]
+    arrays = (place for place in islice(chained(((0, path) for path, _ in parts), inner), _PARTS) if place[1])
     documents = [name for name in names if FORMATS[name].document]
-    for start, array in (*objects, *arrays, *lists):  # of several lists only the first is read as a document
+    for start, array in chained(objects, arrays, lists):  # of several lists only the first is read as a document
         records = records_on_lines(head[start:], array) if array else b""
         if array and not records:
             continue
