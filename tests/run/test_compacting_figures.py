@@ -47,10 +47,10 @@ def talk(exchanges, *, pause_after=0, size=4_000, extra=()):
 
 @pytest.fixture
 def tried(tmp_path):
-    def run(data, **settings):
+    def run(data, explain=None, **settings):
         path = tmp_path / "s.jsonl"
         path.write_bytes(data)
-        return dry_run(str(path), Options(), Compaction(**settings), packaged())
+        return dry_run(str(path), Options(), Compaction(**settings), packaged(), explain=explain)
 
     return run
 
@@ -64,6 +64,15 @@ def test_cheapest_waits_if_each_compaction_rewrites_much(tried):
     now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
     assert (best.when, {one.cost.warm for one in best.triggers}) == ("cheapest", {False})
     assert best.totals.compacted.cost < now.totals.compacted.cost
+
+
+def test_cadence_that_waits_for_a_cold_cache_says_so(tried):
+    told = []
+    fired = tried(talk(24, pause_after=8), explain=told.append, **RARELY, when="cheapest").triggers
+    waits = [text for text in told if "waits for a cold cache" in text]
+    assert waits[0] == "after turn 6: cadence waits for a cold cache: in a warm one it would not pay for itself"
+    cold = [text for text in told if text.endswith("the cache is cold, for which it waited")]
+    assert len(cold) == len(fired) == 2
 
 
 def test_cheapest_compacts_a_warm_cache_that_pays(tried):

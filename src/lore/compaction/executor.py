@@ -122,11 +122,15 @@ def judge_moment(
         waited = find_due(inputs, ("manual",))
         firing = None if waited is None else waited._replace(trigger="cadence", reason="the cache is cold")
         waiting.for_cold_cache = False
+        if firing is not None and tell is not None:
+            tell(f"cadence fires: {firing.reason}, for which it waited")
     elif firing is not None:
         waiting.for_cold_cache = (
             cache is not None and bool(is_warm) and settings.when == "cheapest" and firing.trigger == "cadence"
             and not _pays_while_warm(firing, activity, chain, settings, cache, scale or token_scale(activity, chain))
         )  # fmt: skip
+        if waiting.for_cold_cache and tell is not None:
+            tell("cadence waits for a cold cache: in a warm one it would not pay for itself")
         firing = None if waiting.for_cold_cache else firing
     left = waiting.until - activity.requests
     if firing is None or left <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
