@@ -50,7 +50,7 @@ def test_public_names_exist_and_no_others():
         assert getattr(lore, name).__doc__, name
     star: dict[str, object] = {}
     exec("from lore import *", star)
-    assert star["StoredSession"] is star["Kept"] is lore.Kept
+    assert star["StoredSession"] is lore.StoredSession
     with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
         _ = lore.Sesion  # type: ignore[attr-defined]
     assert (Path(lore.__file__).parent / "py.typed").exists()

@@ -70,9 +70,8 @@ assert_type(session.log(), bytes)
 with lore.open("memory:", "s", model="claude-opus-5") as stored:
     assert_type(stored, lore.StoredSession)
     asyncio.run(stored.assistant_async(asyncio.run(stored.request_async(overlay="x"))))
-kept: lore.Kept = stored
 store: lore.Store = lore.open_store("memory:")
-delta: lore.SessionDelta = kept.delta()
+delta: lore.SessionDelta = stored.delta()
 
 session.request(curent_time="10:00")  # pyright: ignore[reportCallIssue]
 session.user("hi", sorce="user")  # pyright: ignore[reportCallIssue]

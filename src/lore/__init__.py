@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from lore.store.base import Store as Store
     from lore.store.base import StoreError as StoreError
     from lore.store.registry import open_store as open_store
-    from lore.store.session import StoredSession as Kept
     from lore.store.session import StoredSession as StoredSession
     from lore.store.session import open_session as open  # noqa: A004 - as in `lore.open`, never alone
 
@@ -50,7 +49,6 @@ _PLACES = {
     "ConflictError": ("lore.store.base", "ConflictError"),
     "Context": ("lore.session", "Context"),
     "Head": ("lore.store.base", "Head"),
-    "Kept": ("lore.store.session", "StoredSession"),
     "LoreError": ("lore.errors", "LoreError"),
     "MisuseError": ("lore.errors", "MisuseError"),
     "CompactionPolicy": ("lore.compaction.automatic", "CompactionPolicy"),
@@ -76,7 +74,6 @@ __all__ = [
     "ConflictError",
     "Context",
     "Head",
-    "Kept",
     "LoreError",
     "MisuseError",
     "CompactionPolicy",

@@ -55,7 +55,7 @@ class Context(TypedDict, total=False):
     extra: str | Sequence[str]
 
 
-class Message(NamedTuple):
+class ConversationMessage(NamedTuple):
     """A message of a conversation."""
 
     role: Literal["user", "assistant", "tool", "summary"]  # a tool call with its result; the summary of a compaction
@@ -68,10 +68,10 @@ _ROLES: dict[type[Item], Literal["user", "assistant", "tool", "summary"]] = {
 }  # fmt: skip
 
 
-def message_of(item: Item) -> Message | None:
+def message_of(item: Item) -> ConversationMessage | None:
     """Return an item as a message; None for an opaque item."""
     role = _ROLES.get(type(item))
-    return None if role is None else Message(role, text_in(item), item)
+    return None if role is None else ConversationMessage(role, text_in(item), item)
 
 
 class AutomaticCompaction(Protocol):

@@ -36,6 +36,7 @@ from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.conversation import AutomaticCompaction as AutomaticCompaction
 from lore.conversation import Begun as Begun
 from lore.conversation import Context as Context
+from lore.conversation import ConversationMessage as ConversationMessage
 from lore.conversation import (
     Follower,
     choose_kept,
@@ -54,7 +55,6 @@ from lore.conversation import (
     result_output,
     sorted_tools,
 )
-from lore.conversation import Message as Message
 from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
 from lore.events.items import blocks_from, user_message
 from lore.events.kinds import (
@@ -430,7 +430,7 @@ class Session:
                 found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
         return tuple(reversed(found))
 
-    def messages(self, chain: str = MAIN) -> tuple[Message, ...]:
+    def messages(self, chain: str = MAIN) -> tuple[ConversationMessage, ...]:
         """Return the conversation as it is now, oldest first: after a compaction its summary and what it kept.
 
         >>> session = Session("claude-opus-5")

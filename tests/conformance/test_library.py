@@ -167,7 +167,7 @@ def test_asynchronous_methods_keep_the_prefix(dialect, tmp_path):
 
 def test_first_delta_adds_times_to_low_level_session():
     store = lore.open_store("memory:")
-    session = lore.Kept.begin(store, lore.events.session_started("s"))
+    session = lore.StoredSession.begin(store, lore.events.session_started("s"))
     session.apply(lore.events.append(lore.events.user_message("u1", "hi")))
     session.save()
     data = store.load("s")

@@ -12,7 +12,8 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.judge.base import TurnVerdict as TurnVerdict, findings_of as findings_of
+    from lore.judge.base import TurnVerdict as TurnVerdict, added as added, date_of as date_of
+    from lore.judge.base import findings_of as findings_of
     from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
 

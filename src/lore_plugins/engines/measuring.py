@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import MAXYEAR, UTC, datetime
+from datetime import MAXYEAR
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from lore.cache import total
 from lore.errors import LoreError
+from lore.judge import added, date_of
 from lore.model import EXTERNAL, PROCESS, Code, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
 from lore.recording import HINT_MEASURED, Input, Options, Problems, Recording, UnrecognisedError, kind_of, open_head
 from lore.run import PlayedTurn
@@ -186,7 +187,7 @@ def _years(at: float, wanted: float) -> Iterator[float]:
 
     A log that spans the end of February is off by a day before it if the year has no 29th.
     """
-    time, then = _date(at), _date(wanted)
+    time, then = date_of(at), date_of(wanted)
     if time is None or then is None or not 1 < then.year < MAXYEAR:  # a wrong clock
         return
     for near in (then.year, then.year - 1, then.year + 1):
@@ -243,8 +244,7 @@ def _windows(timed: list[Measurement], turns: Sequence[PredictedTurn]) -> list[M
 def _sums(measures: Sequence[Measurement], turns: Iterable[PredictedTurn], at: float | None) -> MeasuredRow:
     """Sum both sides; of rates the last one is taken."""
     prompt, cached, requests = (
-        _added(getattr(measure, name) for measure in measures)
-        for name in ("prompt_tokens", "cached_tokens", "requests")
+        added(getattr(measure, name) for measure in measures) for name in ("prompt_tokens", "cached_tokens", "requests")
     )
     share = cached / prompt if prompt and cached is not None else None
     if share is None and measures:
@@ -263,10 +263,10 @@ def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
     both = [row for row in rows if row.share is not None and row.predicted_share is not None]
     if not both:
         return {}
-    prompt, cached = _added(row.prompt_tokens for row in both), _added(row.cached_tokens for row in both)
+    prompt, cached = added(row.prompt_tokens for row in both), added(row.cached_tokens for row in both)
     if not prompt or cached is None:
         return {"share": both[-1].share, "predicted_share": both[-1].predicted_share}
-    sizes, reads = _added(row.predicted_prompt_tokens for row in both), _added(row.predicted_tokens for row in both)
+    sizes, reads = added(row.predicted_prompt_tokens for row in both), added(row.predicted_tokens for row in both)
     predicted = min(1.0, reads / sizes) if sizes and reads is not None else None
     return {"share": cached / prompt, "predicted_share": predicted}
 
@@ -274,20 +274,6 @@ def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
 def _range(times: Iterable[float | None]) -> tuple[float, float] | None:
     known = [at for at in times if at is not None]
     return (min(known), max(known)) if known else None
-
-
-def _added(counts: Iterable[int | None]) -> int | None:
-    """Return the sum of the known counts, None if all are unknown."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def _date(at: float) -> datetime | None:
-    """Return a time in UTC, None if it is out of range."""
-    try:
-        return datetime.fromtimestamp(at, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 _LOGS = {"engine-metrics": "", "vllm-log": "vllm", "sglang-log": "sglang", "llama-log": "llama.cpp"}  # and their caches
