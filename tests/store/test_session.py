@@ -59,7 +59,7 @@ def test_failed_save_is_sent_again_with_more(store, mine):
 
 def test_lost_answer_doubles_nothing(store, mine):
     say(mine, "u1").save()
-    mine.remove("u1")
+    mine.apply(event("remove", uuids=["u1"]))
     say(mine, "u2")
     mine.note({"a": 1}, leaf_id="u2")
     store.after = 1
@@ -104,12 +104,11 @@ def test_compaction_is_sent_as_one_event(store, mine):
 
 def test_removals_before_and_after_a_save_are_kept(mine):
     """As `removed_ids`, the removal of an unsaved item would come before that item."""
-    say(mine, "bad").remove("bad")
+    say(mine, "bad").apply(event("remove", uuids=["bad"]))
     assert mine.delta().removed_ids == ()
     say(mine, "u1", "u2").save()
-    mine.remove("u1")
-    mine.remove("u2")
-    mine.remove()
+    mine.apply(event("remove", uuids=["u1"]))
+    mine.apply(event("remove", uuids=["u2"]))
     mine.save()
     assert items(stored(mine.store)) == []
     assert mine.head.number == 7
@@ -145,7 +144,7 @@ def test_events_during_a_save_go_with_the_next(store, mine):
 
 def test_stored_session_is_a_session_with_its_log(mine):
     say(mine, "u1").save()
-    say(mine, "a1").remove("u1")
+    say(mine, "a1").apply(event("remove", uuids=["u1"]))
     assert isinstance(mine, Session)
     whole = mine.log()
     mine.save()

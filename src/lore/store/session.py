@@ -185,11 +185,6 @@ class StoredSession(Session):
         await self.save_async()
         return reply
 
-    def remove(self, *uuids: str) -> None:
-        """Remove items from the timeline: an overflow recovery, a rewind. Their events stay in the log."""
-        if uuids:
-            self.apply(Remove(uuids=uuids))
-
     def note(self, metadata: Mapping[str, Any] | None = None, *, leaf_id: str | None = None) -> None:
         """Set keys of the metadata, or the leaf; everything else stays as it is."""
         check_notes(leaf_id)
