@@ -158,7 +158,7 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
 
 @each("response, said", [
     ({"type": "error", "error": {"message": "overloaded"}}, "overloaded"),
-    ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J $"),
+    ({"type": "error", "error": {"message": "busy\x1b[2J\n"}}, r"error: busy \[2J "),
     ({"error": {"message": "no such model", "code": 404}}, "no such model"),
     (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
     ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
