@@ -3,7 +3,7 @@
 from lore.judge.base import finding
 from lore.model import evidence as e
 from lore.model.cause import Place, RuledOut
-from lore.model.differences import BlockChanged
+from lore.model.differences import BlockChanged, ResultRewritten
 from lore.model.results import SecondaryCause
 
 PLACE = Place("a")
@@ -15,6 +15,11 @@ def test_change_within_cache_block_is_stated_once():
     message = finding("LORE146", PLACE, changed, also=also, qualifiers=("within-a-block",)).message
     assert message.count("could be cached") == 1
     assert "also seen" not in message
+
+
+def test_cleared_results_are_counted_once():
+    cleared = ResultRewritten("messages[2]", "a", "b", "3 results cleared")
+    assert finding("LORE117", PLACE, cleared, more=2).message.endswith("3 results cleared, messages[2] among them")
 
 
 def test_reader_problem_is_quoted_without_lead():

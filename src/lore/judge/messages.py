@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from lore.model.cause import RuledOut
 from lore.model.codes import CODES, Code
-from lore.model.differences import BelowMinimum, Difference
+from lore.model.differences import BelowMinimum, Difference, ResultRewritten
 from lore.model.evidence import Damage, NothingRead, ProviderSaid, WithinBlock
 from lore.model.fact import replace_texts
 from lore.model.mask import mask
@@ -41,7 +41,8 @@ def _parts(finding: Finding, *, quote: bool) -> Iterator[str]:
         text = ""
     else:
         text = evidence.sentence() if quote or evidence.quoted_change() is None else evidence.headline()
-    text += f" (and {finding.more} more like it)" if finding.more else ""
+    has_count = isinstance(evidence, ResultRewritten) and evidence.cleared  # its words count all results
+    text += f" (and {finding.more} more like it)" if finding.more and not has_count else ""
     if finding.skipped:
         text += f"; {finding.skipped:,} more differences of this kind were not examined one by one"
     lead = _lead(finding)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from lore.judge.base import summed
 from lore.judge.messages import message_of
 from lore.model.codes import UNEXPLAINED
+from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
@@ -31,6 +32,7 @@ Reported: TypeAlias = CheckResult | LintResult
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
+_GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")  # parts of a message with their own lines
 _NAMED_TURNS = 6  # of a group; the rest is counted
 
 
@@ -145,7 +147,10 @@ def _write_message(finding: Finding, out: Console, *, names_turn: bool) -> None:
     turn = f"turn {finding.turn}: " if names_turn and finding.turn is not None else ""
     change = None if finding.evidence is None else finding.evidence.quoted_change()
     if change is None:
-        out.print(line(f"    {turn}{finding.message}"))
+        first, *grounds = _GROUNDS.split(finding.message)
+        out.print(line(f"    {turn}{first}"))
+        for ground in grounds:
+            out.print(line(f"      {ground}"))
         return
     out.print(line(f"    {turn}{message_of(finding, quote=False)}"))
     for sign, text, style in (("-", change[0], "red"), ("+", change[1], "green")):
