@@ -79,6 +79,13 @@ def test_call_is_found_by_shapes_of_bodies(record, tokens):
     assert (found.usage and found.usage.uncached_tokens) == tokens
 
 
+@each("record", [{"request": ONE, "response": ANSWER}, {"sent": {"url": "x", "body": ONE}, "got": {"body": ANSWER}}])
+def test_calls_named_by_their_hashes_are_read(record):
+    data = json.dumps({"5e1f": record, "a0b2": record}, indent=2).encode()
+    assert recognise(data) is Bodies
+    assert [(json.loads(found.body), found.usage.uncached_tokens) for found in read(data)] == [(ONE, 7)] * 2
+
+
 @each("answer", [ANSWER, [{"type": "message_start", "message": ANSWER}, {"type": "message_stop"}]])
 def test_invocation_log_of_bedrock_names_the_model(answer):
     sent = {name: value for name, value in ONE.items() if name != "model"}

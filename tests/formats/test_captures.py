@@ -77,6 +77,10 @@ def based(value: object) -> str:
 
 
 AT, BODIES = "2026-03-02T09:00:0", {"reqBody": ASKED, "resBody": SAID}
+MAPPING = {  # WireMock
+    "request": {"url": URL, "headers": {}, "bodyPatterns": [{"equalToJson": dumps(ASKED).decode()}]},
+    "response": {"status": 200, "body": dumps(SAID).decode()},
+}
 NOCK = {
     "scope": "https://api.anthropic.com:443", "method": "POST", "path": "/v1/messages", "body": ASKED, "status": 200,
     "response": SAID, "rawHeaders": ["Date", "Mon, 02 Mar 2026 09:00:00 GMT"],
@@ -111,6 +115,7 @@ NOCK = {
             ProxyLines,
             dumps({"request": {"url": URL, "body": based(ASKED)}, "response": {"status": 200, "body": based(SAID)}}),
         ),
+        (ProxyList, dumps([MAPPING])),
         (ProxyList, dumps([NOCK])),
         (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
     ],

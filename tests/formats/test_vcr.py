@@ -10,6 +10,7 @@ import yaml
 
 from formats.calls import ASKED, SAID, URL
 from formats.test_captures import fixtures
+from helpers.each import each
 from helpers.fed import pieces
 from helpers.recognising import recognise
 from lore.formats.captures import vcr
@@ -71,6 +72,21 @@ def test_httpmock_documents_are_calls():
     assert [(one.value.fidelity, one.value.response_id, one.line) for one in found] == [
         ("wire", "msg_1", 1), ("wire", "msg_1", data.count(b"\n", 0, data.index(b"---")) + 1),
     ]  # fmt: skip
+
+
+PHP = call({"body": json.dumps(ASKED)}, {"body": json.dumps(SAID)})
+
+
+@each("begin, calls", [
+    (b"\n", yaml.safe_dump([PHP], sort_keys=False) * 2),
+    (b"", f"-\n    request: {json.dumps(PHP['request'])}\n    response: {json.dumps(PHP['response'])}\n".replace(
+        "request: {", "request:\n        {") * 2),
+    (b"!tape\nname: x\n", yaml.safe_dump({"interactions": [PHP, dict(PHP)]}, sort_keys=False)),
+])  # fmt: skip
+def test_cassettes_of_other_languages_are_read(begin, calls):
+    data = begin + calls.encode()
+    assert recognise(data) is Vcr
+    assert [(found.response_id, json.loads(found.body)) for found in read(data)] == [("msg_1", ASKED)] * 2
 
 
 def test_interaction_cut_in_its_request_is_reported():

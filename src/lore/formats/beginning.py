@@ -29,8 +29,10 @@ _DAMAGED = pattern(  # comments, and the rest of a torn record, before a record
 _ARCHIVE = b"PK"  # a zip file, as logs of Inspect are
 _LISTS = (".log.entries", ".entries", ".packets", ".interactions", ".http_interactions", ".samples")
 _CASSETTE = pattern(
-    rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|(?:version|recorded_with|recorded_at)[ \t]*:[^\n]*\n)*+"
-    rb"(?:(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
+    rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\r?\n|%YAML[^\n]*\n|!\w+[ \t]*\r?\n"
+    rb"|(?:version|recorded_with|recorded_at|name)[ \t]*:[^\n]*\n)*+"
+    rb"(?:-[ \t]*(?:\r?\n[ \t]+)?request:[ \t]*\r?\n"  # PHP-VCR
+    rb"|(?:http_)?interactions:[ \t]*(?:#[^\n]*)?(?:\r?\n|$)"
     rb"|when:[ \t]*\r?\n[ \t]+(?:path|method|scheme|host|header|query_param)[a-z_]*:)"  # httpmock
 )
 

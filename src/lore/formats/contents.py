@@ -83,7 +83,11 @@ def content_of(raw: bytes) -> Content:
         if inner[:1] in (b'"', b"{", b"n") and len(members) <= 3:
             return content_of(inner)
         return Content(raw, "json", members)
-    return Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
+    compared = _COMPARED.match(raw)
+    return Content(compared[1], "text") if compared else Content(raw, "json") if raw[:1] == b"[" else NO_CONTENT
+
+
+_COMPARED = pattern(rb'\[\s*\{\s*"equalTo(?:Json)?"\s*:\s*("(?:[^"\\]|\\.)*+")')  # WireMock's pattern of a body
 
 
 def open_content(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:

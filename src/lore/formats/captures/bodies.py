@@ -112,8 +112,11 @@ def _looks_like_body(head: bytes) -> bool:
     return text[:1] == b"{" and (named or gemini or responses)
 
 
-def _judged(data: bytes) -> list[Judged]:
-    """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body."""
+def _judged(data: bytes, *, is_part: bool = False) -> list[Judged]:
+    """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body.
+
+    An object whose members are calls has as many requests, if it `is_part` of none.
+    """
     if len(data) < _SMALL and _NAMED.search(data) is None:  # not worth slicing: there may be a million
         return []
     members = raw_members(data)
@@ -125,6 +128,11 @@ def _judged(data: bytes) -> list[Judged]:
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
     if http.request.form == "json" and not is_body(http.request.members):
         http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
+    is_whole = http.request is NO_CONTENT and not is_part and len(members) > 1
+    if is_whole and all(raw[:1] == b"{" for raw in members.values()):  # calls by their names or hashes
+        several = [_judged(raw, is_part=True) for raw in members.values()]
+        if all(several):
+            return [*chained(*several)]
     if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
         http = _search(members, http)
     return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))

@@ -65,7 +65,7 @@ COMMON = Layout(
     headers=("request.headers", "req.headers", "when.header", "reqHeaders", "headers"),
     request=("request.body", "request.parsed_body", "request.body_json", "request.body_raw", "request.rawBody",
              "request.postData", "request.payload", "request.json", "request.content", "req.body", "req.payload",
-             "req.json", "when.body", "reqBody", "requestBody"),
+             "req.json", "when.body", "reqBody", "requestBody", "request.bodyPatterns"),
     status=("response.status", "status", "response.status_code", "response.statusCode", "response.http_status",
             "response.code", "res.status", "res.statusCode", "resp.status", "resp.statusCode", "then.status",
             "status_code", "statusCode", "http_status", "code"),
@@ -75,7 +75,7 @@ COMMON = Layout(
               "res.body", "res.payload", "res.json", "resp.body", "resp.payload", "resp.json", "then.body", "resBody",
               "responseBody", "response", "res", "resp"),
     at=("request.timestamp", "request.ts", "req.timestamp", "timestamp", "startedDateTime", "startedAt", "recordedAt",
-        "recorded_at", "ts"),
+        "recorded_at", "recorded", "ts"),
     answered=("response.timestamp",), is_logged_late=True, cost=_COST,
     ended=("logged_at", "response.ts"),
 )  # fmt: skip

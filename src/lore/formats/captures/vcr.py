@@ -1,4 +1,4 @@
-"""Read VCR cassettes, `interactions` (Python, Go) or `http_interactions` (Ruby, betamax), and httpmock's recordings.
+"""Read VCR cassettes, `interactions` (Python, Go), `http_interactions` (Ruby, betamax) or lists (PHP), and httpmock's.
 
 A cassette is YAML or JSON; httpmock (Rust) writes a YAML document with `when` and `then` for each call. A body recorded
 as text is the wire's; a `parsed_body`, as test suites write it to be readable, is encoded as JSON with its keys in
@@ -31,7 +31,9 @@ from lore.model.limits import YAML_ANCHORS, YAML_BYTES, YAML_LEVELS, YAML_TEXT_B
 from lore.model.mask import cut_masked, mask
 
 _LIST = re.compile(
-    rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])", re.MULTILINE
+    rb"^(?:http_)?interactions:[ \t]*(?:#[^\n]*)?\r?\n(?:[ \t]*(?:#[^\n]*)?\r?\n)*(?=( *)-[ \t\r\n])"
+    rb"|\A(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\n)*+(?=()-[ \t]*(?:\r?\n[ \t]+)?request:)",
+    re.MULTILINE,
 )
 _MOCKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\r?\n|---[^\n]*\n)*+(?=when:[ \t]*\r?\n)")
 _DOCUMENT = re.compile(rb"\n(?=---[ \t\r\n])")
@@ -77,7 +79,7 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
     if begin is None:
         yield Line(0, 0, b"")
         return
-    indent = b"" if is_mock else begin[1]
+    indent = b"" if is_mock else begin[begin.lastindex or 0]
     ends = _DOCUMENT if is_mock else re.compile(rb"\n(?=" + indent + rb"-[ \t\r\n]|[^\s#\-]|---|\.\.\.)")
     at = scanned = begin.end()
     line, byte, is_skipping = 1 + pending.count(b"\n", 0, at), at, False
