@@ -122,6 +122,14 @@ def test_record_of_few_known_keys_follows_stub():
     assert find_whole_records(b'{"a":{"part":"request","at":2}', json.loads(records[0])) == []
 
 
+@each("stub", [
+    b'{"a":"te', b'{"a":1,', b'{"a":1', b'{"a', b"{", b'{"a":tr', b'{"a":"x\\', b'{"a":["q', b'{"a":[{"b":"q',
+])  # fmt: skip
+def test_record_with_other_keys_follows_stub(stub):
+    assert find_whole_records(stub + b'{"type":1}', ["x", "y"]) == [b'{"type":1}']
+    assert find_whole_records(b'{"a":[1,{"type":1}', ["x", "y"]) == []
+
+
 def test_record_after_nul_bytes_follows_torn_line():
     assert reasons(STUB + b"\n" + b"\0" * 40 + dumps(RECORD)) == (["first", "second", "last"], ["LORE201"] * 2)
 

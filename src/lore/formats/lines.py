@@ -74,6 +74,9 @@ _OPENING = pattern(rb'\{[ \t\r\n]*+"')
 _LIST = pattern(rb"\[[ \t\r\n]*+\{")
 _BEFORE_RECORD = pattern(rb"[ \t\r\n\0]*+(?:\{|\Z)")
 _PADDING = SPACE + b"\0"
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_MALFORMED = pattern(r"\(byte (\d+)\)$")
+_NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record's first quote ends that
 _FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
@@ -256,25 +259,37 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    If anything but NUL bytes precedes it, each must have half of the `keys` of the file's other records, or no others
-    than these. Nothing or another one must follow it, so that a part of the torn record is not taken for a record.
+    Only NUL bytes may precede one that does not begin where the stub stops being JSON, and has less than half of the
+    `keys` of the file's other records, or others than these. Nothing or another one must follow it, so that a part of
+    the torn record is not taken for a record.
     """
-    known, view = set(keys), memoryview(line)
+    known, view, cut = set(keys), memoryview(line), -_NEAR
     records, begin, failed = list[bytes](), _OPENING.search(line), 0
     while begin is not None and failed < _STUBS:
         at = begin.start()
         end = end_of_value(view, at)
         if end is None or end < 0:
+            cut = at + _malformed_at(view[at:]) if end is None else cut
             failed, begin = failed + 1, _OPENING.search(line, at + 1)
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
         if members is not None:
             alike = len(known & members.keys())
             is_alike = 2 * alike >= max(2, len(known)) or alike == len(members) > _FEW_KEYS
-            if is_alike or not line[:at].strip(_PADDING):
+            if is_alike or abs(cut - at) < _NEAR or not line[:at].strip(_PADDING + b"{"):
                 records.append(line[at:end])
         begin = _OPENING.search(line, end)
     return records
+
+
+def _malformed_at(data: memoryview) -> int:
+    """Return the byte at which msgspec refuses a value; 0 if it does not say."""
+    try:
+        _RAW.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        found = _MALFORMED.search(str(error))
+        return int(found[1]) if found else 0
+    return 0
 
 
 def fault(line: bytes) -> str:

@@ -14,6 +14,7 @@ Source: https://platform.claude.com/docs/en/managed-agents/events-and-streaming 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import ClassVar
 
 import msgspec
@@ -74,6 +75,7 @@ class ManagedEvent(Struct, frozen=True, gc=False):
     data: tuple[Raw, ...] | None = None  # of a page
 
 
+_FIRST = 8  # records, of which one may be the session and others damaged
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
 decode = lenient.decoding(ManagedEvent)
 
@@ -94,10 +96,8 @@ class ManagedAgents(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        lines = nonblank_lines(head)
-        first = raw_members(next(lines, b"")) or {}
-        if first.get("type") == b'"session"':
-            first = raw_members(next(lines, b"")) or {}
+        records = (own for line in islice(nonblank_lines(head), _FIRST) if (own := raw_members(line)) is not None)
+        first = next((own for own in records if own.get("type") != b'"session"'), dict[str, bytes]())
         if first.keys() & {"type", "data"} == {"data"}:
             first = raw_members(next(iter(array(first["data"])), b"")) or {}
         return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
