@@ -104,6 +104,7 @@ def claude(*reads, **more):
 def test_breakpoints_at_which_nothing_is_written_are_named(reads):
     found = plateau(claude(*reads))
     assert found.evidence.reasons == ("breakpoint-not-honoured",)
+    assert found.fix == "Let the gateway pass cache_control on, and its usage back."
     assert "as if a gateway had removed them" in found.message
 
 

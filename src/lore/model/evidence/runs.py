@@ -76,6 +76,10 @@ class ReadPlateau(EvidenceFact, frozen=True):
         """How many requests could have read more, as for `SharedBlock`."""
         return self.turns
 
+    def fix_detail(self) -> str:
+        """Return the first reason; empty if the requests show none."""
+        return self.reasons[0] if self.reasons else ""
+
     def sentence(self) -> str:
         much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
         shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
