@@ -55,6 +55,15 @@ class TestContract(ReaderContract):
     )
 
 
+def test_requests_older_than_the_fork_are_inherited(tmp_path):
+    made = plain()
+    made.lines[0] |= {"parentSession": "/s/parent.jsonl", "timestamp": made.at}
+    own = len(turns(made.user("forked").answer("own")))
+    (tmp_path / "fork.jsonl").write_bytes(made.data())
+    summary = check([str(tmp_path)]).result.summary
+    assert (summary.turns, summary.copied) == (1, own - 1)
+
+
 def test_session_is_recognised_by_its_header():
     assert recognise(plain().data()) is recognise(plain(1).data()) is Pi
     assert recognise(b'{"type":"title","title":"t"}\n' + busy().data()) is Pi

@@ -130,6 +130,7 @@ class Pi(LogReader):
         self.tree = Tree()
         self.title = ""
         self.has_header = False
+        self.forked = ("", "")  # the session that this one was forked from, and when
         self.dialect: str | None = None
         self.level: str | None = None  # of thinking
         self.skipped_calls: set[str] = set()  # of unfinished responses
@@ -166,7 +167,10 @@ class Pi(LogReader):
         self.title, self.level = self.title or text_in(entry.title), entry.thinking_level
         parent = entry.parent_session or entry.branched_from
         uuid = _UUID.search(parent) if parent is not None else None
-        self._start_session(entry.id or "", parent if uuid is None else uuid[0])
+        parent = parent if uuid is None else uuid[0]
+        if entry.parent_session is not None:
+            self.forked = (parent or "", entry.timestamp or "")
+        self._start_session(entry.id or "", parent)
 
     def _start_session(self, id: str, parent: str | None = None) -> None:
         self.session.start_session(id, at=self.session.at, parent_session_id=parent, title=self.title or None)
@@ -322,7 +326,7 @@ class Pi(LogReader):
         session.setting("effort", self.level)
         session.setting("provider", None if usage is None else message.provider)
         counter.asked_at = stamp_at(message.timestamp)
-        turn = session.start_turn(None)
+        turn = session.start_turn(None, call=self._inherited_call())
         self._show(node, entry)
         if message.stop_reason not in records.UNFINISHED:
             session.end_turn(usage, message.response_id or name_of(message.timestamp, usage))
@@ -334,6 +338,11 @@ class Pi(LogReader):
         session.emit(ended(turn=turn, at=session.at, usage=usage, error=error or None))
         session.signal(Sign("api-error" if has_failed else "interrupt"))
 
+    def _inherited_call(self) -> e.Call | None:
+        """Return the facts about a request that a fork copied, which is older than the fork; None if it is its own."""
+        (parent, forked_at), at = self.forked, self.session.at or ""
+        return e.Call(inherited_from=parent) if parent and len(at) == len(forked_at) and at < forked_at else None
+
     # compactions
 
     def _add_summary_request(self, id: str, counts: records.PiUsage) -> None:
@@ -344,7 +353,7 @@ class Pi(LogReader):
             self.summaries += 1
             session.chain = f"utility-{self.summaries}"
             session.emit(e.SessionChanged(model=model, dialect=self.dialect, chain=session.chain))
-            session.start_turn(None)
+            session.start_turn(None, call=self._inherited_call())
             session.end_turn(usage, f"{id}:summary")
             session.chain = e.MAIN
 
