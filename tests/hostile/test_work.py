@@ -23,7 +23,7 @@ from lore.testing import everything
 
 SIZE = 30_000
 TINY = ("lines of ", "spans without", "malformed events", "a body of braces")
-TINY_CALLS = 45  # calls a byte in a file of tiny lines: each is looked at like a record
+TINY_CALLS = 50  # calls a byte in a file of tiny lines: each is looked at like a record
 APART = 3_000  # calls that a file takes whatever it holds: readers are imported, patterns compiled
 
 
