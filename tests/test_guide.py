@@ -1,7 +1,5 @@
 """The guide: every command that a page shows is run, its links lead somewhere, and every page is in the index."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -106,8 +104,7 @@ HIDDEN = pytest.mark.skipif(not published("lore.commands"), reason="no plug-ins"
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(name, marks=HIDDEN if name in OF_PLUGINS else ()) for name, lines in LINES.items() if lines],
+    "page", [pytest.param(name, marks=HIDDEN if name in OF_PLUGINS else ()) for name, lines in LINES.items() if lines]
 )
 def test_commands_of_a_page_run(page: str, place: Path) -> None:
     lines = [line for line in LINES[page] if line not in NOT_RUN and line not in SHOWN_ELSEWHERE]

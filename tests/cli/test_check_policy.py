@@ -1,7 +1,5 @@
 """`lore check` with settings and reports: exit codes, messages, files."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -114,19 +112,16 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
     assert sums("r.jsonl")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "hint"),
-    [
-        ("[[check.per_path]]\npaht='a'\n", "check.per_path.paht", "check.per_path.path"),
-        ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreson='r'\n", "check.exempt.reson", "check.exempt.reason"),
-        ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreason=' '\n", "reason is empty", ""),
-        ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "reason", ""),
-        ("[check]\nmax_breaks=true\n", "check.max_breaks is true or false, and has to be a whole number", ""),
-        ("[check.exempt]\ncode='LORE101'\n", "check.exempt is a table", "write [[check.exempt]]"),
-        ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
-        ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
-    ],
-)
+@pytest.mark.parametrize(("text", "said", "hint"), [
+    ("[[check.per_path]]\npaht='a'\n", "check.per_path.paht", "check.per_path.path"),
+    ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreson='r'\n", "check.exempt.reson", "check.exempt.reason"),
+    ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreason=' '\n", "reason is empty", ""),
+    ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "reason", ""),
+    ("[check]\nmax_breaks=true\n", "check.max_breaks is true or false, and has to be a whole number", ""),
+    ("[check.exempt]\ncode='LORE101'\n", "check.exempt is a table", "write [[check.exempt]]"),
+    ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
+    ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
+])  # fmt: skip
 def test_wrong_settings_are_an_error_with_hint(text, said, hint):
     settings(text)
     ran = lore("check", waste())
@@ -177,26 +172,23 @@ def test_reports_in_files_keep_the_terminal_report():
     assert Path("out.json").read_text("utf-8") == lore("check", "r.jsonl", "--json").out
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--report", "xml"), "no report is called 'xml'"),
-        (("--report", "junit="), "names no file"),
-        (("--report", "junit", "--report", "sarif"), "cannot share standard output"),
-        (("--json", "--report", "terminal"), "cannot share standard output"),
-        (("--report", "junit=x", "--report", "sarif=./x"), "two reports go to"),
-        (("--report", "junit=r.jsonl"), "r.jsonl is a recording"),
-        (("--report", "junit=other.jsonl"), "other.jsonl is a recording"),
-        (("--baseline", "other.jsonl", "--update-baseline"), "other.jsonl is a recording"),
-        (("--report", "junit=none/x"), "cannot write none/x: there is no folder none"),
-        (("--report", "junit=folder"), "folder is a folder"),
-        (("--baseline", "folder", "--update-baseline"), "folder is a folder"),
-        (("--baseline", "folder"), "folder is a folder"),
-        (("--json", "--report", "json"), "json is asked for twice"),
-        (("--report", "sarif=b.json", "--baseline", "./b.json", "--update-baseline"), "b.json is the baseline"),
-        (("--select", "LORE1,LORE2", "--ignore", "lore2"), "--select and --ignore both name LORE2"),
-    ],
-)
+@pytest.mark.parametrize(("args", "said"), [
+    (("--report", "xml"), "no report is called 'xml'"),
+    (("--report", "junit="), "names no file"),
+    (("--report", "junit", "--report", "sarif"), "cannot share standard output"),
+    (("--json", "--report", "terminal"), "cannot share standard output"),
+    (("--report", "junit=x", "--report", "sarif=./x"), "two reports go to"),
+    (("--report", "junit=r.jsonl"), "r.jsonl is a recording"),
+    (("--report", "junit=other.jsonl"), "other.jsonl is a recording"),
+    (("--baseline", "other.jsonl", "--update-baseline"), "other.jsonl is a recording"),
+    (("--report", "junit=none/x"), "cannot write none/x: there is no folder none"),
+    (("--report", "junit=folder"), "folder is a folder"),
+    (("--baseline", "folder", "--update-baseline"), "folder is a folder"),
+    (("--baseline", "folder"), "folder is a folder"),
+    (("--json", "--report", "json"), "json is asked for twice"),
+    (("--report", "sarif=b.json", "--baseline", "./b.json", "--update-baseline"), "b.json is the baseline"),
+    (("--select", "LORE1,LORE2", "--ignore", "lore2"), "--select and --ignore both name LORE2"),
+])  # fmt: skip
 def test_impossible_report_target_is_an_error(args, said):
     Path("folder").mkdir()
     before = Path(waste()).read_bytes()
@@ -445,15 +437,12 @@ def test_copied_turns_use_up_no_baseline_entry():
     assert (code, codes, summary["known"]) == (0, [], 2)
 
 
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        (("--baseline", "none.json"), "there is no baseline none.json"),
-        (("--baseline", "bad.json"), "bad.json is no baseline"),
-        (("--update-baseline",), "--update-baseline names no file"),
-        (("--baseline", "-", "--update-baseline"), "a baseline is a file"),
-    ],
-)
+@pytest.mark.parametrize(("args", "said"), [
+    (("--baseline", "none.json"), "there is no baseline none.json"),
+    (("--baseline", "bad.json"), "bad.json is no baseline"),
+    (("--update-baseline",), "--update-baseline names no file"),
+    (("--baseline", "-", "--update-baseline"), "a baseline is a file"),
+])  # fmt: skip
 def test_unusable_baseline_is_an_error_with_hint(args, said):
     Path("bad.json").write_text("<<<<<<<", encoding="utf-8")
     ran = lore("check", waste(), *args)

@@ -1,7 +1,5 @@
 """Every command and option does what its help says."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -126,16 +124,13 @@ def test_check_options_override_settings():
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
 
 
-@pytest.mark.parametrize(
-    ("settings", "options", "codes"),
-    [
-        ("", ["--ignore", "LORE101"], ["LORE401"]),
-        ("", ["--select", "LORE4"], ["LORE401"]),
-        ("[[check.per_path]]\npath='w.jsonl'\nignore=['LORE101']\n", [], ["LORE401"]),
-        ("", ["--ignore", "LORE101", "--ignore", "LORE401"], []),
-        ("[[check.exempt]]\ncode='LORE101'\npath='w.jsonl'\nreason='old'\n", [], []),
-    ],
-)
+@pytest.mark.parametrize(("settings", "options", "codes"), [
+    ("", ["--ignore", "LORE101"], ["LORE401"]),
+    ("", ["--select", "LORE4"], ["LORE401"]),
+    ("[[check.per_path]]\npath='w.jsonl'\nignore=['LORE101']\n", [], ["LORE401"]),
+    ("", ["--ignore", "LORE101", "--ignore", "LORE401"], []),
+    ("[[check.exempt]]\ncode='LORE101'\npath='w.jsonl'\nreason='old'\n", [], []),
+])  # fmt: skip
 def test_reuse_budget_holds_for_ignored_causes(settings, options, codes):
     put("w.jsonl", *WASTE)
     put("lore.toml", settings.encode())
@@ -180,17 +175,14 @@ def test_fold_reports_problems():
 @pytest.mark.parametrize(
     "command", [["fold", "s.jsonl"], ["check", "s.jsonl"], ["diff-prefix", "s.jsonl", "--no-tokens"]]
 )
-@pytest.mark.parametrize(
-    ("args", "environment", "coloured"),
-    [
-        ([], {}, False),
-        (["--color"], {}, True),
-        (["--color"], {"NO_COLOR": "1"}, True),
-        ([], {"FORCE_COLOR": "1"}, True),
-        ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
-        (["--no-color"], {"FORCE_COLOR": "1"}, False),
-    ],
-)
+@pytest.mark.parametrize(("args", "environment", "coloured"), [
+    ([], {}, False),
+    (["--color"], {}, True),
+    (["--color"], {"NO_COLOR": "1"}, True),
+    ([], {"FORCE_COLOR": "1"}, True),
+    ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    (["--no-color"], {"FORCE_COLOR": "1"}, False),
+])  # fmt: skip
 def test_colour_follows_flag_then_environment(monkeypatch, command, args, environment, coloured):
     put("s.jsonl", compacted())
     for name, value in environment.items():

@@ -1,7 +1,5 @@
 """`lore guide`: Markdown in a pipe, laid out on a terminal, at its width."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -78,18 +76,15 @@ def test_guide_plain_prints_markdown_on_terminal(monkeypatch, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell's words")
-@pytest.mark.parametrize(
-    ("pager", "lines", "words", "paged"),
-    [
-        ("cat > paged", 20, (), True),
-        ("cat > paged", 20, ("--plain",), True),
-        ("cat > paged", 20, ("--no-pager",), False),
-        ("cat > paged", 2_000, (), False),
-        ("cat", 20, (), False),
-        ("", 20, (), False),
-        ("no-such-pager", 20, (), False),
-    ],
-)
+@pytest.mark.parametrize(("pager", "lines", "words", "paged"), [
+    ("cat > paged", 20, (), True),
+    ("cat > paged", 20, ("--plain",), True),
+    ("cat > paged", 20, ("--no-pager",), False),
+    ("cat > paged", 2_000, (), False),
+    ("cat", 20, (), False),
+    ("", 20, (), False),
+    ("no-such-pager", 20, (), False),
+])  # fmt: skip
 def test_long_guide_page_goes_to_pager(
     pager, lines, words, paged, monkeypatch, capsys, tmp_path
 ):  # fmt: skip

@@ -1,7 +1,5 @@
 """Exit codes, errors of one line, closed pipes, interrupts, help."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Bare `lore`: spending of agents, re-billed tokens by cause, and the first thing to change."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -100,15 +98,12 @@ def test_cold_warm_and_grown_overviews_are_equal():
     assert Path("home/.cache/lore/ledgers.sqlite").exists()
 
 
-@pytest.mark.parametrize(
-    ("by", "names"),
-    [
-        ("day", ["2026-01-01", "2026-01-02"]),
-        ("agent", ["Claude Code", "Codex CLI"]),
-        ("model", ["claude-opus-4-5", "gpt-5.4"]),
-        ("project", ["/code/app", "/w"]),
-    ],
-)
+@pytest.mark.parametrize(("by", "names"), [
+    ("day", ["2026-01-01", "2026-01-02"]),
+    ("agent", ["Claude Code", "Codex CLI"]),
+    ("model", ["claude-opus-4-5", "gpt-5.4"]),
+    ("project", ["/code/app", "/w"]),
+])  # fmt: skip
 def test_groups_add_up_to_total(by, names):
     claude("a", FALLEN)
     codex()
@@ -400,19 +395,16 @@ def test_bare_lore_shows_help_only_in_ci(terminal, ci, helps, monkeypatch, capsy
     assert ("COMMAND [ARGS]" in capsys.readouterr().out) == helps
 
 
-@pytest.mark.parametrize(
-    ("args", "hint"),
-    [
-        (["--by", "xyz"], "groupings: day, week, month, session, model, project, agent"),
-        (["--by", "modle"], "did you mean 'model'?"),
-        (["--since", "soon"], "give an age"),
-        (["--agent", "nobody"], "agents: "),
-        (["--json", "check"], "lore check --json"),
-        (["--since", "1d", "sessions"], "lore sessions --since"),
-        (["--until", "later"], "--until 'later' is not a time"),
-        (["--since", "2026-02-01", "--until", "2026-01-01"], "name a later time"),
-    ],
-)
+@pytest.mark.parametrize(("args", "hint"), [
+    (["--by", "xyz"], "groupings: day, week, month, session, model, project, agent"),
+    (["--by", "modle"], "did you mean 'model'?"),
+    (["--since", "soon"], "give an age"),
+    (["--agent", "nobody"], "agents: "),
+    (["--json", "check"], "lore check --json"),
+    (["--since", "1d", "sessions"], "lore sessions --since"),
+    (["--until", "later"], "--until 'later' is not a time"),
+    (["--since", "2026-02-01", "--until", "2026-01-01"], "name a later time"),
+])  # fmt: skip
 def test_overview_rejects_meaningless_options(args, hint):
     ran = lore(*args)
     assert ran.code == 2

@@ -1,7 +1,5 @@
 """`lore sessions`: the sessions in a home folder, the newest first."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

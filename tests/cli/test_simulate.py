@@ -74,10 +74,7 @@ def test_rebilled_tokens_are_at_most_billed_tokens():
 
 def test_what_if_compares_only_turns_priced_in_both():
     """Half of a session had no price: with a cheaper model for all of it, lore said that it would cost more."""
-    path = capture(
-        (body("one"), usage(0, 5000), 0),
-        (body("other", model="claude-next-9"), usage(0, 5000), 10),
-    )
+    path = capture((body("one"), usage(0, 5000), 0), (body("other", model="claude-next-9"), usage(0, 5000), 10))
     ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
     first = ran["turns"][0]["cost"]["predicted"]
     assert ran["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
@@ -139,10 +136,7 @@ def test_what_if_without_effect_gives_reason(model, change, said):
 
 def test_what_if_auto_breakpoints_keep_requested_lifetime():
     """`--what-if breakpoints=auto` made five minutes of an hour, and an agent that set them right lost all it read."""
-    path = capture(
-        (body("one", ttl="1h"), usage(0, 5000), 0),
-        (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900),
-    )
+    path = capture((body("one", ttl="1h"), usage(0, 5000), 0), (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900))
     ran = lore("simulate", path, "--what-if", "breakpoints=auto", "--json").json
     assert ran["what_if"][0]["tokens"] == 0
 

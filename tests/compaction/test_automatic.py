@@ -1,7 +1,5 @@
 """Sessions with a policy are compacted before their requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

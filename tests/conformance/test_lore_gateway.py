@@ -1,7 +1,5 @@
 """Rules of the gateway's durable deltas that golden sessions do not show: places, torn logs, errors, rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
@@ -87,24 +85,21 @@ def _item(letter, number):
             return ToolCall(uuid, f"c{number}", "read", Raw(b"{}"), status="running" if letter == "p" else "completed")
 
 
-@each(
-    "shape, desired, place",
-    [
-        ("u c", 2, 1),  # a completed pair
-        ("u p", 2, 1),  # a pending call at the end
-        ("u ccc", 3, 1),  # parallel calls
-        ("u acc", 2, 1),  # words and calls of one response
-        ("u c c", 2, 1),  # two turns with calls
-        ("u c c c", 3, 1),
-        ("u a u", 2, 2),  # text alone: unchanged
-        ("u a u", 1, 1),
-        ("u a", 9, 1),  # never last
-        ("u a c u", 3, 3),  # directly before a real user message, also after a result
-        ("u c i", 2, 1),  # an injected message is not one
-        ("", 0, 0),
-        ("u", 0, 0),
-    ],
-)
+@each("shape, desired, place", [
+    ("u c", 2, 1),  # a completed pair
+    ("u p", 2, 1),  # a pending call at the end
+    ("u ccc", 3, 1),  # parallel calls
+    ("u acc", 2, 1),  # words and calls of one response
+    ("u c c", 2, 1),  # two turns with calls
+    ("u c c c", 3, 1),
+    ("u a u", 2, 2),  # text alone: unchanged
+    ("u a u", 1, 1),
+    ("u a", 9, 1),  # never last
+    ("u a c u", 3, 3),  # directly before a real user message, also after a result
+    ("u c i", 2, 1),  # an injected message is not one
+    ("", 0, 0),
+    ("u", 0, 0),
+])  # fmt: skip
 def test_allowed_place_is_last_place_for_text(shape, desired, place):
     assert allowed_place(entries(shape), desired) == place
 

@@ -3,8 +3,6 @@
 Reading its event deltas is tested by golden scripts (`tests/golden/scripts/sidecode.json`).
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

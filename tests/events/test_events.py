@@ -1,7 +1,5 @@
 """What a program writes: a typed function for each kind of event, and an answer to everything that is misspelled."""
 
-from __future__ import annotations
-
 import pytest
 
 import lore

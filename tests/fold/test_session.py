@@ -1,7 +1,5 @@
 """Events that change a session outside its timeline, and turns; an event that does not fit is only a problem."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.states import dump_state
@@ -72,15 +70,12 @@ def test_first_chain_is_main_without_a_named_one():
 # session_changed
 
 
-@pytest.mark.parametrize(
-    ("fields", "detail"),
-    [
-        ({"system": "T"}, "system changed"),
-        ({"tools": [{"name": "n"}]}, "tools changed"),
-        ({"params": {"x": 2}}, "params changed"),
-        ({"system": "T", "tools": []}, "system and tools changed"),
-    ],
-)
+@pytest.mark.parametrize(("fields", "detail"), [
+    ({"system": "T"}, "system changed"),
+    ({"tools": [{"name": "n"}]}, "tools changed"),
+    ({"params": {"x": 2}}, "params changed"),
+    ({"system": "T", "tools": []}, "system and tools changed"),
+])  # fmt: skip
 def test_changed_session_is_noted_for_the_next_turn(fields, detail):
     fold = Fold(started(system="S", model="m"), event("session_changed", **fields), event("turn_started", turn=1))
     turn = fold.state.main().turn

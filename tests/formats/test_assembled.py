@@ -1,7 +1,5 @@
 """`lore assemble --all`, written and read back: the same prompts, with damage between turns, too."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -63,8 +61,6 @@ SAMPLES = tuple(written(turns_of(path)) for path in LOGS)
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = AssembledLog
     samples = (*SAMPLES, SAMPLES[0][:-1], b"\xef\xbb\xbf" + SAMPLES[1])
 
@@ -124,25 +120,22 @@ def wholly(*lines) -> list[object]:
     return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
 
 
-@each(
-    "change, said",
-    [
-        ({"keep_segments": 3}, "keeps 3 segments of 5 bytes, which the turn before does not have"),
-        ({"keep_segments": 10**30}, "which the turn before does not have"),
-        ({"keep_segments": -1}, "wrong fields"),
-        ({"keep_bytes": 4}, "keeps 2 segments of 4 bytes, which the turn before does not have"),
-        ({"tail_segments": 2}, "do not fit its segments"),
-        ({"tail_segments": -1}, "wrong fields"),
-        ({"tail_bytes": 3}, "do not fit its segments"),
-        ({"dialect": "openai-chat"}, "do not fit its segments"),
-        ({"breakpoints": [[2, 1]]}, "do not fit its segments"),
-        ({"breakpoints": [[1, 1], [0, 1]]}, "do not fit its segments"),
-        ({"breakpoints": [[0, 1], [0, 1]]}, "do not fit its segments"),
-        ({"append": [{**FIRST["append"][0], "section": "footer"}]}, "wrong fields"),
-        ({"append": [{**FIRST["append"][0], "kind": "song"}]}, "wrong fields"),
-        ({"reset": "boredom"}, "wrong fields"),
-    ],
-)
+@each("change, said", [
+    ({"keep_segments": 3}, "keeps 3 segments of 5 bytes, which the turn before does not have"),
+    ({"keep_segments": 10**30}, "which the turn before does not have"),
+    ({"keep_segments": -1}, "wrong fields"),
+    ({"keep_bytes": 4}, "keeps 2 segments of 4 bytes, which the turn before does not have"),
+    ({"tail_segments": 2}, "do not fit its segments"),
+    ({"tail_segments": -1}, "wrong fields"),
+    ({"tail_bytes": 3}, "do not fit its segments"),
+    ({"dialect": "openai-chat"}, "do not fit its segments"),
+    ({"breakpoints": [[2, 1]]}, "do not fit its segments"),
+    ({"breakpoints": [[1, 1], [0, 1]]}, "do not fit its segments"),
+    ({"breakpoints": [[0, 1], [0, 1]]}, "do not fit its segments"),
+    ({"append": [{**FIRST["append"][0], "section": "footer"}]}, "wrong fields"),
+    ({"append": [{**FIRST["append"][0], "kind": "song"}]}, "wrong fields"),
+    ({"reset": "boredom"}, "wrong fields"),
+])  # fmt: skip
 def test_contradictory_line_is_a_problem_at_its_place(change, said):
     found = wholly(FIRST, {**SECOND, **change})
     assert isinstance(found[0], Turn)

@@ -1,7 +1,5 @@
 """Request bodies: one, many, in records; with bills and times."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -26,8 +24,6 @@ RECORDS = b"".join(
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = Bodies
     samples = (PRETTY, dumps(ONE), LINES, RECORDS, RECORDS[:-1], b"\xef\xbb\xbf" + LINES)
 
@@ -43,8 +39,7 @@ def one(value):
 
 
 @pytest.mark.parametrize(
-    ("request_name", "response_name"),
-    [("request_body", "response_body"), ("payload", "response"), ("input", "output")],
+    ("request_name", "response_name"), [("request_body", "response_body"), ("payload", "response"), ("input", "output")]
 )
 def test_record_with_other_member_names_is_read(request_name, response_name):
     data = dumps({request_name: ONE, response_name: {"id": "m", "usage": {"input_tokens": 7}}}) + b"\n"
@@ -108,22 +103,19 @@ def test_body_without_sign_of_sending_is_ignored():
     assert [found.code for found in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
 
 
-@pytest.mark.parametrize(
-    ("stamp", "seconds"),
-    [
-        (1733340928, 1733340928.0),
-        (1733340928500, 1733340928.5),
-        ("2024-12-04T19:35:28Z", 1733340928.0),
-        ("2024-12-04T19:35:28+00:00", 1733340928.0),
-        ("2024-12-04T19:35:28", 1733340928.0),
-        ("yesterday", None),
-        (True, None),
-        (-5, None),
-        (1e300, None),
-        (None, None),
-        ([], None),
-    ],
-)
+@pytest.mark.parametrize(("stamp", "seconds"), [
+    (1733340928, 1733340928.0),
+    (1733340928500, 1733340928.5),
+    ("2024-12-04T19:35:28Z", 1733340928.0),
+    ("2024-12-04T19:35:28+00:00", 1733340928.0),
+    ("2024-12-04T19:35:28", 1733340928.0),
+    ("yesterday", None),
+    (True, None),
+    (-5, None),
+    (1e300, None),
+    (None, None),
+    ([], None),
+])  # fmt: skip
 @each(["timestamp", "ts"])
 def test_times_are_seconds_or_unknown(key, stamp, seconds):
     assert one({"request": ONE, key: stamp}).at == seconds
@@ -140,20 +132,17 @@ GEMINI = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
 CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]}
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
-        RESPONSES,
-        {"model": "gpt-5", "input": "x", "instructions": "I"},
-        {"model": "gpt-5", "input": [], "store": False},
-        {"model": "gpt-5", "previous_response_id": "r", "input": [{"type": "custom_tool_call_output"}]},
-        {"model": "gpt-5", "input": [{"type": "function_call_output", "call_id": "c", "output": "o"}]},
-        GEMINI,
-        {"contents": [{"parts": [{"text": "x"}]}], "system_instruction": {"parts": []}},
-        CONVERSE,
-        {"messages": [{"role": "user", "content": [{"text": "x"}]}], "inferenceConfig": {}},
-    ],
-)
+@pytest.mark.parametrize("found", [
+    RESPONSES,
+    {"model": "gpt-5", "input": "x", "instructions": "I"},
+    {"model": "gpt-5", "input": [], "store": False},
+    {"model": "gpt-5", "previous_response_id": "r", "input": [{"type": "custom_tool_call_output"}]},
+    {"model": "gpt-5", "input": [{"type": "function_call_output", "call_id": "c", "output": "o"}]},
+    GEMINI,
+    {"contents": [{"parts": [{"text": "x"}]}], "system_instruction": {"parts": []}},
+    CONVERSE,
+    {"messages": [{"role": "user", "content": [{"text": "x"}]}], "inferenceConfig": {}},
+])  # fmt: skip
 @each("indent", [None, 1])
 def test_bodies_of_every_api_are_recognised(found, indent):
     raw = json.dumps(found, indent=indent).encode()
@@ -173,23 +162,20 @@ def test_broken_printed_body_is_one_problem():
     assert [value.code for value in found] == ["LORE202"]
 
 
-@each(
-    "head, name",
-    [
-        (PRETTY, "bodies"),
-        (LINES, "bodies"),
-        (dumps({"i": 0}) + b"\n" + RECORDS, "bodies"),
-        (b" \r\n" + dumps(ONE), "bodies"),
-        (b"\xef\xbb\xbf" + PRETTY, "bodies"),
-        (dumps({"x": 1}), None),
-        (b'{\n "x": 1\n}', None),
-        (b"[1]", None),
-        (b"", None),
-        (b"\x00\x01", None),
-        (dumps({"kind": "append", "item": {}}), "lore"),
-        (dumps({"type": "mode", "mode": "x", "sessionId": "s"}), "claude-code"),
-    ],
-)
+@each("head, name", [
+    (PRETTY, "bodies"),
+    (LINES, "bodies"),
+    (dumps({"i": 0}) + b"\n" + RECORDS, "bodies"),
+    (b" \r\n" + dumps(ONE), "bodies"),
+    (b"\xef\xbb\xbf" + PRETTY, "bodies"),
+    (dumps({"x": 1}), None),
+    (b'{\n "x": 1\n}', None),
+    (b"[1]", None),
+    (b"", None),
+    (b"\x00\x01", None),
+    (dumps({"kind": "append", "item": {}}), "lore"),
+    (dumps({"type": "mode", "mode": "x", "sessionId": "s"}), "claude-code"),
+])  # fmt: skip
 def test_formats_are_recognised_by_content(head, name):
     found = recognise(head)
     assert (None if found is None else found.name) == name
@@ -203,25 +189,23 @@ def test_printed_body_with_late_messages_is_recognised(tmp_path):
     assert found is Bodies
 
 
-@each(
-    [
-        {"messages": [], "foo": 1},
-        {"title": "t", "messages": [{"id": 1, "sender": "Bob", "text": "hi"}]},
-        {"sessionId": "s", "model": "m", "messages": [{"id": "1", "type": "user", "content": "hi"}]},
-        {"info": {"id": "x"}, "messages": [{"info": {"role": "user"}, "parts": []}]},
-        {"model": "text-embedding-3-small", "input": "text"},
-        {"model": "text-embedding-3-small", "input": ["a", "b"], "encoding_format": "float"},
-        {"model": "omni-moderation-latest", "input": [{"type": "text", "text": "x"}]},
-        {"model": "gpt-4o-mini-tts", "input": "say it", "voice": "alloy"},
-        {"input": [{"role": "user", "content": "x"}], "ideal": "y"},
-        {"event": "model", "model": "m", "input": [{"role": "user", "content": "x"}], "tools": [], "output": {}},
-        {"id": "run", "model": "m", "input": [{"role": "user", "content": "x"}]},
-        {"title": "t", "contents": [{"role": "user", "parts": [{"text": "x"}]}]},
-        {"contents": [{"text": "x"}]},
-        {"contents": ["x"]},
-        {"modelId": "m", "inputText": "x"},
-    ]
-)
+@each([
+    {"messages": [], "foo": 1},
+    {"title": "t", "messages": [{"id": 1, "sender": "Bob", "text": "hi"}]},
+    {"sessionId": "s", "model": "m", "messages": [{"id": "1", "type": "user", "content": "hi"}]},
+    {"info": {"id": "x"}, "messages": [{"info": {"role": "user"}, "parts": []}]},
+    {"model": "text-embedding-3-small", "input": "text"},
+    {"model": "text-embedding-3-small", "input": ["a", "b"], "encoding_format": "float"},
+    {"model": "omni-moderation-latest", "input": [{"type": "text", "text": "x"}]},
+    {"model": "gpt-4o-mini-tts", "input": "say it", "voice": "alloy"},
+    {"input": [{"role": "user", "content": "x"}], "ideal": "y"},
+    {"event": "model", "model": "m", "input": [{"role": "user", "content": "x"}], "tools": [], "output": {}},
+    {"id": "run", "model": "m", "input": [{"role": "user", "content": "x"}]},
+    {"title": "t", "contents": [{"role": "user", "parts": [{"text": "x"}]}]},
+    {"contents": [{"text": "x"}]},
+    {"contents": ["x"]},
+    {"modelId": "m", "inputText": "x"},
+])  # fmt: skip
 def test_exports_with_messages_are_not_bodies(export):
     """Session exports of two other agents were taken for one clean request each."""
     assert recognise(json.dumps(export).encode()) is None

@@ -1,7 +1,5 @@
 """Documents and logs of recorded calls: each format by its contract, its fixtures, and the real files."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -87,39 +85,30 @@ NOCK = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("reader", "data"),
-    [
-        (
-            ProxyLines,
-            dumps({"kind": "response", "ts": AT + "0Z", "url": URL, "method": "POST", "status": 200, **BODIES}),
+@pytest.mark.parametrize(("reader", "data"), [
+    (ProxyLines, dumps({"kind": "response", "ts": AT + "0Z", "url": URL, "method": "POST", "status": 200, **BODIES})),
+    (ProxyLines, dumps({"req": {"url": URL, "body": ASKED}, "res": {"statusCode": 200, "body": SAID}})),
+    (ProxyLines, dumps({"request": {"uri": URL, "payload": ASKED}, "response": {"code": 200, "payload": SAID}})),
+    (ProxyLines, dumps({"request": {"url": URL, "json": ASKED}, "response": {"status": 200, "json": SAID}})),
+    (
+        ProxyLines,
+        dumps(
+            {
+                "request": {"url": URL, "content": dumps(ASKED).decode()},
+                "response": {"status": 200, "content": dumps(SAID).decode()},
+            }
         ),
-        (ProxyLines, dumps({"req": {"url": URL, "body": ASKED}, "res": {"statusCode": 200, "body": SAID}})),
-        (ProxyLines, dumps({"request": {"uri": URL, "payload": ASKED}, "response": {"code": 200, "payload": SAID}})),
-        (ProxyLines, dumps({"request": {"url": URL, "json": ASKED}, "response": {"status": 200, "json": SAID}})),
-        (
-            ProxyLines,
-            dumps(
-                {
-                    "request": {"url": URL, "content": dumps(ASKED).decode()},
-                    "response": {"status": 200, "content": dumps(SAID).decode()},
-                }
-            ),
-        ),
-        (ProxyLines, dumps({"url": URL, "requestBody": ASKED, "status": 200, "response": SAID})),
-        (
-            ProxyLines,
-            dumps({"request": {"url": URL, "body": buffer(ASKED)}, "res": {"status": 200, "body": buffer(SAID)}}),
-        ),
-        (
-            ProxyLines,
-            dumps({"request": {"url": URL, "body": based(ASKED)}, "response": {"status": 200, "body": based(SAID)}}),
-        ),
-        (ProxyList, dumps([MAPPING])),
-        (ProxyList, dumps([NOCK])),
-        (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
-    ],
-)
+    ),
+    (ProxyLines, dumps({"url": URL, "requestBody": ASKED, "status": 200, "response": SAID})),
+    (ProxyLines, dumps({"request": {"url": URL, "body": buffer(ASKED)}, "res": {"status": 200, "body": buffer(SAID)}})),
+    (
+        ProxyLines,
+        dumps({"request": {"url": URL, "body": based(ASKED)}, "response": {"status": 200, "body": based(SAID)}}),
+    ),
+    (ProxyList, dumps([MAPPING])),
+    (ProxyList, dumps([NOCK])),
+    (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),
+])  # fmt: skip
 def test_recorders_with_other_member_names_are_read(reader, data):
     assert recognise(data) is reader
     (first,) = (one.value for one in everything(reader(), data))
@@ -127,15 +116,12 @@ def test_recorders_with_other_member_names_are_read(reader, data):
     assert (json.loads(first.body), first.response_id, first.usage.read_tokens) == (ASKED, "msg_1", 20)
 
 
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [
-        (har(ASKED, ASKED)[:-200], "LORE202"),
-        (har(ASKED).replace(b'"startedDateTime"', b"NaN"), "LORE201"),
-        (b'{"log": {"creator": 1}}', "LORE201"),
-        (b"[1]", "LORE201"),
-    ],
-)
+@pytest.mark.parametrize(("data", "code"), [
+    (har(ASKED, ASKED)[:-200], "LORE202"),
+    (har(ASKED).replace(b'"startedDateTime"', b"NaN"), "LORE201"),
+    (b'{"log": {"creator": 1}}', "LORE201"),
+    (b"[1]", "LORE201"),
+])  # fmt: skip
 def test_damaged_har_is_a_problem(data, code):
     assert code in [one.value.code for one in everything(Har(), data) if isinstance(one.value, Problem)]
 
@@ -146,20 +132,18 @@ def test_entry_over_the_limit_is_skipped(monkeypatch):
     assert [getattr(read.value, "code", "exchange") for read in found] == ["exchange", "LORE220", "exchange"]
 
 
-@each(
-    [
-        b'{"name": "pkg", "version": "1.0.0", "scripts": {"request": "x"}}',
-        b'{"entries": [{"key": 1}]}',
-        b'{"log": {"level": "debug"}}',
-        b'{"packets": 5, "method": 1, "request": 2}',
-        b'[{"id": 1}, {"id": 2}]',
-        b'["a"]',
-        b"version: '3'\nservices:\n  web:\n    image: x\n",
-        b"# interactions:\nname: x\n",
-        b"interactions are fun\n",
-        b"log,entries\n",
-    ]
-)
+@each([
+    b'{"name": "pkg", "version": "1.0.0", "scripts": {"request": "x"}}',
+    b'{"entries": [{"key": 1}]}',
+    b'{"log": {"level": "debug"}}',
+    b'{"packets": 5, "method": 1, "request": 2}',
+    b'[{"id": 1}, {"id": 2}]',
+    b'["a"]',
+    b"version: '3'\nservices:\n  web:\n    image: x\n",
+    b"# interactions:\nname: x\n",
+    b"interactions are fun\n",
+    b"log,entries\n",
+])  # fmt: skip
 def test_similar_files_are_not_recognised(head):
     assert recognise(head) is None
 

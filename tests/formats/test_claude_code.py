@@ -1,7 +1,5 @@
 """Claude Code's logs: responses, usage, content, subagents, compactions, forks, titles, damaged records."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -35,8 +33,6 @@ COMPACTED = [
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = ClaudeCode
     samples = (joined(*PLAIN), joined(*COMPACTED)[:-1], b"\xef\xbb\xbf" + joined(*PLAIN).replace(b"\n", b"\r\n"))
 
@@ -87,31 +83,25 @@ def test_messages_inside_progress_records_are_no_requests():
 REFERENCE = {"type": "tool_reference", "tool_name": "Read"}
 
 
-@pytest.mark.parametrize(
-    ("content", "output"),
-    [
-        (None, ""),
-        ("", ""),
-        ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}]),
-        ([REFERENCE], [{"type": "raw", "json": REFERENCE}]),
-    ],
-)
+@pytest.mark.parametrize(("content", "output"), [
+    (None, ""),
+    ("", ""),
+    ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}]),
+    ([REFERENCE], [{"type": "raw", "json": REFERENCE}]),
+])  # fmt: skip
 def test_result_of_any_content_is_kept(content, output):
     fold = folded(asked("u", "x"), answered("a", "r", use("c"), "u"), asked("v", [result("c", content)], "a"))
     assert json.loads(bytes(fold.item(1).output)) == output
 
 
-@each(
-    "fields, source",
-    [
-        ({"isMeta": True}, "context_injection"),
-        ({"origin": {"kind": "task-notification"}}, "tick"),
-        ({"origin": {"kind": "human"}}, "user"),
-        ({"origin": {"kind": 7}}, "user"),
-        ({"origin": "task-notification"}, "user"),
-        ({"origin": None}, "user"),
-    ],
-)
+@each("fields, source", [
+    ({"isMeta": True}, "context_injection"),
+    ({"origin": {"kind": "task-notification"}}, "tick"),
+    ({"origin": {"kind": "human"}}, "user"),
+    ({"origin": {"kind": 7}}, "user"),
+    ({"origin": "task-notification"}, "user"),
+    ({"origin": None}, "user"),
+])  # fmt: skip
 def test_source_of_a_user_message(fields, source):
     assert folded(asked("u", "words", **fields)).item(0).source == source
 
@@ -162,17 +152,14 @@ def title(kind, name, **fields):
     return {"type": kind, member: name, "sessionId": "s", **fields}
 
 
-@each(
-    "lines, expected",
-    [
-        ((*PLAIN, title("ai-title", "List files"), title("ai-title", "Read files")), "Read files"),
-        ((*PLAIN, title("custom-title", "mine"), title("ai-title", "Read files")), "mine"),
-        ((title("ai-title", "List files"), *PLAIN), "List files"),
-        ((title("summary", "List files", leafUuid="a4"), title("summary", "x", leafUuid="x9"), *PLAIN), "List files"),
-        ((title("summary", "of another session", leafUuid="x9"), *PLAIN), None),
-        ((*PLAIN, title("ai-title", "List files"), title("summary", "Old", leafUuid="a4")), "List files"),
-    ],
-)
+@each("lines, expected", [
+    ((*PLAIN, title("ai-title", "List files"), title("ai-title", "Read files")), "Read files"),
+    ((*PLAIN, title("custom-title", "mine"), title("ai-title", "Read files")), "mine"),
+    ((title("ai-title", "List files"), *PLAIN), "List files"),
+    ((title("summary", "List files", leafUuid="a4"), title("summary", "x", leafUuid="x9"), *PLAIN), "List files"),
+    ((title("summary", "of another session", leafUuid="x9"), *PLAIN), None),
+    ((*PLAIN, title("ai-title", "List files"), title("summary", "Old", leafUuid="a4")), "List files"),
+])  # fmt: skip
 def test_title_is_the_users_or_the_models(lines, expected):
     assert folded(*lines).state.title == expected
 
@@ -180,34 +167,28 @@ def test_title_is_the_users_or_the_models(lines, expected):
 # damage
 
 
-@pytest.mark.parametrize(
-    ("odd", "code"),
-    [
-        (line("novelty", "n", "u", payload=1), "LORE203"),
-        ({"nothing": 1, "sessionId": "s"}, "LORE207"),
-        ({"type": 3}, "LORE207"),
-        (asked("v", 5) | {"message": {"content": 5, "model": 7}}, "LORE207"),
-    ],
-)
+@pytest.mark.parametrize(("odd", "code"), [
+    (line("novelty", "n", "u", payload=1), "LORE203"),
+    ({"nothing": 1, "sessionId": "s"}, "LORE207"),
+    ({"type": 3}, "LORE207"),
+    (asked("v", 5) | {"message": {"content": 5, "model": 7}}, "LORE207"),
+])  # fmt: skip
 def test_unknown_or_malformed_record_is_opaque(odd, code):
     fold = folded(asked("u", "x"), odd)
     assert (fold.codes, fold.uuids) == ([code], ["u"])
 
 
-@each(
-    "head, is_known",
-    [
-        (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
-        (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
-        (joined({"type": "user", "message": {}}), False),
-        (joined({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
-        (joined({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),
-        (joined({"type": "novelty", "sessionId": "s"}), False),
-        (b"not json\n" + joined(*PLAIN[:1]), True),
-        (b"", False),
-        (b"{", False),
-    ],
-)
+@each("head, is_known", [
+    (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
+    (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
+    (joined({"type": "user", "message": {}}), False),
+    (joined({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
+    (joined({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),
+    (joined({"type": "novelty", "sessionId": "s"}), False),
+    (b"not json\n" + joined(*PLAIN[:1]), True),
+    (b"", False),
+    (b"{", False),
+])  # fmt: skip
 def test_log_is_recognised_by_its_records(head, is_known):
     assert ClaudeCode.recognises(head) is is_known
 

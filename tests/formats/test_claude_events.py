@@ -12,8 +12,6 @@ FLAT, OTLP, CUT = (fixture(f"claude-events/{name}.jsonl") for name in ("stable",
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = ClaudeEvents
     samples = (FLAT, OTLP, CUT, FLAT.splitlines()[0])
 

@@ -1,7 +1,5 @@
 """Tasks of Cline, Roo Code and Kilo Code: files alone and joined, counts, condensations, truncations, damage."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -31,15 +29,11 @@ CLI = json.dumps({
 
 
 class TestFiles(ReaderContract):
-    """The suite that every reader passes, on files alone."""
-
     reader = Cline
     samples = (simple().shown, simple().sent, CLI)
 
 
 class TestFolders(ReaderContract):
-    """The suite that every reader passes, on folders."""
-
     reader = ClineTask
     samples = (simple().pack(), packed(((UI, simple().shown),)), packed(((API, simple().sent),)))
 
@@ -103,18 +97,15 @@ def test_history_alone_has_requests_without_usage():
     assert texts(timeline(Cline, simple().sent))[-1] == "done"
 
 
-@each(
-    "begin, protocol, counts, expected",
-    [
-        (BEGIN, "openai", (1000, 900, 0), (100, 900, None)),
-        (BEGIN, "anthropic", (100, 900, 50), (100, 900, 50)),
-        (BEGIN, "anthropic", (1000, 900, 50), (1000, 900, 50)),
-        (BEGIN + 10**10, "anthropic", (1000, 900, 50), (50, 900, 50)),  # Roo since November 2025
-        (BEGIN + 10**10, "anthropic", (10, 900, 50), (10, 900, 50)),  # less than the cached tokens: it leaves them out
-        (BEGIN, None, (100, 900, 50), (100, 900, 50)),
-        (BEGIN, "openai", (10, 900, 0), (None, 900, None)),  # a contradiction
-    ],
-)
+@each("begin, protocol, counts, expected", [
+    (BEGIN, "openai", (1000, 900, 0), (100, 900, None)),
+    (BEGIN, "anthropic", (100, 900, 50), (100, 900, 50)),
+    (BEGIN, "anthropic", (1000, 900, 50), (1000, 900, 50)),
+    (BEGIN + 10**10, "anthropic", (1000, 900, 50), (50, 900, 50)),  # Roo since November 2025
+    (BEGIN + 10**10, "anthropic", (10, 900, 50), (10, 900, 50)),  # less than the cached tokens: it leaves them out
+    (BEGIN, None, (100, 900, 50), (100, 900, 50)),
+    (BEGIN, "openai", (10, 900, 0), (None, 900, None)),  # a contradiction
+])  # fmt: skip
 def test_meaning_of_input_count_depends_on_client(begin, protocol, counts, expected):
     whole, read, write = counts
     task = Task(begin).request("x", protocol, tokens_in=whole, tokens_out=5, cache_reads=read, cache_writes=write)

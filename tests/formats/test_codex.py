@@ -1,7 +1,5 @@
 """Codex rollouts: requests and their usage, items, compactions, rollbacks, forks."""
 
-from __future__ import annotations
-
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
 from helpers.each import each

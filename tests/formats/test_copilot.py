@@ -1,7 +1,5 @@
 """The reader of Copilot CLI's logs: requests, system prompts, subagents, compactions, sums, damage."""
 
-from __future__ import annotations
-
 from formats.copilot import SYSTEM, Log, plain
 from formats.recorded import folded, items
 from helpers.each import each
@@ -139,16 +137,14 @@ def test_source_of_message():
     ]
 
 
-@each(
-    [
-        b'{"type":"assistant.message","data":{"toolRequests":7},"id":"x","timestamp":"t","parentId":null}',
-        b'{"type":"user.message","data":{"content":7},"id":"x","timestamp":"t","parentId":null}',
-        b'{"type":"system.message","data":{},"id":"x","timestamp":"t","parentId":null}',
-        b'{"type":"session.usage_checkpoint","data":[],"id":"x","timestamp":"t","parentId":null}',
-        b'{"type":"session.shutdown","data":{"modelMetrics":[1]},"id":"x","timestamp":"t","parentId":null}',
-        b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
-    ]
-)
+@each([
+    b'{"type":"assistant.message","data":{"toolRequests":7},"id":"x","timestamp":"t","parentId":null}',
+    b'{"type":"user.message","data":{"content":7},"id":"x","timestamp":"t","parentId":null}',
+    b'{"type":"system.message","data":{},"id":"x","timestamp":"t","parentId":null}',
+    b'{"type":"session.usage_checkpoint","data":[],"id":"x","timestamp":"t","parentId":null}',
+    b'{"type":"session.shutdown","data":{"modelMetrics":[1]},"id":"x","timestamp":"t","parentId":null}',
+    b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
+])  # fmt: skip
 def test_line_of_wrong_types_is_opaque_with_problem(line):
     made = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())
     assert [(found.code, found.line) for found in made.problems] == [("LORE207", 10)]

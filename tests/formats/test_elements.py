@@ -1,7 +1,5 @@
 """The elements of an array in a document, however its bytes come."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from itertools import chain, repeat
@@ -99,19 +97,16 @@ def test_document_cut_early_is_not_whole():
         assert all(json.loads(line.data) for line in found)
 
 
-@each(
-    "head, is_one",
-    [
-        (b'{"log":{"version":"1.2","entries":[', True),
-        (b'{\n "packets": [', True),
-        (b'[{"request":1}', True),
-        (b"interactions:\n- request:\n", True),
-        (b'{"messages":[{"entries":[1]}]}', False),
-        (b'{"a":"\\"entries\\":["}', False),
-        (b"[1,2]", False),
-        (b"entries: []", False),
-    ],
-)
+@each("head, is_one", [
+    (b'{"log":{"version":"1.2","entries":[', True),
+    (b'{\n "packets": [', True),
+    (b'[{"request":1}', True),
+    (b"interactions:\n- request:\n", True),
+    (b'{"messages":[{"entries":[1]}]}', False),
+    (b'{"a":"\\"entries\\":["}', False),
+    (b"[1,2]", False),
+    (b"entries: []", False),
+])  # fmt: skip
 def test_a_document_is_known_by_its_beginning(head, is_one):
     assert is_document(head) is is_one
 

@@ -18,15 +18,11 @@ ONE = fixture("completions/stable/claude-sonnet-4-6-a.json")
 
 
 class TestPairsContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = BodyPairs
     samples = (PAIRS, PAIRS[:-1], pack("body-pairs", ASK, ASK))
 
 
 class TestCompletionsContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = Completions
     samples = (pack("completions", ({}, ONE), ({}, ONE)),)
 

@@ -1,7 +1,5 @@
 """The reader of Gemini CLI's chats: both envelopes, records written again, rewritten histories, rewinds, bills."""
 
-from __future__ import annotations
-
 import json
 
 from formats.gemini import MODEL, Chat, call, old, plain, tokens

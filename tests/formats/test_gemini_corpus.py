@@ -1,7 +1,5 @@
 """Real chats of Gemini CLI: requests, tokens and calls counted again with plain json."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

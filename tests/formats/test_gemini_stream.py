@@ -1,7 +1,5 @@
 """Gemini CLI's stream-json output."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from formats.recorded import folded

@@ -14,15 +14,11 @@ ARCHIVE = pack("inspect-archive", ({"name": "samples/a_epoch_1.json"}, dumps(SAM
 
 
 class TestLogContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = InspectLog
     samples = (LOG, dumps(json.loads(LOG)))
 
 
 class TestArchiveContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = InspectArchive
     samples = (ARCHIVE,)
 

@@ -1,7 +1,5 @@
 """Kimi Code's logs: steps and their usage, the system prompt and tools, compactions, undo."""
 
-from __future__ import annotations
-
 from formats.kimi import MODEL, Wire, plain, text, usage
 from formats.recorded import ends
 from helpers.each import each

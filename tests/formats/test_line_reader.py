@@ -1,7 +1,5 @@
 """A line that is no record: the same problem, whatever the format."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from itertools import chain, repeat
@@ -80,16 +78,10 @@ def reasons(damaged: bytes) -> tuple[list[str], list[str]]:
     return resets, [value.code for value in values if isinstance(value, Problem)]
 
 
-@each(
-    [
-        STUB + dumps(RECORD),
-        dumps(RECORD) + STUB,
-        b"\0" * 40 + dumps(RECORD),
-        dumps(RECORD) + b"\0" * 40,
-        STUB + b"\0\0" + dumps(RECORD) + STUB,
-        STUB + dumps(RECORD) + b"\0\0",
-    ]
-)
+@each([
+    STUB + dumps(RECORD), dumps(RECORD) + STUB, b"\0" * 40 + dumps(RECORD), dumps(RECORD) + b"\0" * 40,
+    STUB + b"\0\0" + dumps(RECORD) + STUB, STUB + dumps(RECORD) + b"\0\0",
+])  # fmt: skip
 def test_torn_record_hides_no_record_after_it(damaged: bytes):
     assert reasons(damaged) == (["first", "second", "last"], ["LORE201"])
 

@@ -12,8 +12,6 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = LiteLLM
     samples = (LINES, LIST, ONE)
 

@@ -1,7 +1,5 @@
 """Captures of `lore record`: by the contract, put together from their records, damaged, made to fill a memory."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -53,8 +51,6 @@ def response(call="a-1", body=ANSWER, **more):
 
 
 class TestContract(ReaderContract):
-    """As any reader."""
-
     reader = LoreCapture
     samples = (
         *fixtures("lore-capture"),
@@ -151,18 +147,15 @@ def test_unfinished_request_is_a_problem():
     assert codes(LoreCapture, OPENING + unfinished + end) == ["LORE203"]
 
 
-@each(
-    "line, code",
-    [
-        (response("nobody"), "LORE226"),
-        (b'{"call":"a","part":"other"}\n', "LORE203"),
-        (b'{"part":"request"}\n', "LORE203"),
-        (b'{"lore_capture":99}\n', "LORE212"),
-        (request(body=b"") + response(), "LORE223"),
-        (request().replace(b'"body":"', b'"base64":"') + response(), "LORE222"),
-        (request() + response(body=b"\xff\xfe"), "LORE224"),
-    ],
-)
+@each("line, code", [
+    (response("nobody"), "LORE226"),
+    (b'{"call":"a","part":"other"}\n', "LORE203"),
+    (b'{"part":"request"}\n', "LORE203"),
+    (b'{"lore_capture":99}\n', "LORE212"),
+    (request(body=b"") + response(), "LORE223"),
+    (request().replace(b'"body":"', b'"base64":"') + response(), "LORE222"),
+    (request() + response(body=b"\xff\xfe"), "LORE224"),
+])  # fmt: skip
 def test_wrong_record_is_a_problem(line, code):
     assert codes(LoreCapture, OPENING + line) == [code]
 

@@ -51,8 +51,6 @@ RECORDS = [
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = LoreLog
     samples = (log(*RECORDS), log(*RECORDS).replace(b"\n", b"\r\n")[:-2], b"\xef\xbb\xbf" + log(*RECORDS[:4]))
 

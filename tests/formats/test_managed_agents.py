@@ -1,7 +1,5 @@
 """Session events of Anthropic's Managed Agents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reader of OpenCode's sessions: requests, usage, tools, compactions, pruned outputs, changed settings."""
 
-from __future__ import annotations
-
 import json
 import re
 

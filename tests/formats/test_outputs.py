@@ -1,7 +1,5 @@
 """What a model said: whole, or put together from a stream in whatever form it was kept."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -28,8 +28,6 @@ LOG = b"".join(
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = names["Example"]
     samples = (LOG,)
 

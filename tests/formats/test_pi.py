@@ -1,7 +1,5 @@
 """The reader of pi's sessions: requests, usage, the tree of entries, compactions, prompts."""
 
-from __future__ import annotations
-
 from formats.pi import Pages, call, plain, shown, thought
 from formats.recorded import folded
 from helpers.recognising import recognise

@@ -1,7 +1,5 @@
 """Plain chats: messages a line or in one array, in the words of four SDKs, and files that look alike."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Conversations as documents, and in the words of chat dumps: ShareGPT, LangChain, messages without a model."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Logs of proxies and SDKs in which the request and the response of a call are records of their own."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The reader of Qwen Code's chats: the tree, compressions, rewinds, subagents, bills."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.claude import asked, joined
@@ -76,14 +74,11 @@ def test_chat_is_not_taken_for_claude_code():
 GUESSED = {"promptTokenCount": 106, "candidatesTokenCount": 45, "cachedContentTokenCount": 0, "totalTokenCount": 151}
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({**usage(100, 0), "totalTokenCount": 114}, (100, 0, 14)),  # the total has thoughts that the output lacks
-        (GUESSED, None),  # seven and three tenths of the total
-        (usage(10, 128), (None, 128, 10)),  # more cached than input
-    ],
-)
+@pytest.mark.parametrize(("counts", "expected"), [
+    ({**usage(100, 0), "totalTokenCount": 114}, (100, 0, 14)),  # the total has thoughts that the output lacks
+    (GUESSED, None),  # seven and three tenths of the total
+    (usage(10, 128), (None, 128, 10)),  # more cached than input
+])  # fmt: skip
 def test_odd_counts_are_completed_or_unknown(counts, expected):
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=counts)) == [expected]
 

@@ -1,7 +1,5 @@
 """OpenTelemetry GenAI spans: flat and OTLP JSON, content as text, as structure, in events, in numbered attributes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -21,8 +19,6 @@ MESSAGES = [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = GenAI
     samples = (FLAT, OTLP, FLAT[:-1])
 
@@ -84,22 +80,19 @@ TOO_LONG = "Error code: 400 - {'error': {'message': 'prompt is too long'}}"
 FAILED = {"exception.message": TOO_LONG}
 
 
-@each(
-    "status, more, message, code",
-    [
-        ({"status_code": "ERROR"}, FAILED, f"api.test refused a request (HTTP 400): {TOO_LONG}", 400),
-        ({"code": 2, "message": "?"}, {"error.type": "404"}, "api.test refused a request (HTTP 404): ?", 404),
-        (
-            {"code": 2, "message": "?"},
-            {"error.type": "ConnectError"},
-            "a request to api.test failed: ConnectError: ?",
-            None,
-        ),
-        ({"code": 2, "message": "slow down"}, {"error.type": "429"}, None, 429),
-        ({"code": 2, "message": "slow down"}, {"error.type": "RateLimitError"}, None, None),
-        ({"code": 1}, FAILED, None, None),
-    ],
-)
+@each("status, more, message, code", [
+    ({"status_code": "ERROR"}, FAILED, f"api.test refused a request (HTTP 400): {TOO_LONG}", 400),
+    ({"code": 2, "message": "?"}, {"error.type": "404"}, "api.test refused a request (HTTP 404): ?", 404),
+    (
+        {"code": 2, "message": "?"},
+        {"error.type": "ConnectError"},
+        "a request to api.test failed: ConnectError: ?",
+        None,
+    ),
+    ({"code": 2, "message": "slow down"}, {"error.type": "429"}, None, 429),
+    ({"code": 2, "message": "slow down"}, {"error.type": "RateLimitError"}, None, None),
+    ({"code": 1}, FAILED, None, None),
+])  # fmt: skip
 def test_failed_span_quotes_what_the_api_said(status, more, message, code):
     failed = json.loads(span(**{"server.address": "api.test"}, **more)) | {"status": status}
     first, *problems = [read.value for read in everything(GenAI(), dumps(failed))]

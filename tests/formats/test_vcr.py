@@ -1,7 +1,5 @@
 """VCR cassettes in YAML and JSON, of Python and of Ruby."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -42,8 +40,6 @@ INDENTED = (
 
 
 class TestContract(ReaderContract):
-    """The suite that every reader passes."""
-
     reader = Vcr
     samples = (
         *fixtures("vcr"),
@@ -165,15 +161,10 @@ def test_interaction_over_the_limit_is_skipped(monkeypatch):
         assert [getattr(one.value, "code", "exchange") for one in found] == ["exchange", "LORE220", "exchange"]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"interactions:\n",
-        b"interactions: []\n",
-        b"interactions:\nversion: 1\n",
-        b"interactions:\n- 5\n- request: 5\n- []\n",
-    ],
-)
+@pytest.mark.parametrize("data", [
+    b"interactions:\n", b"interactions: []\n", b"interactions:\nversion: 1\n",
+    b"interactions:\n- 5\n- request: 5\n- []\n",
+])  # fmt: skip
 def test_cassette_without_calls_is_empty(data):
     assert all(isinstance(one, Problem) for one in read(data))
 

@@ -10,8 +10,6 @@ In: bytes that pretend to be a recording, and a second file to compare them with
 - diff, check, fold, assemble and their reports raise nothing but LoreError.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -1,7 +1,5 @@
 """Recognise the format of a recording by its beginning."""
 
-from __future__ import annotations
-
 from lore.formats.base import Reader
 from lore.formats.registry import reader_of
 

@@ -1,7 +1,5 @@
 """A folded state as bytes, to compare two of them, or one with itself later; a session of given events."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

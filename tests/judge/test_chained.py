@@ -1,7 +1,5 @@
 """Joined chains: a restart or fan-out is compared with its origin, other first turns with nothing."""
 
-from __future__ import annotations
-
 from msgspec import Raw
 from msgspec.structs import replace
 
@@ -109,10 +107,9 @@ def test_logged_summary_belongs_to_its_own_document():
     assert summarised(chain="utility-1-2") == []
 
 
-@each(
-    "options",
-    [{"after": 320.0}, {"read": 40_000}, {"model": "other"}, {"chain": "agent-1"}, {"size": 20_000}, {"after": -5.0}],
-)
+@each("options", [
+    {"after": 320.0}, {"read": 40_000}, {"model": "other"}, {"chain": "agent-1"}, {"size": 20_000}, {"after": -5.0},
+])  # fmt: skip
 def test_logged_summary_is_not_called_cold(options):
     assert summarised(**options) == []
 

@@ -1,7 +1,5 @@
 """Bytes, usage and provider's verdict are judged separately, and contradictions are reported."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.each import each
@@ -135,15 +133,12 @@ def test_parameters_that_changed_are_not_ruled_out():
     assert (cause.code, cause.ruled_out[-1]) == ("LORE301", RuledOut("parameters", out=False, detail="thinking"))
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "code"),
-    [
-        (Call(endpoint="a.example/v1/messages"), Call(endpoint="b.example/v1/messages"), "LORE131"),
-        (Call(account="1"), Call(account="2"), "LORE131"),
-        (Call(endpoint="a.example/x"), Call(), "LORE301"),
-        (Call(endpoint="a.example/x"), Call(endpoint="a.example/x"), "LORE301"),
-    ],
-)
+@pytest.mark.parametrize(("mine", "theirs", "code"), [
+    (Call(endpoint="a.example/v1/messages"), Call(endpoint="b.example/v1/messages"), "LORE131"),
+    (Call(account="1"), Call(account="2"), "LORE131"),
+    (Call(endpoint="a.example/x"), Call(), "LORE301"),
+    (Call(endpoint="a.example/x"), Call(endpoint="a.example/x"), "LORE301"),
+])  # fmt: skip
 def test_request_to_another_host_cannot_read_this_cache(mine, theirs, code):
     assert [cause.code for cause in pair(ONE, TWO, bills=(WROTE, FELL), calls=(mine, theirs)).causes] == [code]
     assert pair(ONE, TWO, bills=(WROTE, READ), calls=(mine, theirs)).causes == ()

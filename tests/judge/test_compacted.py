@@ -1,7 +1,5 @@
 """Compaction as Codex does it: the user's messages are kept, and a summary follows them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The policy: which findings are selected, ignored or exempted, and which count as waste."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
@@ -21,22 +19,19 @@ def ruled(policy, one, path="logs/a.jsonl"):
     return policy.ruling(path, Budgets()).decide(one)
 
 
-@each(
-    "select, ignore, out",
-    [
-        ((), (), ""),
-        (("LORE101",), (), ""),
-        (("lore101",), (), ""),
-        (("date-in-prefix",), (), ""),
-        (("LORE1",), (), ""),
-        (("LORE2", "LORE3"), (), "ignored"),
-        ((), ("LORE1",), "ignored"),
-        ((), ("date-in-prefix",), "ignored"),
-        (("LORE1",), ("LORE101",), "ignored"),
-        (("LORE101",), ("LORE1",), ""),
-        (("LORE101",), ("LORE101",), "ignored"),
-    ],
-)
+@each("select, ignore, out", [
+    ((), (), ""),
+    (("LORE101",), (), ""),
+    (("lore101",), (), ""),
+    (("date-in-prefix",), (), ""),
+    (("LORE1",), (), ""),
+    (("LORE2", "LORE3"), (), "ignored"),
+    ((), ("LORE1",), "ignored"),
+    ((), ("date-in-prefix",), "ignored"),
+    (("LORE1",), ("LORE101",), "ignored"),
+    (("LORE101",), ("LORE1",), ""),
+    (("LORE101",), ("LORE101",), "ignored"),
+])  # fmt: skip
 def test_longest_selector_wins_and_ignore_breaks_ties(select, ignore, out):
     assert ruled(Policy(select=select, ignore=ignore), DATE).out == out
 
@@ -48,17 +43,14 @@ def test_selecting_causes_does_not_switch_budgets_off():
     assert ruled(Policy(select=("LORE1",), ignore=("LORE402",)), over).out == "ignored"
 
 
-@each(
-    "narrowed, selector, all_of_it",
-    [
-        (Ruling(), "LORE1", True),
-        (Ruling(select=("LORE1",)), "LORE101", True),
-        (Ruling(select=("LORE101",)), "LORE1", False),
-        (Ruling(select=("LORE101",)), "date-in-prefix", True),
-        (Ruling(ignore=("LORE101",)), "LORE1", False),
-        (Ruling(ignore=("LORE101",)), "LORE102", True),
-    ],
-)
+@each("narrowed, selector, all_of_it", [
+    (Ruling(), "LORE1", True),
+    (Ruling(select=("LORE1",)), "LORE101", True),
+    (Ruling(select=("LORE101",)), "LORE1", False),
+    (Ruling(select=("LORE101",)), "date-in-prefix", True),
+    (Ruling(ignore=("LORE101",)), "LORE1", False),
+    (Ruling(ignore=("LORE101",)), "LORE102", True),
+])  # fmt: skip
 def test_narrowed_run_covers_only_its_selection(narrowed, selector, all_of_it):
     assert narrowed.looks_for(selector) is all_of_it
 
@@ -75,16 +67,13 @@ def test_policy_uses_the_kind_of_the_finding():
     assert ruled(Policy(), harmless).finding.severity == "note"
 
 
-@pytest.mark.parametrize(
-    ("policy", "tokens", "severity"),
-    [
-        (Policy(), 2_000, "note"),
-        (Policy(), 2_001, "warning"),
-        (Policy(max_tail_tokens=50), 50, "note"),
-        (Policy(max_tail_tokens=50), 51, "warning"),
-        (Policy(max_tail_tokens=9_000), 9_000, "note"),
-    ],
-)
+@pytest.mark.parametrize(("policy", "tokens", "severity"), [
+    (Policy(), 2_000, "note"),
+    (Policy(), 2_001, "warning"),
+    (Policy(max_tail_tokens=50), 50, "note"),
+    (Policy(max_tail_tokens=50), 51, "warning"),
+    (Policy(max_tail_tokens=9_000), 9_000, "note"),
+])  # fmt: skip
 def test_tail_over_budget_warns_the_author(policy, tokens, severity):
     tail = finding("LORE156", PLACE, TailReplaced("messages[1]", 4 * tokens, tokens, "user"))
     made = ruled(policy, tail).finding
@@ -106,19 +95,16 @@ def test_path_budgets_replace_those_of_the_run():
     assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
 
 
-@each(
-    "fields, out",
-    [
-        ({}, "exempted"),
-        ({"chain": "agent-7"}, "exempted"),
-        ({"chain": "main"}, ""),
-        ({"json_path": "system[1].text"}, "exempted"),
-        ({"json_path": "system[*"}, "exempted"),
-        ({"json_path": "system[2].text"}, ""),
-        ({"path": "other"}, ""),
-        ({"code": "LORE102"}, ""),
-    ],
-)
+@each("fields, out", [
+    ({}, "exempted"),
+    ({"chain": "agent-7"}, "exempted"),
+    ({"chain": "main"}, ""),
+    ({"json_path": "system[1].text"}, "exempted"),
+    ({"json_path": "system[*"}, "exempted"),
+    ({"json_path": "system[2].text"}, ""),
+    ({"path": "other"}, ""),
+    ({"code": "LORE102"}, ""),
+])  # fmt: skip
 def test_exemption_excuses_matching_findings(fields, out):
     exempt = Exempt(**{"code": "date-in-prefix", "path": "logs/*", "reason": "old", **fields})
     assert ruled(Policy(exempt=(exempt,)), DATE).out == out
@@ -165,17 +151,14 @@ def test_path_that_matches_nothing_is_refused(path):
     assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 
-@each(
-    "policy, said, near",
-    [
-        (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
-        (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
-        (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
-        (Policy(per_path=(PerPath(path="a", ignore=("x",)),)), "per_path.ignore", "lore explain"),
-        (Policy(exempt=(Exempt(code="LORE1O1", path="a", reason="r"),)), "exempt.code", "did you mean LORE101?"),
-        (Policy(select=("",)), "select", "lore explain"),
-    ],
-)
+@each("policy, said, near", [
+    (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
+    (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
+    (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
+    (Policy(per_path=(PerPath(path="a", ignore=("x",)),)), "per_path.ignore", "lore explain"),
+    (Policy(exempt=(Exempt(code="LORE1O1", path="a", reason="r"),)), "exempt.code", "did you mean LORE101?"),
+    (Policy(select=("",)), "select", "lore explain"),
+])  # fmt: skip
 def test_unknown_selector_is_an_error_with_suggestion(policy, said, near):
     with pytest.raises(LoreError) as caught:
         policy.known("check.")

@@ -1,7 +1,5 @@
 """Replaced tails: text that ended a request and is gone from the next one."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 
@@ -71,41 +69,31 @@ def test_text_replaced_by_the_answer_is_a_tail(left, right, path, role):
     assert not tail.repeated
 
 
-@each(
-    "left, right",
-    [
-        (body("a", assistant("b"), "c"), body("a", assistant("b"), "C", assistant("d"), "e")),  # edited
-        (body("a", "now"), body("a", "then", assistant("b"), "c")),  # replaced by another text
-        (body("a", "now"), body("a", assistant("b"), "now", "c")),  # it moved
-        (body("now"), body(assistant("b"), "c")),  # there is no text before it
-        (body("a", assistant("b")), body("a", "c")),  # an answer of the model
-        (body("a", assistant("b"), "now"), body("a", assistant("b"), assistant("c"), "d")),  # the question is gone
-        (body("a", use(), user(result("r"))), body("a", use(), assistant("b"), "c")),  # a result is gone
-        (body("a", use(), user("x", result("r"))), body("a", use(), user("x"), assistant("b"))),
-        (body("a", "now"), body("a")),  # the model has said nothing
-        (body("a", "b"), body("a", "b", assistant("c"))),  # it stays
-    ],
-)
+@each("left, right", [
+    (body("a", assistant("b"), "c"), body("a", assistant("b"), "C", assistant("d"), "e")),  # edited
+    (body("a", "now"), body("a", "then", assistant("b"), "c")),  # replaced by another text
+    (body("a", "now"), body("a", assistant("b"), "now", "c")),  # it moved
+    (body("now"), body(assistant("b"), "c")),  # there is no text before it
+    (body("a", assistant("b")), body("a", "c")),  # an answer of the model
+    (body("a", assistant("b"), "now"), body("a", assistant("b"), assistant("c"), "d")),  # the question is gone
+    (body("a", use(), user(result("r"))), body("a", use(), assistant("b"), "c")),  # a result is gone
+    (body("a", use(), user("x", result("r"))), body("a", use(), user("x"), assistant("b"))),
+    (body("a", "now"), body("a")),  # the model has said nothing
+    (body("a", "b"), body("a", "b", assistant("c"))),  # it stays
+])  # fmt: skip
 def test_similar_text_is_no_tail(left, right):
     assert found(left, right) is None
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "path"),
-    [
-        (body("a", CLOCK), body("a", OTHER), "messages[1]"),
-        (
-            body("x", assistant("y"), user("a", CLOCK)),
-            body("x", assistant("y"), user("a", OTHER)),
-            "messages[2].content[1]",
-        ),
-        (
-            body("a", use(), user(result("r"), CLOCK)),
-            body("a", use(), user(result("r"), OTHER)),
-            "messages[2].content[1]",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("left", "right", "path"), [
+    (body("a", CLOCK), body("a", OTHER), "messages[1]"),
+    (
+        body("x", assistant("y"), user("a", CLOCK)),
+        body("x", assistant("y"), user("a", OTHER)),
+        "messages[2].content[1]",
+    ),
+    (body("a", use(), user(result("r"), CLOCK)), body("a", use(), user(result("r"), OTHER)), "messages[2].content[1]"),
+])  # fmt: skip
 def test_resent_request_with_other_end_lost_the_end(left, right, path):
     # a retry with a newer clock was reported as waste although the conversation was unchanged
     tail = found(left, right)

@@ -1,7 +1,5 @@
 """Verdicts: the leading cause; lost, wasted and unexplained tokens; the quick judge agrees."""
 
-from __future__ import annotations
-
 import pytest
 
 from cache.talk import Talk, bill
@@ -34,16 +32,12 @@ def lead(verdict):
     return None if verdict.leading is None else verdict.leading.code
 
 
-@pytest.mark.parametrize(
-    ("right", "fields", "code", "sums"),
-    [
-        (OTHER, {}, "LORE100", (9000, 9000, 0)),
-        (TWO, {}, "LORE301", (9000, 0, 9000)),
-        (OTHER, COMPACTED, "LORE125", (5, 0, 0)),  # the system prompt: what is new was never cached
-        (KEPT, COMPACTED, "LORE125", (9000, 0, 0)),
-    ],
-    ids=["waste", "unattributable", "summary", "kept"],
-)
+@pytest.mark.parametrize(("right", "fields", "code", "sums"), [
+    (OTHER, {}, "LORE100", (9000, 9000, 0)),
+    (TWO, {}, "LORE301", (9000, 0, 9000)),
+    (OTHER, COMPACTED, "LORE125", (5, 0, 0)),  # the system prompt: what is new was never cached
+    (KEPT, COMPACTED, "LORE125", (9000, 0, 0)),
+], ids=["waste", "unattributable", "summary", "kept"])  # fmt: skip
 def test_lost_tokens_count_under_the_leading_cause(right, fields, code, sums):
     verdict = judged(ONE, right, usages=(Usage(0, 0, 9000), Usage(0, 0, 9100)), **fields)
     assert lead(verdict) == code
@@ -64,17 +58,14 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
         assert cause.evidence.dollars_a_day == pytest.approx(cause.evidence.tokens * 144 * 3 / 1e6, rel=1e-3)
 
 
-@each(
-    "model, usages, dollars",
-    [
-        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
-        ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
-        ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # its price is unknown
-        ("claude-sonnet-4-5", (None, None), None),  # no usage
-    ],
-)
+@each("model, usages, dollars", [
+    ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 9100, 0)), 9000 * (3.75 - 0.3) / 1e6),
+    ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 9100, None, 0, 9100)), 9000 * (6.0 - 0.3) / 1e6),
+    ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(9100, 0, 0)), 9000 * (3.0 - 0.3) / 1e6),
+    ("claude-sonnet-4-5", (Usage(0, 0, 9000), Usage(0, 0, 4000, None, 4000, 0)), 4000 * (3.75 - 0.3) / 1e6),
+    ("claude-x", (Usage(0, 0, 9000), Usage(9100, 0, 0)), None),  # its price is unknown
+    ("claude-sonnet-4-5", (None, None), None),  # no usage
+])  # fmt: skip
 def test_loss_costs_the_difference_to_a_read(model, usages, dollars):
     judge = Dated().judge()
     for number, (sent, usage) in enumerate(zip((ONE, OTHER_SYSTEM), usages, strict=True), 1):
@@ -93,17 +84,14 @@ def test_waste_leads_and_remarks_never_do():
     assert (lead(verdict), verdict.lost_tokens) == (None, 0)  # the bill read all of it
 
 
-@each(
-    "usage, lost",
-    [
-        (Usage(0, 0, 40), 40),  # the prompt shrank: removed text is not re-billed
-        (Usage(20, 1000, 40), 40),  # only what precedes its last breakpoint could be read
-        (Usage(0, 1000, 7999), 7999),
-        (Usage(0, 1000, 8000), 8000),
-        (Usage(0, 1000, 8001), 8000),  # at most the cached tokens that were not read
-        (Usage(None, 1000, 40), 40),
-    ],
-)
+@each("usage, lost", [
+    (Usage(0, 0, 40), 40),  # the prompt shrank: removed text is not re-billed
+    (Usage(20, 1000, 40), 40),  # only what precedes its last breakpoint could be read
+    (Usage(0, 1000, 7999), 7999),
+    (Usage(0, 1000, 8000), 8000),
+    (Usage(0, 1000, 8001), 8000),  # at most the cached tokens that were not read
+    (Usage(None, 1000, 40), 40),
+])  # fmt: skip
 def test_loss_is_at_most_the_unread_prompt(usage, lost):
     verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 9000), usage))
     assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost if lost > 128 else 0)

@@ -3,8 +3,6 @@
 News are in the message of the last results. The log may hold their delta, hold it at a later place, or have lost it.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

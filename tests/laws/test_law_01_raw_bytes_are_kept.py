@@ -1,7 +1,5 @@
 """Law 1: raw bytes are kept. A segment of a body is a slice of it, and content is never encoded again."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 

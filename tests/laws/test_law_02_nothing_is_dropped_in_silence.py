@@ -1,7 +1,5 @@
 """Law 2: nothing is dropped silently. Every line of a recording becomes an event, an exchange or a problem."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

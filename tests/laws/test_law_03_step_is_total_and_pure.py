@@ -1,7 +1,5 @@
 """Law 3: `step(state, event)` is total and pure. An unknown id changes nothing, and is a problem."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Law 4. Cold equals live: reading a part and continuing with the same objects is reading all, for every cut."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,6 @@ Events that do: a compaction, a rewind, a cache reset, a changed session, cleare
 uuid, or a patch of an item that was sent. The incremental assembler gives the same as a new one at each turn.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Law 6: prompts are compared by bytes and by canonical form; if only bytes differ, the cause is serialisation."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Law 7: breakpoints are not content. A `cache_control` that moves never changes the comparison."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

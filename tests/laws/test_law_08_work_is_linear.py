@@ -1,8 +1,6 @@
 """Law 8. Work is linear: equal segments are shared and compared by identity, each line is parsed once, each distinct
 segment tokenised at most once and put into canonical form only if it differs. Work is counted, never timed."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from collections import deque
 
@@ -79,11 +77,7 @@ def _bodies(dialect: str):
     return make
 
 
-MAKERS = {
-    "lore": _lore,
-    "claude-code": _claude,
-    **{dialect: _bodies(dialect) for dialect in _SHAPES},
-}
+MAKERS = {"lore": _lore, "claude-code": _claude, **{dialect: _bodies(dialect) for dialect in _SHAPES}}
 
 
 @pytest.fixture

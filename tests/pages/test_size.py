@@ -1,7 +1,5 @@
 """How large pages are: bytes are counted, so that a page of a year's logs still opens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The database of Copilot CLI: usage is joined with the requests of the log, and the database is not changed."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 

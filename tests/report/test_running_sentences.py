@@ -1,7 +1,5 @@
 """Sentences on the screen of a running session."""
 
-from __future__ import annotations
-
 import pytest
 
 from lore.commands.watch import advice, session_line, turn_cells

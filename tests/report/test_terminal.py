@@ -1,7 +1,5 @@
 """What a person reads: findings, comparisons, timelines."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys
@@ -17,14 +15,7 @@ from lore.model.cause import Place, RuledOut
 from lore.model.codes import Problem
 from lore.model.evidence import ReadFell, Told
 from lore.model.items import AssistantMessage, RawBlock, TextBlock
-from lore.model.results import (
-    CheckResult,
-    DiffResult,
-    DiffSide,
-    DivergenceResult,
-    PromptLengths,
-    Summary,
-)
+from lore.model.results import CheckResult, DiffResult, DiffSide, DivergenceResult, PromptLengths, Summary
 from lore.model.results.store import FoldResult, FollowedLine, SessionResult, SessionUsage
 from lore.report import diff, timeline
 from lore.report.console import Console
@@ -121,16 +112,13 @@ def told(*events, **fields):
     return shown(lambda out: timeline.write(result, items, out, **fields))
 
 
-@pytest.mark.parametrize(
-    ("record", "shown"),
-    [
-        ({"type": "attachment", "attachment": {"type": "nested_memory"}}, "opaque     attachment nested_memory "),
-        ({"type": "attachment", "attachment": 5}, "opaque     attachment "),
-        ({"type": 7, "attachment": {"type": ["x"]}}, 'opaque     7 ["x"] '),
-        ({"type": "attachment", "attachment": {"type": "e\x1b[31mf"}}, "attachment e␛[31mf "),
-        ({}, "opaque      2 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("record", "shown"), [
+    ({"type": "attachment", "attachment": {"type": "nested_memory"}}, "opaque     attachment nested_memory "),
+    ({"type": "attachment", "attachment": 5}, "opaque     attachment "),
+    ({"type": 7, "attachment": {"type": ["x"]}}, 'opaque     7 ["x"] '),
+    ({"type": "attachment", "attachment": {"type": "e\x1b[31mf"}}, "attachment e␛[31mf "),
+    ({}, "opaque      2 bytes"),
+])  # fmt: skip
 def test_timeline_names_kind_of_attachment(record, shown):
     """All attachments of a session were shown alike."""
     assert shown in told(append({"type": "opaque", "uuid": "o", "record": record}))
@@ -173,18 +161,15 @@ def test_next_command_is_on_one_line():
     assert "next: lore explain LORE100 (its meaning and its fix)" in lines
 
 
-@pytest.mark.parametrize(
-    ("path", "typed"),
-    [
-        ("s3://b/it's here/a b.jsonl", "'s3://b/it'\"'\"'s here/a b.jsonl'"),
-        ("-x.jsonl", "./-x.jsonl"),
-        ("s3://b/a\n::error::b.jsonl", None),
-        ("s3://b/\x1b[31mred.jsonl", None),
-        ("https://h/a?X-Amz-Signature=***", None),
-        ("b\\xff.jsonl", None),
-        ("sk-ant-api03-" + "a1B2" * 10, None),
-    ],
-)
+@pytest.mark.parametrize(("path", "typed"), [
+    ("s3://b/it's here/a b.jsonl", "'s3://b/it'\"'\"'s here/a b.jsonl'"),
+    ("-x.jsonl", "./-x.jsonl"),
+    ("s3://b/a\n::error::b.jsonl", None),
+    ("s3://b/\x1b[31mred.jsonl", None),
+    ("https://h/a?X-Amz-Signature=***", None),
+    ("b\\xff.jsonl", None),
+    ("sk-ant-api03-" + "a1B2" * 10, None),
+])  # fmt: skip
 def test_next_command_quotes_file_for_the_shell(path, typed):
     """A key with a line feed was shown as a sign, and the command that named it found nothing."""
     result = checked(Summary(waste=1, waste_tokens=9), [msgspec.structs.replace(FOUND[0], path=path)])

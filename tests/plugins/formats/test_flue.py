@@ -1,7 +1,5 @@
 """The reader of flue's sessions: the path through their entries, from documents and from deltas."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import partial
@@ -82,15 +80,12 @@ def test_a_long_document_is_recognised_by_its_beginning():
     assert recognise(json.dumps(json.loads(flue.DOCUMENT), indent=2).encode()[:600]) is Flue
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        b'{"type":"session","version":3,"id":"x","timestamp":"2026"}\n',
-        b'{"version":1,"entries":[{"request":{"method":"POST"}}]}',
-        b'{"log":{"entries":[{"id":"x","parentId":null}]}}',
-        b'{"version":2}\n',
-    ],
-)
+@pytest.mark.parametrize("other", [
+    b'{"type":"session","version":3,"id":"x","timestamp":"2026"}\n',
+    b'{"version":1,"entries":[{"request":{"method":"POST"}}]}',
+    b'{"log":{"entries":[{"id":"x","parentId":null}]}}',
+    b'{"version":2}\n',
+])  # fmt: skip
 def test_other_files_are_not_recognised(other):
     assert not Flue.recognises(other)
 
@@ -255,14 +250,11 @@ def test_text_keeps_its_escapes():
     )
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": {"role": "custom"}},
-        {"type": "label", "id": "x", "parentId": "b", "timestamp": flue.at(3), "label": "here"},
-        {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": None},
-    ],
-)
+@pytest.mark.parametrize("odd", [
+    {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": {"role": "custom"}},
+    {"type": "label", "id": "x", "parentId": "b", "timestamp": flue.at(3), "label": "here"},
+    {"type": "message", "id": "x", "parentId": "b", "timestamp": flue.at(3), "message": None},
+])  # fmt: skip
 def test_unknown_entry_is_an_opaque_problem(odd):
     data = dumps(flue.document([*TREE[:2], odd], "x"))
     assert codes(data) == ["LORE203"]

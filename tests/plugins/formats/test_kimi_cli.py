@@ -1,7 +1,5 @@
 """The reader of Kimi CLI's sessions: both files together and alone, rotated files, usage, subagents, damage."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The reader of mini-swe-agent's trajectories: messages, usage, damaged files."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -94,14 +92,11 @@ def session(data: bytes) -> FoldedSession:
     return folded(MiniSweAgent, data)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        b'{"messages":[{"role":"user","content":"mini-swe-agent"}]}',
-        b'{"info":{"mini_version":"2"}}',
-        b'["mini_version"]',
-    ],
-)
+@pytest.mark.parametrize("other", [
+    b'{"messages":[{"role":"user","content":"mini-swe-agent"}]}',
+    b'{"info":{"mini_version":"2"}}',
+    b'["mini_version"]',
+])  # fmt: skip
 def test_other_files_are_not_recognised(other):
     assert recognise(other) is not MiniSweAgent
 
@@ -120,10 +115,7 @@ def test_assistant_messages_are_requests():
 def test_usage_separates_cached_input():
     bills = [found.usage for found in read(RUN) if isinstance(found, e.TurnCompleted)]
     client = "mini-swe-agent 2.2.7"
-    assert bills == [
-        e.Usage(1000, 0, None, 7, client=client),
-        e.Usage(140, 960, None, 7, client=client),
-    ]
+    assert bills == [e.Usage(1000, 0, None, 7, client=client), e.Usage(140, 960, None, 7, client=client)]
 
 
 def test_results_belong_to_their_calls():

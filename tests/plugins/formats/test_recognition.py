@@ -1,19 +1,10 @@
 """Every sample of a plug-in's format is recognised as that format among all formats."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.recognising import recognise
 from lore.testing import ReaderContract
-from plugins.formats import (
-    test_flue,
-    test_kimi_cli,
-    test_mini_swe_agent,
-    test_openfang,
-    test_openhands,
-    test_swe_agent,
-)
+from plugins.formats import test_flue, test_kimi_cli, test_mini_swe_agent, test_openfang, test_openhands, test_swe_agent
 
 SUITES = (
     test_flue.TestContract, test_kimi_cli.TestFiles, test_kimi_cli.TestFolders, test_mini_swe_agent.TestContract,

@@ -1,7 +1,5 @@
 """sidecode's deltas: missing fields, recognition, turns and usage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -62,34 +60,30 @@ class TestContract(ReaderContract):
     samples = (SESSION, log(user(), START, said("a1"), call(), patched(), ended(inputTokens=1)))
 
 
-@each(
-    [
-        (user(), START),
-        (call(),),
-        (user(kind="user_message"),),
-        ({"kind": "append", "item": {"kind": "user_message", "uuid": "u", "text": "t"}},),
-        ({"kind": "patch_text", "uuid": "a", "deltaText": "t"},),
-        (user(), {"kind": "compact_started"}),
-        (said("a1", stopReason=None),),
-    ]
-)
+@each([
+    (user(), START),
+    (call(),),
+    (user(kind="user_message"),),
+    ({"kind": "append", "item": {"kind": "user_message", "uuid": "u", "text": "t"}},),
+    ({"kind": "patch_text", "uuid": "a", "deltaText": "t"},),
+    (user(), {"kind": "compact_started"}),
+    (said("a1", stopReason=None),),
+])  # fmt: skip
 def test_deltas_are_recognised_by_what_they_lack(records):
     assert recognise(log(*records)) is Sidecode
 
 
-@each(
-    [
-        ({"kind": "session_started", "v": 1, "session_id": "s"}, user(), START),
-        (user(), {"kind": "turn_started", "turn": 1}),
-        (START, {"kind": "assistant_text", "text": "hello"}),
-        (START, {"kind": "turn_completed"}),
-        (START, {"kind": "turn_completed", "inputTokens": 3}),
-        (user(), {**START, "source": "cli"}),
-        ({"kind": "append", "item": {"kind": "row", "uuid": "u"}},),
-        ({"kind": "append", "item": "text"},),
-        ({"type": "user", "message": {"role": "user", "content": "hi"}},),
-    ]
-)
+@each([
+    ({"kind": "session_started", "v": 1, "session_id": "s"}, user(), START),
+    (user(), {"kind": "turn_started", "turn": 1}),
+    (START, {"kind": "assistant_text", "text": "hello"}),
+    (START, {"kind": "turn_completed"}),
+    (START, {"kind": "turn_completed", "inputTokens": 3}),
+    (user(), {**START, "source": "cli"}),
+    ({"kind": "append", "item": {"kind": "row", "uuid": "u"}},),
+    ({"kind": "append", "item": "text"},),
+    ({"type": "user", "message": {"role": "user", "content": "hi"}},),
+])  # fmt: skip
 def test_other_json_lines_are_not_recognised(records):
     assert recognise(log(*records)) is not Sidecode
 

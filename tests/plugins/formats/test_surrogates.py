@@ -1,7 +1,5 @@
 """Lone surrogates in the texts of documents, wherever the file is split."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.recognising import recognise

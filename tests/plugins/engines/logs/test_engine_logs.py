@@ -1,7 +1,5 @@
 """Logs of engines: measurements of their caches, and request bodies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -121,15 +119,10 @@ def test_coloured_logs_are_recognised():
     assert recognise(joined(*coloured)) is LlamaLog
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"a text\nof prose\n",
-        b"INFO 11-20 08:00:00 [app.py:1] started\n",
-        b"[2026-11-20 08:00:00] hello\n",
-        b"# TYPE x counter\nx 1\n",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    b"a text\nof prose\n", b"INFO 11-20 08:00:00 [app.py:1] started\n", b"[2026-11-20 08:00:00] hello\n",
+    b"# TYPE x counter\nx 1\n",
+])  # fmt: skip
 def test_other_text_is_not_recognised(text: bytes):
     assert recognise(text) is None
 
@@ -174,10 +167,9 @@ def test_quoted_rates_are_ignored():
     assert measures(joined(*lines), VllmLog) == []
 
 
-@each(
-    "hit, load, cached",
-    [(512, 256, 512), (512, -128, 640), (512, 0, 512), (2036, 2035, 2035), (2036, 3, 2035), (9999, 1, None)],
-)
+@each("hit, load, cached", [
+    (512, 256, 512), (512, -128, 640), (512, 0, 512), (2036, 2035, 2035), (2036, 3, 2035), (9999, 1, None),
+])  # fmt: skip
 def test_lmcache_lookup_adds_both_caches(hit: int, load: int, cached: int | None):
     found = counts(joined(looked_up(0, "chatcmpl-2", 2036, hit, load)), VllmLog)
     assert found == ([] if cached is None else [(2036, cached)])
@@ -240,14 +232,11 @@ def test_read_tokens_follow_from_final_slot_size():
     assert [one.at for one in measures(LLAMA)] == [3.0, 9.0]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        ["task.n_tokens = 100", "cached n_tokens = 40, memory_seq_rm [40, end)", "memory_seq_rm [80, end)"],
-        ["n_prompt_tokens = 100", "kv cache rm [40, end)"],
-        ["task.n_tokens = 100"],
-    ],
-)
+@pytest.mark.parametrize("said", [
+    ["task.n_tokens = 100", "cached n_tokens = 40, memory_seq_rm [40, end)", "memory_seq_rm [80, end)"],
+    ["n_prompt_tokens = 100", "kv cache rm [40, end)"],
+    ["task.n_tokens = 100"],
+])  # fmt: skip
 def test_logged_reads_win_over_computed_ones(said: list[str]):
     prompt, *kept = said
     lines = [slot(0, 3, f"new prompt, n_ctx_slot = 4096, n_keep = 0, {prompt}"), *(slot(0, 3, text) for text in kept)]
@@ -292,16 +281,13 @@ def test_scrapes_give_counter_increases():
     ]
 
 
-@pytest.mark.parametrize(
-    ("engine", "counters", "found"),
-    [
-        ("sglang", {"prompt": 100}, [(100, 0)]),
-        ("sglang", {"prompt": 100, "cached": 30}, [(100, 30)]),
-        ("llama", {"prompt": 70, "cached": 30}, [(100, 30)]),
-        ("llama", {"prompt": 70}, []),
-        ("vllm", {"prompt": 0, "cached": 0}, []),
-    ],
-)
+@pytest.mark.parametrize(("engine", "counters", "found"), [
+    ("sglang", {"prompt": 100}, [(100, 0)]),
+    ("sglang", {"prompt": 100, "cached": 30}, [(100, 30)]),
+    ("llama", {"prompt": 70, "cached": 30}, [(100, 30)]),
+    ("llama", {"prompt": 70}, []),
+    ("vllm", {"prompt": 0, "cached": 0}, []),
+])  # fmt: skip
 def test_counters_follow_each_engines_definition(engine: str, counters: dict[str, float], found: list[tuple[int, int]]):
     assert counts(joined(*scrape(engine, **counters)), EngineMetrics) == found
 
