@@ -70,7 +70,7 @@ class ClaudeChain(Struct):
     has_plan: bool = False  # a plan was presented since the latest prompt
 
 
-class RunTotals(Struct):
+class ClaudeRun(Struct):
     """Sums over the responses of one run of `claude -p`."""
 
     requests: int = 0
@@ -92,7 +92,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), RunTotals()
+        self._graph, self._run = RecordGraph(), ClaudeRun()
         self._chains: dict[str, ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
         self._removed: set[str] = set()  # records that rewinds took back
@@ -243,7 +243,7 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda named: named[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = RunTotals()
+        self._run = ClaudeRun()
 
     # messages
 
