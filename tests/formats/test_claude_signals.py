@@ -180,3 +180,50 @@ def test_tokens_left_uncached_show_switched_thinking():
     assert observed(FIRST[0], turn(1, text("a"), 10), turn(2, text("b"), 3)) == []
     assert observed(FIRST[0], turn(1, text("a"), 8), turn(2, thinking(), 10)) == []
     assert observed(FIRST[0], turn(1, text("a"), 2), turn(2, thinking(), 1_491)) == []
+
+
+PLAN = "Implement the following plan:\n\n# Export to CSV"
+COMMAND = "<command-message>review</command-message>\n<command-name>/review</command-name>"
+PRINTED = "<local-command-stdout>Bye!</local-command-stdout>"
+
+
+def session(*lines, version):
+    """Return the signals of a session with thinking on: a prompt, these lines, a prompt; all answers are alike."""
+    made = [asked("u1", "hi", thinkingMetadata=ON, version=version), reply("a1", "u1", version)]
+    for number, one in enumerate((*lines, asked("", "next", thinkingMetadata=ON)), 2):
+        content = one["message"]["content"]
+        meta = {key: one[key] for key in ("isMeta", "thinkingMetadata") if key in one}
+        made.append(asked(f"u{number}", content, made[-1]["uuid"], version=version, **meta))
+        if not (isinstance(content, str) and content.startswith("<")):
+            made.append(reply(f"a{number}", f"u{number}", version))
+    return [sign for sign in observed(*made) if sign.name == "thinking"]
+
+
+def reply(name, parent, version):
+    return answered(name, f"r{name}", text("yes"), parent, version=version, usage=counts(3, 900, 90, 5))
+
+
+@each("lines, name", [
+    ([asked("", PLAN)], "planContent"),
+    ([asked("", COMMAND), asked("", [text("Review the diff.")], isMeta=True)], "/review"),
+])  # fmt: skip
+def test_thinking_is_off_for_a_plan_or_command(lines, name):
+    off, on = (Sign("thinking", (name,), before=one, after=two) for one, two in (("on", "off"), ("off", "on")))
+    assert session(*lines, version="2.1.33") == [off, on]
+    assert session(*lines, version="2.1.38") == session(*lines, version="2.1.9") == []  # other versions keep it on
+
+
+def test_local_command_leaves_thinking_on():
+    stop = asked("", COMMAND.replace("review", "model"))
+    assert session(stop, asked("", PRINTED), asked("", [text("Go on.")], isMeta=True), version="2.1.33") == []
+
+
+def test_thinking_is_off_after_a_skill_until_prompted():
+    def turn(number, block, uncached, parent):
+        return answered(f"a{number}", f"r{number}", block, parent, usage=counts(uncached, 900, 90, 5))
+
+    used = turn(1, thinking(), 10, "u1"), answered("a2", "r1", call("Skill", skill="pdf"), "a1")
+    loaded = asked("u2", [result("c1", "Launching skill: pdf")], "a2"), asked("u3", [text("# PDF")], "u2", isMeta=True)
+    spoken = turn(3, text("done"), 1, "u3"), asked("u4", "thanks", "a3"), turn(4, thinking(), 10, "u4")
+    signs = [sign for sign in observed(FIRST[0], *used, *loaded, *spoken) if sign.name == "thinking"]
+    assert [(*sign.names, sign.before, sign.after) for sign in signs] == [("pdf", "on", "off"), ("pdf", "off", "on")]

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.model.codes import CODES, Actor, CauseKind, CauseSection, Code, CodeFacts, actor_of, fix_of
+from lore.model.evidence import SignSeen
 from lore.model.results.overview import SpendingCause
 from lore.report.sentences.spending import cause_in_words
 
@@ -75,3 +76,14 @@ def test_unknown_shrinking_does_not_blame_tool_results():
     unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
     assert unsure == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
     assert fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "waste") == CODES[Code.TOOL_RESULT_REWRITTEN].fix_user
+
+
+def test_thinking_switched_for_a_skill_has_own_fix():
+    evidence = SignSeen("thinking", ("pdf",), before="on", after="off")
+    assert evidence.sentence() == "extended thinking was switched from on to off for pdf"
+    assert SignSeen("thinking", ("planContent",), (), "off", "on").sentence().endswith("on after an accepted plan")
+    kept = SignSeen("thinking", before="on", after="off")
+    fixes = [fix_of("LORE120", "user", None, one.fix_detail()) for one in (evidence, kept)]
+    assert "2.1.38" in fixes[0]
+    assert fixes[1] == CODES["LORE120"].fix_user
+    assert "plan" in fix_of("LORE120", "author", None, evidence.fix_detail())

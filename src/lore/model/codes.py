@@ -38,7 +38,7 @@ class CodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     section: CauseSection | None = None  # the section that the code implies; None: it depends on the finding
     user_reports: bool = False  # the user can only report it
     fix_done: str = ""  # the fix if the recording already does what `fix` recommends
-    fixes: dict[str, str] = {}  # more precise fixes, by the reason or setting that the evidence names
+    fixes: dict[str, str] = {}  # more precise fixes, by what the evidence names; the user's: NAME-user
     short: str = ""  # what happened, in a few words
     short_named: str = ""  # the same with the names from the evidence at {}
     tip: str = ""  # what the user does, in a few words
@@ -212,7 +212,7 @@ def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str
     """
     is_unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]
-    special = facts.fix_user if reader == "user" else facts.fixes.get(detail)
+    special = facts.fixes.get(detail) if reader == "author" else facts.fixes.get(f"{detail}-user", facts.fix_user)
     return special or facts.fix
 
 

@@ -67,6 +67,9 @@ class ClaudeChain(Struct):
     has_thought: bool = False  # since the latest prompt
     ever_thought: bool = False
     thinking: records.ThinkingSetting = msgspec.field(default_factory=records.ThinkingSetting)
+    is_thinking_on: bool = False  # at the latest prompt
+    expands: str = ""  # the skill or command that the latest answer or prompt named, whose text may follow
+    aside: str = ""  # the skill, command or plan that the latest prompt began, or led to
     has_plan: bool = False  # a plan was presented since the latest prompt
 
 
@@ -318,9 +321,15 @@ class ClaudeCode(LogReader):
         )
         self._note_setting(record, chain, "permission_mode")
         if not record.is_meta and not records.is_client_text(parts[0]):
+            chain.aside = chain.aside if has_result else records.names_plan(parts)
             self._note_thinking(record, chain)
             chain.has_plan = False
-        self._signal(record, records.signals_of_prompt(parts))
+        signals = list(records.signals_of_prompt(parts))
+        self._signal(record, signals)
+        if record.is_meta:
+            chain.aside = chain.expands or chain.aside
+        elif not has_result:
+            chain.expands = next((name for one in signals if one.name == "slash-command" for name in one.names), "")
 
     def _note_thinking(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
         """Signal that thinking is on, by the prompt's metadata or by earlier answers, and the latest ones had none."""
@@ -329,6 +338,7 @@ class ClaudeCode(LogReader):
         if chain.has_answer and not chain.has_thought and is_on:
             self._signal(record, (Sign("no-thinking"),))
         chain.has_answer = chain.has_thought = False
+        chain.is_thinking_on = chain.is_thinking_on if chain.aside else is_on
 
     def _replace_prompt(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
         """Remove a prompt under the parent of an answer: the answer is not one to it."""
@@ -389,7 +399,9 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    self._signal(record, (records.signal_of_skill(part),))
+                    skill = records.signal_of_skill(part)
+                    self._signal(record, (skill,))
+                    chain.expands = next(iter(skill.names), "")
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))
@@ -412,8 +424,11 @@ class ClaudeCode(LogReader):
             self._note_setting(record, chain, "effort")
             chain.billed, chain.cost = (message.usage, self._billed(chain, message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
-            switched = chain.thinking.change(uncached, thinks=any(map(records.is_thinking, parts)))
+            omits = chain.is_thinking_on and records.omits_thinking_aside(record.version)
+            thinks = any(map(records.is_thinking, parts))
+            switched = chain.thinking.change(uncached, thinks=thinks, aside=chain.aside, omits=omits)
             self._signal(record, () if switched is None else (switched,))
+            chain.expands = ""
             source = records.fork_source(record)
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:

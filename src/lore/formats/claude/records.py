@@ -358,10 +358,15 @@ _ATTACHMENTS = {
 }
 _CLIENT_TEXTS = (b'"<command-', b'"<local-command-', b'"[Request interrupted')  # the client's own, not prompts
 _EXITS = ("/exit", "/quit")  # commands that end the process
+PLAN = "planContent"  # the field of a log that holds an accepted plan
 _PLAN = b'"Implement the following plan'  # how a client opens the conversation that carries out an accepted plan
 # Tokens that a request with extended thinking leaves uncached, at least, and one without it, at most (Claude Code 2.0
 # and 2.1 with Opus 4.5: 7 to 11 and 0 to 3). Other models leave the same number either way.
 _UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
+# From the first version on and before the second, requests that carry out a skill, a command's text or an accepted plan
+# ask for no thinking: of a plan 0 of 1,219 answers think, of a skill or command 0 of 285 with Opus 4.6 (others 12 %),
+# later as many as of others. Reads fell in 105 of 119 switches, later in 3 of 18 (anthropics/claude-code#21919).
+_ASIDE_SINCE, _ASIDE_BEFORE = (2, 1, 12), (2, 1, 38)
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
@@ -402,6 +407,11 @@ def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
     return any(command is not None and command[1] == b"/clear" for command in commands)
 
 
+def names_plan(parts: Sequence[Part]) -> str:
+    """Return `planContent` if a prompt begins the work on an accepted plan, else an empty text."""
+    return PLAN if any(isinstance(part, TextBlock) and _head(part.text).startswith(_PLAN) for part in parts) else ""
+
+
 class ThinkingSetting:
     """Whether requests ask for extended thinking, as their answers and uncached tokens show it."""
 
@@ -409,12 +419,16 @@ class ThinkingSetting:
         self._latest = ""
         self._least: int | None = None  # uncached tokens of a request whose answer began with thinking
         self._previous: int | None = None  # uncached tokens of the previous request
+        self._aside = ""  # the skill, command or plan that the previous request carried out
 
-    def change(self, uncached: int | None, *, thinks: bool) -> Sign | None:
-        """Return the signal that the next request switched the setting; None if it did not.
+    def change(self, uncached: int | None, *, thinks: bool, aside: str = "", omits: bool = False) -> Sign | None:
+        """Return the signal that the next request switched the setting, and for which skill or command.
 
-        `thinks`: its answer begins with thinking.
+        None if it did not. `thinks`: its answer begins with thinking. `aside`: the skill, command or plan that it
+        carries out; `omits`: the client asks for no thinking then, which uncached tokens of most models do not show.
         """
+        last, self._aside = self._aside, aside
+        names = bounded_names((aside or last,)) if bool(aside) != bool(last) else ()
         if uncached is None:
             return None
         before, previous, self._previous = self._latest, self._previous, uncached
@@ -424,8 +438,17 @@ class ThinkingSetting:
             self._least, self._latest = min(uncached, self._least or uncached), "on"
         elif self._least is not None and self._least >= _UNCACHED_ON and uncached <= _UNCACHED_OFF:
             self._latest = "off"
-        changed = before and before != self._latest
-        return Sign("thinking", before=before, after=self._latest) if changed else None
+        if before and before != self._latest:
+            return Sign("thinking", names, before=before, after=self._latest)
+        if not names or not omits or (self._least or 0) >= _UNCACHED_ON:
+            return None
+        return Sign("thinking", names, before="on" if aside else "off", after="off" if aside else "on")
+
+
+def omits_thinking_aside(version: Raw) -> bool:
+    """Return whether this version of Claude Code asks for no thinking while it carries out a skill or a plan."""
+    numbers = tuple(map(int, re.findall(rb"\d+", bytes(version))[:3]))
+    return _ASIDE_SINCE <= numbers < _ASIDE_BEFORE
 
 
 def is_client_text(part: Part) -> bool:

@@ -79,10 +79,19 @@ class SignSeen(EvidenceFact, frozen=True):
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
         if not self.names or self.names == (self.sign,):
             return text
-        return f"{text}: {join_names(_LOG_FIELDS.get(name, name) for name in self.names)}"
+        names = join_names(_LOG_FIELDS.get(name, name) for name in self.names)
+        if self.sign == "thinking":
+            return f"{text} {'for' if self.after == 'off' else 'after'} {names}"
+        return f"{text}: {names}"
+
+    def fix_detail(self) -> str:
+        """Return `aside` if the client switched thinking for a skill, a command or a plan, else an empty text."""
+        return "aside" if self.sign == "thinking" and self.names else ""
 
 
-_LOG_FIELDS = {"pendingMcpServers": "its tool servers were still connecting"}  # what a field of Claude Code's log means
+_LOG_FIELDS = {  # what a field of Claude Code's log means
+    "pendingMcpServers": "its tool servers were still connecting", "planContent": "an accepted plan",
+}  # fmt: skip
 
 
 class ToolsAnnounced(EvidenceFact, frozen=True):
