@@ -180,6 +180,7 @@ def test_tokens_left_uncached_show_switched_thinking():
     assert observed(FIRST[0], turn(1, text("a"), 10), turn(2, text("b"), 3)) == []
     assert observed(FIRST[0], turn(1, text("a"), 8), turn(2, thinking(), 10)) == []
     assert observed(FIRST[0], turn(1, text("a"), 2), turn(2, thinking(), 1_491)) == []
+    assert observed(FIRST[0], turn(1, thinking(), 11_868), turn(2, text("a"), 2)) == []
 
 
 PLAN = "Implement the following plan:\n\n# Export to CSV"

@@ -436,13 +436,16 @@ class ThinkingSetting:
             was_off = previous is not None and previous <= _UNCACHED_OFF and _UNCACHED_ON <= uncached <= _UNCACHED_MOST
             before = "off" if self._least is None and was_off else before
             self._least, self._latest = min(uncached, self._least or uncached), "on"
-        elif self._least is not None and self._least >= _UNCACHED_ON and uncached <= _UNCACHED_OFF:
+        elif self._shows_setting() and uncached <= _UNCACHED_OFF:
             self._latest = "off"
         if before and before != self._latest:
             return Sign("thinking", names, before=before, after=self._latest)
-        if not names or not omits or (self._least or 0) >= _UNCACHED_ON:
+        if not names or not omits or self._shows_setting():
             return None
         return Sign("thinking", names, before="on" if aside else "off", after="off" if aside else "on")
+
+    def _shows_setting(self) -> bool:
+        return self._least is not None and _UNCACHED_ON <= self._least <= _UNCACHED_MOST
 
 
 def omits_thinking_aside(version: Raw) -> bool:
