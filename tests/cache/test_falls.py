@@ -25,7 +25,7 @@ def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
 
 def test_every_fall_names_a_known_signal():
     signals = {fall.signal for fall in fall_table().falls}
-    assert signals - {"reasoning", "first-without-thinking"} <= set(SIGNS)
+    assert signals - {"reasoning", "first-without-thinking", "thinking-off"} <= set(SIGNS)
 
 
 def test_most_reads_fell_in_each_row():

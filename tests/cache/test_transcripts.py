@@ -173,6 +173,14 @@ def test_missing_thinking_changes_history_for_some_models(model, read):
     assert talk.turn(bill(read, 500), signs=("no-thinking",)).read == read
 
 
+@pytest.mark.parametrize(
+    ("number", "after", "read"), [("2.1.33", "off", 10_000), ("2.1.33", "on", 12_300), ("2.1.38", "off", 12_300)]
+)
+def test_thinking_switched_off_changes_history(number, after, read):
+    switched = Sign("thinking", ("/review",), after=after, version=number)
+    assert opened().turn(bill(read, 500), signs=(switched,)).read == read
+
+
 @pytest.mark.parametrize(("model", "client", "thinks", "read"), [
     ("claude-opus-4-6", "claude-code 2.1.33", False, 16_600), ("claude-opus-4-6", "claude-code 2.1.33", True, 42_600),
     ("claude-opus-4-6", "claude-code 2.1.38", False, 42_600), ("claude-opus-4-5", "claude-code 2.1.33", False, 42_600),

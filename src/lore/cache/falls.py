@@ -23,7 +23,7 @@ class Counts(Struct, frozen=True, forbid_unknown_fields=True):
 class Fall(Counts, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row: what reads did after a signal."""
 
-    signal: str  # a name in `model.state.SIGNS`, or one that predictions make: `reasoning`, `first-without-thinking`
+    signal: str  # a name in `model.state.SIGNS`, or one that predictions make (`cache.transcripts`)
     moves: Literal["head", "history", "text"]  # not read: the whole prompt, all messages, or those from the text on
     at_prompt: bool = False  # only at a prompt of the user
     first: bool = False  # only the first time that a chain shows the signal

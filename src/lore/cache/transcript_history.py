@@ -287,7 +287,7 @@ class Signal(Struct, frozen=True):
     that later prompt the signal is `is_delayed`.
     """
 
-    name: str  # a key of `model.state.SIGNS`, `reasoning` or `first-without-thinking`
+    name: str  # a key of `model.state.SIGNS`, `reasoning`, `first-without-thinking` or `thinking-off`
     version: str = ""  # of the client; empty: unknown
     is_first: bool = False  # no earlier turn of the chain showed this signal
     is_delayed: bool = False  # an earlier turn showed it; its text may move now, at the user's next prompt

@@ -43,6 +43,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-without-thinking"
+_THINKING_OFF = "thinking-off"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
@@ -295,7 +296,8 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
             yield replace(signal, read_if_moved=history.read_within(signal.entries, turn.at))
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
-            yield Signal(sign.name, sign.version, is_first=sign.name not in chain.shown)
+            name = _THINKING_OFF if sign.name == "thinking" and sign.after == "off" else sign.name
+            yield Signal(name, sign.version, is_first=sign.name not in chain.shown)
         chain.shown.add(sign.name)
 
 

@@ -206,7 +206,7 @@ RULES: tuple[EvidenceRule, ...] = (
     EvidenceRule(
         Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
         "36 of 249 falls that nothing else explained (facts/predictions.md): each setting has entries of its own. With "
-        "a skill, command or plan 105 of 119 fell, 2.1.12 to 2.1.37 (`formats.claude.records`).",
+        "a skill, command or plan 105 of 113 fell, 2.1.13 to 2.1.37 (`formats.claude.records`).",
     ),
     EvidenceRule(
         Code.HOOK_TEXT_MOVED, find.find_hook_text,

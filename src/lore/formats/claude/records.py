@@ -365,8 +365,8 @@ _PLAN = b'"Implement the following plan'  # how a client opens the conversation 
 _UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
 # From the first version on and before the second, requests that carry out a skill, a command's text or an accepted plan
 # ask for no thinking: of a plan 0 of 1,219 answers think, of a skill or command 0 of 285 with Opus 4.6 (others 12 %),
-# later as many as of others. Reads fell in 105 of 119 switches, later in 3 of 18 (anthropics/claude-code#21919).
-_ASIDE_SINCE, _ASIDE_BEFORE = (2, 1, 12), (2, 1, 38)
+# later as many as of others. Reads fell in 105 of 113 switches, later in 3 of 18 (anthropics/claude-code#21919).
+_ASIDE_SINCE, _ASIDE_BEFORE = (2, 1, 13), (2, 1, 38)
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
@@ -429,6 +429,9 @@ class ThinkingSetting:
         """
         last, self._aside = self._aside, aside
         names = bounded_names((aside or last,)) if bool(aside) != bool(last) else ()
+        if names and omits:  # known before the usage is read
+            self._latest, self._previous = "off" if aside else "on", uncached
+            return Sign("thinking", names, before="on" if aside else "off", after=self._latest)
         if uncached is None:
             return None
         before, previous, self._previous = self._latest, self._previous, uncached
@@ -436,16 +439,10 @@ class ThinkingSetting:
             was_off = previous is not None and previous <= _UNCACHED_OFF and _UNCACHED_ON <= uncached <= _UNCACHED_MOST
             before = "off" if self._least is None and was_off else before
             self._least, self._latest = min(uncached, self._least or uncached), "on"
-        elif self._shows_setting() and uncached <= _UNCACHED_OFF:
+        elif self._least is not None and _UNCACHED_ON <= self._least <= _UNCACHED_MOST and uncached <= _UNCACHED_OFF:
             self._latest = "off"
-        if before and before != self._latest:
-            return Sign("thinking", names, before=before, after=self._latest)
-        if not names or not omits or self._shows_setting():
-            return None
-        return Sign("thinking", names, before="on" if aside else "off", after="off" if aside else "on")
-
-    def _shows_setting(self) -> bool:
-        return self._least is not None and _UNCACHED_ON <= self._least <= _UNCACHED_MOST
+        changed = before and before != self._latest
+        return Sign("thinking", names, before=before, after=self._latest) if changed else None
 
 
 def omits_thinking_aside(version: Raw) -> bool:
