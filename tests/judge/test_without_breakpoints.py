@@ -89,7 +89,7 @@ def test_predicted_cost_counts_the_whole_prompt(tmp_path):
         price = (predicted["uncached_tokens"] * 2.5 + predicted["read_tokens"] * 0.25 + 90 * 15) / 10**6
         assert abs(turn["cost"]["predicted"] - price) < 1e-6
     text = lore("simulate", str(path)).out
-    assert " predicted (in 2 of 3 turns)" in text
+    assert " in 2 of 3 turns (billed in these: " in text
 
 
 def test_repeated_falls_are_one_finding_a_file(tmp_path):
