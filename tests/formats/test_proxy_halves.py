@@ -33,6 +33,17 @@ def call(number: int, **own: Any) -> dict[str, Any]:
 
 
 HALVES = {  # a request and its response
+    "directions": lambda n: ({"dir": "out", "id": n, "body": body(n)}, {"dir": "in", "id": n, "body": answer(n)}),
+    "arrows": lambda n: (
+        {"direction": "->", "id": n, "body": body(n)}, {"direction": "<-", "id": n, "body": answer(n)},
+    ),
+    "server's log": lambda n: (
+        {"reqId": n, "req": {"url": "/v1/messages", "body": body(n)}, "msg": "incoming request"},
+        {"reqId": n, "res": {"statusCode": 200, "body": answer(n)}, "msg": "request completed"},
+    ),
+    "result": lambda n: (
+        {"kind": "llm.request", "id": n, "params": body(n)}, {"kind": "llm.response", "id": n, "result": answer(n)},
+    ),
     "http": lambda n: (call(n, type="request", body=body(n)), {"type": "response", "id": n, "body": answer(n)}),
     "text": lambda n: (
         call(n, event="http.request", body=json.dumps(body(n))),

@@ -127,7 +127,7 @@ FORMATS: dict[str, Format] = {
     "lore-capture": _requests("captures.lore_capture:LoreCapture", "captures of `lore record`", "wire",
         b'"lore_capture"', b'"part"'),
     "proxy-halves": _requests("captures.recorders:ProxyHalves", "logs of proxies and SDKs, a record for each request "
-        "and response", "parsed", b"req"),
+        "and response", "parsed", b"req", b'"dir', b'"sent"', b'"client"'),
     "proxy-list": _requests("captures.recorders:ProxyList", "logs of proxies, one document; nock's fixtures", "parsed",
         b'"headers"', b'"scope"', document=True),
     "proxy": _requests("captures.recorders:ProxyLines", "logs of recording proxies, JSON Lines", "parsed", b'"body"',

@@ -16,6 +16,7 @@ from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, r
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
+from lore.model.limits import RECORD_BYTES
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
 from lore.prompt.base import Dialect, Policy, Rules
@@ -153,7 +154,7 @@ def _blank_logged(lines: bytes) -> bytes:
 def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     held = b""
     for piece in pieces:
-        end = piece.rfind(b"\n") + 1
+        end = piece.rfind(b"\n") + 1 or (len(piece) if len(held) > RECORD_BYTES else 0)
         if end:
             yield held + piece[:end]
         held = piece[end:] if end else held + piece

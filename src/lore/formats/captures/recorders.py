@@ -154,11 +154,15 @@ def _holds_call(line: bytes) -> bool:
     return has_response and bool(record.text(COMMON.url)) and any(record.at(path) for path in COMMON.request)
 
 
-_WORDS = ("type", "direction", "event", "kind", "phase", "stage", "msg", "message")  # they say what a record is
+# They say what a record is.
+_WORDS = ("type", "direction", "dir", "from", "event", "kind", "phase", "stage", "msg", "message")
+_SENT = {"out", "outbound", "outgoing", "sent", "send", "client", "->", ">", "→"}
+_RECEIVED = {"in", "inbound", "incoming", "received", "recv", "server", "<-", "<", "←"}
 _REQUEST = pattern(r"(?:^|[^a-z])req(?:uest)?(?:$|[^a-z])")
 _RESPONSE = pattern(r"(?:^|[^a-z])(?:resp?(?:onse)?|reply|error|ended|end|completed?|done|finished)(?:$|[^a-z])")
 _IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exchange_id", "correlation_id",
         "correlationId", "flow_id", "id", "uuid", "seq")  # fmt: skip
+_HALVES = {"request": ("request", "req"), "response": ("response", "res", "resp", "result")}
 _INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
 _WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
 _BODIES = _WHOLE | ANSWERS | {*_INNER, "error"}
@@ -255,14 +259,15 @@ class ProxyHalves(RecordReader):
 def _side_of(members: dict[str, bytes]) -> str:
     """Return "request" or "response" for a half of a call, as the record says; empty for another record."""
     texts = [text_in(members.get(name, b"")).lower() for name in _WORDS]
-    if any(map(_RESPONSE.search, texts)):
+    if any(map(_RESPONSE.search, texts)) or not _RECEIVED.isdisjoint(texts):
         return "response" if "request" not in members else ""
-    return "request" if any(map(_REQUEST.search, texts)) and members.keys().isdisjoint(_WHOLE) else ""
+    is_request = any(map(_REQUEST.search, texts)) or not _SENT.isdisjoint(texts)
+    return "request" if is_request and members.keys().isdisjoint(_WHOLE) else ""
 
 
 def _is_begin(members: dict[str, bytes]) -> bool:
     """Return whether a response has headers, or a success's status, alone: its body follows, or is not recorded."""
-    own = next(filter(None, (raw_members(members.get(name, b"")) for name in ("response", *_INNER))), members)
+    own = next(filter(None, (raw_members(members.get(name, b"")) for name in (*_HALVES["response"], *_INNER))), members)
     is_success = any((status_of(own.get(name, b"")) or 0) // 100 == 2 for name in _STATUS)
     return (is_success or "headers" in own) and own.keys().isdisjoint(_BODIES)
 
@@ -286,13 +291,13 @@ def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
 
 def _merged(members: dict[str, bytes], side: str) -> dict[str, bytes]:
     """Return a half's members, with those of the object that holds them."""
-    objects = (raw_members(members.get(name, b"")) for name in (side, *_INNER))
+    objects = (raw_members(members.get(name, b"")) for name in (*_HALVES[side], *_INNER))
     return {**members, **next(filter(None, objects), dict[str, bytes]())}
 
 
 def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, dict[str, bytes]]]:
     """Yield the objects that may be a half's body: those in its members, and the half without what joins it."""
-    for name in (side, *_INNER):
+    for name in (*_HALVES[side], *_INNER):
         if (own := raw_members(members.get(name, b""))) is not None:
             yield Content(members[name], "json", own), own
     own = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
