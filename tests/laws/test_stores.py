@@ -82,8 +82,7 @@ class History:
         self.log += map(encode, events)
 
     def _remove(self, uuids) -> None:
-        self.kept.remove(*uuids)
-        self.log += [encode(Remove(uuids=tuple(uuids)))] if uuids else []
+        self._apply([Remove(uuids=tuple(uuids))] if uuids else [])
 
     def _note(self, _) -> None:
         """Set metadata and a leaf that differ from all earlier ones."""
