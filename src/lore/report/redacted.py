@@ -354,10 +354,6 @@ def _diff(diff: DiffResult) -> DiffResult:
     return replace(made, left=left, right=right)
 
 
-def _loss(loss: Loss) -> Loss:
-    return replace(loss, names=tuple(map(_names_of(loss.code), loss.names)))
-
-
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
     """Return the cost of a cause in words, without the names in it except public models."""
     worded = cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
@@ -371,7 +367,8 @@ def _names_of(code: str) -> Callable[[str], str]:
 
 _STRUCTS: dict[type, Callable[[Any], Any]] = {
     Finding: redacted_finding, Problem: redacted_problem, CauseResult: lambda cause: cause,
-    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Loss: _loss, Overview: _overview,
+    ColumnsResult: lambda columns: columns, SpendingCause: redacted_cause, Overview: _overview,
+    Loss: lambda loss: replace(loss, names=tuple(map(_names_of(loss.code), loss.names))),
     GroupResult: _grouped, ReliabilityResult: _grouped, SimulateResult: _simulated, DiffResult: _diff,
     RawBlock: lambda block: RawBlock(_raw(block.json)),
     LastBreak: lambda last: last._replace(says=last.plain),

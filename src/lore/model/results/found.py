@@ -79,5 +79,5 @@ class UnreadFormat(Struct, frozen=True):
 class FormatsResult(CommandResult, frozen=True, kw_only=True):
     """`lore formats --json`."""
 
-    formats: list[FormatResult]  # those of plug-ins last
+    formats: list[FormatResult]  # session logs first, each kind in the order in which its readers are asked
     unread: list[UnreadFormat]  # files that are recognised and refused

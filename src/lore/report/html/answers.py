@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
+from operator import itemgetter
 
 from msgspec import UNSET
 
@@ -102,7 +103,7 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
     """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
     is_open = False
-    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, _month_of)):
+    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, itemgetter(slice(7)))):
         groups = defaultdict[str, list[Spending]](list)
         for day in days:
             groups[key(day.name)].append(day)
@@ -121,10 +122,6 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
 def _cost_in_all(found: Sequence[Spending]) -> str:
     known = [day.dollars for day in found if day.dollars is not None]
     return format_money(sum(known)) if known else "no known price"
-
-
-def _month_of(day: str) -> str:
-    return day[:7]
 
 
 def _week_of(day: str) -> str:
