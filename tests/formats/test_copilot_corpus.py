@@ -11,7 +11,7 @@ from formats.recordings import folded, of_each, recordings
 from lore.cache.counts import total
 from lore.formats.copilot.reader import Copilot
 from lore.model import events as e
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.items import ToolCall
 from lore.model.state import FoldedSession
 from lore.testing import everything
@@ -44,7 +44,8 @@ def counted(path: Path) -> dict[str, Any]:
 def read(path: Path) -> dict[str, Any]:
     """The same figures from the reader."""
     values = [found.value for found in everything(Copilot(), path.read_bytes())]
-    assert not [value for value in values if isinstance(value, Problem)]
+    found = {value.code for value in values if isinstance(value, Problem)}
+    assert found <= {Code.FIELDS_FILLED_IN}  # a compaction's written tokens may be 0 although Copilot charged for them
     ends = {(value.chain, value.turn): value.usage for value in values if isinstance(value, e.TurnCompleted)}
     own = [usage for (chain, _), usage in ends.items() if usage and chain.startswith("utility-")]
     items = [value.item for value in values if isinstance(value, e.Append)]
