@@ -312,14 +312,10 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
         names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
         place = before.entries if before else entries or 0
         text = sign.after if before is None else before.text or sign.after
+        text = text if sign.name == _HOOK else ""
         chain.waiting[sign.name] = Signal(
-            sign.name,
-            sign.version,
-            is_delayed=True,
-            entries=place,
-            names=names,
-            text=text if sign.name == _HOOK else "",
-        )
+            sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text
+        )  # fmt: skip
 
 
 def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> ReadLevel:

@@ -104,7 +104,7 @@ def _surely_restarted(facts: PairFacts, _: Cause) -> bool:
 
 def _read_up_to_skill(facts: PairFacts, _: Cause) -> bool:
     skill = find.state_signal(facts, "skill")
-    return skill is not None and skill.read_if_moved is not None and facts.read == skill.read_if_moved
+    return skill is not None and facts.read is not None and facts.read == skill.read_if_moved
 
 
 PENDING = "pendingMcpServers"  # tool servers that are not connected yet: a process began, or a server dropped out
@@ -205,8 +205,8 @@ RULES: tuple[EvidenceRule, ...] = (
     ),
     EvidenceRule(
         Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
-        "36 of 249 falls that nothing else explained (facts/predictions.md): each setting has entries of its own. With "
-        "a skill, command or plan 105 of 113 fell, 2.1.13 to 2.1.37 (`formats.claude.records`).",
+        "36 of 249 falls that nothing else explained (facts/predictions.md), 105 of 113 with a skill, command or plan "
+        "(`formats.claude.records`): each setting has entries of its own.",
     ),
     EvidenceRule(
         Code.HOOK_TEXT_MOVED, find.find_hook_text,

@@ -267,11 +267,10 @@ def limit_rebilled(
     codes = {cause.code for cause in causes if not is_remark(cause)}
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning, state = state_signal(facts, "reasoning"), facts.state
-    is_limit = (
-        state is not None and state.implicit
-    )  # with breakpoints 63 of 73 such prompts read over 85 % all the same
-    if is_limit and reasoning is not None and (reasoning.read_if_moved or 0) > (read or 0) and codes & _NOT_BY_PROMPT:
-        return (reasoning.read_if_moved or 0) - (read or 0)  # what follows it could not be read anyway
+    is_limit = state is not None and state.implicit  # with breakpoints 63 of 73 such prompts read over 85 %
+    readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
+    if readable > (read or 0) and codes & _NOT_BY_PROMPT:
+        return readable - (read or 0)  # what follows it could not be read anyway
     if codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes:
         return None
     most = counts.prompt_tokens(None if usage is None else usage.first_pass)
