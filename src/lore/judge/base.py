@@ -4,13 +4,13 @@ A `TurnVerdict` is the one answer about a turn; every command, report and plugin
 one of its causes at a `Place`. Settings act on findings, after a verdict is made. Money is in US dollars, by dated
 prices; a cost whose price is unknown is missing, never 0.
 
-To add a rule: write a class with the members of `Rule` or `TurnRule`, add it to `RULES` or `TURN_RULES` (or publish it
-under the entry-point group `lore.rules`), and add its codes with a page each.
+To add a rule about pairs: write a class with the members of `Rule`, add it to `RULES` (or publish it under the
+entry-point group `lore.rules`), and add its codes with a page each. `Judge` has those about whole chains (`TurnRule`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
@@ -321,7 +321,7 @@ class Rule(Protocol):
 
 
 class TurnRule(Protocol):
-    """A judgement of the turns of one chain; one object is made for each chain, without arguments."""
+    """A judgement of the turns of one chain; one object is made for each chain."""
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn and its comparison with an earlier one, at the cost of its new content."""
@@ -333,4 +333,3 @@ class TurnRule(Protocol):
 
 
 RULES: dict[str, Rule] = {}  # of plug-ins, asked about every pair in addition to the verdict
-TURN_RULES: dict[str, Callable[[], TurnRule]] = {}  # of plug-ins, in addition to lore's own

@@ -23,7 +23,7 @@ from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
-from lore.judge.base import TURN_RULES, TurnRule, TurnVerdict, paid_again, price_of
+from lore.judge.base import TurnRule, TurnVerdict, paid_again, price_of
 from lore.judge.chains import ComparedChains
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.plateaus import Plateaus
@@ -126,7 +126,6 @@ class Judge:
                 self._rules[turn.chain] += [
                     Laws(rules, self._labels, self._linter, self._advised),
                     ReadShort(rules, self._tolerance, beside), Unread(beside),
-                    *(make() for make in TURN_RULES.values()),
                 ]  # fmt: skip
         for rule in self._rules[turn.chain]:
             rule.turn(turn, pair)
