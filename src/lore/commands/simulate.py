@@ -21,7 +21,7 @@ from lore.recording.corpus import is_stream
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_interruption
-from lore.report.simulation import write, write_csv, write_reliability, write_rules
+from lore.report.simulation import write_csv, write_reliability, write_rules, write_simulated
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import Dated
@@ -163,7 +163,7 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
     elif options.by:
         write_reliability(result, common.out(options.color))
     else:
-        write(result, common.out(options.color), every=options.every, verbose=options.verbose)
+        write_simulated(result, common.out(options.color), every=options.every, verbose=options.verbose)
         return
     if result.interrupted:
         common.tell(describe_interruption(result.interrupted))

@@ -49,7 +49,7 @@ _INDENT = 6  # columns, of evidence
 _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
-def write(
+def write_simulated(
     result: results.SimulateResult, out: Console, *, every: bool = False, verbose: bool = False, turns: bool = True
 ) -> None:  # fmt: skip
     """Write a result. `every` shows each turn, else those that lost tokens; `verbose` adds statistics and groups.
@@ -78,9 +78,6 @@ def write(
     for text in measured_view().lines(measured, every=every) if measured is not None else ():
         out.print(line(text))
     _problems(result, out, verbose=verbose)
-
-
-write_simulated = write  # the public name
 
 
 # turns

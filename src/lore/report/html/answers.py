@@ -170,7 +170,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
     if totals.unexplained_tokens:
         unexplained = in_dollars(totals.cost.unexplained)
         lead += f" {totals.unexplained_tokens:,} tokens re-billed, no cause found{unexplained}."
-    blocks = capture(partial(simulation.write, result, turns=False), "Predicted and billed")
+    blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
     if result.measured is not UNSET:
         blocks = (measured_view().block(result.measured), *blocks)
     return Intro("lore simulate", f"lore simulate, cache: {result.cache or 'as served'}", lead, blocks)
