@@ -100,7 +100,8 @@ LISTING = "\n".join(f"src/confparse/{name}.py" for name in ("__init__", "errors"
 SOURCE = '''\
    1\t"""Errors of confparse."""
    2\t
-   3\t   4\t
+   3\tfrom __future__ import annotations
+   4\t
    5\tfrom dataclasses import dataclass
    6\t
    7\t
