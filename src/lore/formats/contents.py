@@ -34,6 +34,8 @@ from lore.model.limits import BODY_BYTES, INFLATION
 from lore.model.mask import mask
 from lore.model.turn import ContentForm, Fidelity
 
+_PIECE = 2 * 1024 * 1024
+_CUT = pattern(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _END_OF_EVENT = pattern(rb"\n\r?\n")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
@@ -120,7 +122,23 @@ def _checked(data: bytes) -> bytes:
 
 
 def unescape(raw: bytes) -> bytes:
-    """Return the text of a JSON string as bytes; lone surrogates remain escapes."""
+    """Return the text of a JSON string as bytes; lone surrogates remain escapes.
+
+    Long text that is not ASCII is unescaped in pieces, cut between characters and escapes, to save memory: with one
+    emoji in it, Python uses four bytes for each character.
+    """
+    if len(raw) <= _PIECE or raw.isascii():
+        return _unescaped(raw)
+    found: list[bytes] = []
+    begin = 1
+    while (cut := _CUT.search(raw, begin + _PIECE, len(raw) - 1)) is not None:
+        found.append(_unescaped(b'"' + raw[begin : cut.end()] + b'"'))
+        begin = cut.end()
+    found.append(_unescaped(b'"' + raw[begin:]))
+    return b"".join(found)
+
+
+def _unescaped(raw: bytes) -> bytes:
     try:
         return orjson.loads(raw).encode()
     except (ValueError, AttributeError):
