@@ -114,10 +114,11 @@ def test_pause_explains_an_edit_unless_cache_was_read():
     assert codes(pair(*turns(TWO, EDITED, usages=(wrote, bill(9000)), at=(0.0, 4000.0)))) == ["LORE100"]
 
 
-def test_expected_change_leads_over_pause_and_fall():
+@pytest.mark.parametrize(("read", "code"), [(0, "LORE128"), (1000, "LORE125")])
+def test_compaction_leads_over_pause_if_anything_was_read(read, code):
     changes = (Change("LORE125", "compacted"),)
-    usages = (bill(0, 9000), bill(0))
-    assert codes(pair(*turns(TWO, EDITED, usages=usages, at=(0.0, 4000.0), changes=changes))) == ["LORE125"]
+    usages = (bill(0, 9000), bill(read))
+    assert codes(pair(*turns(TWO, EDITED, usages=usages, at=(0.0, 4000.0), changes=changes))) == [code]
     assert codes(pair(*turns(ONE, TWO, usages=usages, changes=changes))) == ["LORE125"]
 
 

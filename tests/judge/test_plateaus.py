@@ -42,7 +42,7 @@ def plateau(turns):
 @pytest.mark.parametrize(("reads", "message"), [
     ((0, 3_328, 3_328, 3_328, 3_328), "no more than 3,328 tokens were read in 4 requests in a row"),
     ((0, 0, 0, 0, 0), "nothing was read in 4 requests in a row"),
-    ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 3 requests in a row"),
+    ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 4 requests in a row"),
 ])  # fmt: skip
 def test_reads_at_one_level_are_a_finding(reads, message):
     found = plateau(talk(*reads))
@@ -55,6 +55,13 @@ def test_plateau_counts_the_tokens_that_each_request_repeats():
     assert (found.turn, found.lost_tokens) == (2, 672 + 1_072 + 1_472)
     assert (found.evidence.repeated_tokens, found.evidence.reasons) == (4_800, ())
     assert "no reason is recorded" in found.message
+
+
+def test_second_low_read_counts_once():
+    """Its own finding says what it lost; the plateau counts the turns after it."""
+    turns = talk(0, 3_968, 4_352, 3_072, 3_072, 3_072)
+    assert chain_codes(turns) == ["LORE307"]
+    assert plateau(turns).lost_tokens == 5_600 - 3_072
 
 
 def test_longest_of_two_plateaus_is_reported():

@@ -17,6 +17,7 @@ from lore.cache.prices import Price
 from lore.judge.base import paid_again
 from lore.model.events import Usage
 from lore.model.items import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
+from lore.model.state import Change
 
 LONG = "The stack trace of the failing request is long, here is every frame. " * 120  # some 2,000 tokens
 FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
@@ -91,6 +92,15 @@ def test_dropped_thinking_does_not_limit_an_expired_loss():
     talk.add(UserMessage("u1", text=Raw(b'"more"')))
     talk.turn(bill(0, 15_050), after=7200.0)
     assert (talk.lead.code, talk.verdict.lost_tokens) == ("LORE128", 15_000)
+
+
+def test_new_conversation_in_a_log_is_not_billed_again():
+    """Tools and system prompt were read, and the rest of the prompt is new."""
+    talk = opened()
+    talk.rewind(0)
+    talk.ask()
+    talk.turn(bill(10_000, 700), changes=(Change("LORE154", "a new conversation"),))
+    assert (talk.lead.code, talk.verdict.lost_tokens) == ("LORE154", 0)
 
 
 def test_nothing_limits_losses_of_grown_prompts():

@@ -234,6 +234,14 @@ def test_expired_entries_lead_over_another_model():
     assert (talk.lead.code, other_codes(talk.lead)) == ("LORE128", ["LORE119"])
 
 
+@pytest.mark.parametrize(("read", "codes"), [(0, ["LORE128", "LORE125"]), (10_000, ["LORE125"])])
+def test_compaction_after_expiry_leaves_nothing_to_read(read, codes):
+    """It takes messages away; that tools and system prompt were not read is the pause's doing."""
+    talk = opened()
+    talk.turn(bill(read, 2_500), after=700.0, changes=(talk.compact(),))
+    assert [talk.lead.code, *other_codes(talk.lead)] == codes
+
+
 def test_unnamed_micro_compaction_clears_images():
     talk = opened()
     talk.add(UserMessage("shown", blocks=(ImageBlock("image/png", Raw(b'"aGk="')),)))

@@ -119,6 +119,14 @@ def test_unread_turn_after_unread_turn_is_reported(tmp_path):
     assert of_turns(path) == {2: ("LORE130", 17_000), 3: ("LORE130", 17_000)}
 
 
+@pytest.mark.parametrize(("start", "lost"), [(19_968, {4: 18_944, 5: 20_992}), (12_000, {4: 12_416, 5: 12_416})])
+def test_second_low_read_is_reported(start, lost, tmp_path):
+    """It missed the prompt before it; if reads did not reach the ends of prompts, as much as the first one missed."""
+    reads = [9_600, start, 21_888 if start > 16_000 else 17_408, 4_992, 4_992, 27_904]
+    path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, read) for n, read in enumerate(reads)])
+    assert of_turns(path) == {turn: ("LORE130", tokens) for turn, tokens in lost.items()}
+
+
 def test_never_read_history_is_reported_without_number(tmp_path):
     path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
     assert of_turns(path) == {2: ("LORE130", 0)}

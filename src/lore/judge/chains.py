@@ -91,6 +91,7 @@ class ComparedChain:
         self._least_lifetime: float | None = None  # of recorded requests, if a rule tells the lifetime
         self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
         self._reads_all = False  # the latest read reached the end of the previous prompt, whose writes are unknown
+        self._low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
         self._remarks = Remarks()
         self._history: Vector[Entry] = Vector()  # the latest one that was searched for a tool call
         self._first_call: int | None = None  # its place in that history
@@ -156,7 +157,7 @@ class ComparedChain:
         ):
             return None
         there, read = counts.cached(previous.usage), counts.first_pass_read(turn.usage)
-        if there is not None and read and read >= there and turn.hashes is None:  # most turns
+        if there is not None and read and read >= there and turn.hashes is None and self._low is None:  # most turns
             self._remember(turn)
             return Compared(extends=True)
         if there is None and self._last_of_own_model(previous, turn) is not None:
@@ -209,7 +210,8 @@ class ComparedChain:
             previous = replace(previous, source=cut)
             self._sizes.advance(previous.prompt, min(size, previous.prompt.stable))
             overlap = compare_prompts(previous.prompt, current.prompt)
-        previous = self._with_cached(previous, current)
+        if previous.basis is not None or overlap.is_covered:
+            previous = self._with_cached(previous, current)
         short = counts.shortfall(previous, current) if self._billed else None
         fell = counts.significant_fall(previous, short)
         facts = self._facts(previous, current, overlap, fell, state_of, last_use)
@@ -295,26 +297,35 @@ class ComparedChain:
     def _note_reads(self, turn: Turn) -> None:
         """Remember whether the latest read reached the end of the previous prompt, whose writes are not reported.
 
-        A read that fell says nothing of that.
+        A read that fell says nothing of that. It is remembered, as the next request may read no more.
         """
         previous, read = self._last, counts.first_pass_read(turn.usage)
+        self._low = None
         if previous is None or not read or _cache_of(previous) != _cache_of(turn) or counts.bills_writes(previous):
             return
-        whole = counts.prompt_tokens(previous.usage)
+        whole, stood = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
         unread = whole - read
-        if read >= (counts.cached(previous.usage) or 0) - counts.DROP:
+        if read >= stood - counts.DROP:
             self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
+        else:
+            self._low = read, stood
 
     def _with_cached(self, previous: Turn, current: Turn) -> Turn:
-        """Return the previous turn of a log with all of its prompt cached, if reads fell and earlier ones show that."""
-        usage = previous.usage
-        if not self._reads_all or usage is None or usage.iterations or counts.bills_writes(previous):
-            return previous
-        is_fallen = counts.significant_fall(previous, counts.shortfall(previous, current))
-        if not is_fallen or previous.basis is None or _cache_of(previous) != _cache_of(current):
+        """Return the previous turn with all of its prompt cached, if reads fell and earlier ones show that.
+
+        Of a second read as low as the last one it was all, or as much as was cached before the first.
+        """
+        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self._low
+        if usage is None or usage.iterations or counts.bills_writes(previous):
             return previous
         block, whole = counts.block_tokens(previous), counts.prompt_tokens(usage)
-        end = max(whole // block * block, usage.read_tokens or 0)
+        is_low = low is not None and read is not None and abs(read - low[0]) < block
+        is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
+        is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
+        if not is_short or _cache_of(previous) != _cache_of(current):
+            return previous
+        kept = whole // block * block if self._reads_all or low is None else min(low[1], whole)
+        end = max(kept, usage.read_tokens or 0)
         return replace(previous, usage=replace(usage, read_tokens=end, uncached_tokens=whole - end))
 
     # memory
@@ -330,11 +341,13 @@ class ComparedChain:
             if turn.basis is None:  # its prompt is in memory
                 self._by_cache.clear()
             self._by_cache[_cache_of(turn)] = turn
+        self._note_reads(turn)
+        if self._low is not None and any(change.cause in _REWRITES for change in turn.changes):
+            self._low = self._low[0], 0  # what was cached before is not in this history
         if self._hashed and any(change.cause in _REWRITES for change in turn.changes):
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
             self._hashed[_cache_of(turn)] = _Hashed(turn.number, turn.hashes)
-        self._note_reads(turn)
         there = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
         self._positions = (there,) if there else ()
         if turn.signs:

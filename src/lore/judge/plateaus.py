@@ -3,8 +3,8 @@
 In: the turns of one chain. Out: one finding, for the plateau that left the most tokens unread. Rules: at least three
 reads in a row at one level, within a block of the cache; each request repeats its predecessor, and by the end more than
 two blocks and 2 % beyond that level, more than the model's minimum. With a cache that needs breakpoints the part up to
-the last one counts. Said only if no turn of them is reported for another reason, and if nothing was written: then
-LORE301 or LORE305 says it. What a recorded request shows as a reason is named; a log shows none.
+the last one counts. A turn that is reported for another reason may be one of them, and its loss is not counted again;
+if something was written, LORE305 says it. What a recorded request shows as a reason is named; a log shows none.
 
 Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 """
@@ -69,8 +69,7 @@ class Plateaus:
         read = first_pass_read(turn.usage)
         if previous is None or read is None or (turn.usage is not None and turn.usage.write_tokens):
             return
-        if pair is not None and any(not is_remark(cause) for cause in pair.causes):
-            return
+        is_reported = pair is not None and any(not is_remark(cause) for cause in pair.causes)
         block = block_tokens(turn)
         if turn.basis is None:
             repeated = 0 if pair is None else _repeated(pair)
@@ -82,7 +81,7 @@ class Plateaus:
             name for name in current.differing
             if turn.basis is None and previous.prompt.params.get(name) != turn.prompt.params.get(name)
         )  # fmt: skip
-        unread = max(0, repeated - read)
+        unread = 0 if is_reported else max(0, repeated - read)
         price = price_of(self._rules(), turn) if unread else None
         dollars = None if price is None else paid_again(price, turn.usage, unread)
         self._current = current = replace(
@@ -90,7 +89,7 @@ class Plateaus:
             unread=current.unread + unread, dollars=summed((current.dollars, dollars)),
         )  # fmt: skip
         beyond, grown = repeated - current.level, repeated - current.begun
-        if current.turns < _FEWEST:
+        if current.turns < _FEWEST or is_reported:
             return
         step = _STEPS.get(served_by(turn).provider, _BLOCKS * block)
         if min(beyond, grown) <= max(step, TOLERANCE_SHARE * repeated):

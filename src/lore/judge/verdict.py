@@ -61,9 +61,14 @@ from lore.prefix.purpose import asks_for_summary
 
 
 def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return every cause of a break, the leading ones first: of what had expired another model could lose nothing."""
+    """Return every cause of a break, the leading ones first.
+
+    Of what had expired another model could lose nothing, nor a compaction, which leaves tools and system prompt.
+    """
     causes = limit_by_verdict(facts, _find_causes(facts))
-    expired = EXPIRED.explain(facts) if causes and causes[0].code == Code.MODEL_CHANGED else None
+    lead = causes[0].code if causes else None
+    may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
+    expired = EXPIRED.explain(facts) if may_have_expired else None
     return _add_hashes(facts, causes if expired is None else (replace(expired, also=causes[:1]), *causes[1:]))
 
 
@@ -249,8 +254,9 @@ def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | N
 # Causes that take content out of the prompt: what is left and not new is billed again, and no more.
 _REMOVING = frozenset((
     Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.CLIENT_CAUSE_UNKNOWN, Code.REASONING_DROPPED_BY_TEMPLATE,
-    Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION,
+    Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
 ))  # fmt: skip
+_REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
 _ENDS = 512  # bytes at the beginning of a block that name its type
 # Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
 _NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
@@ -265,6 +271,8 @@ def limit_rebilled(
     bytes per token; `sums` is missing if no bytes were measured.
     """
     codes = {cause.code for cause in causes if not is_remark(cause)}
+    if Code.CACHE_EXPIRED in codes:
+        codes.update(other.code for cause in causes for other in cause.also if other.code == Code.COMPACTION)
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning, state = state_signal(facts, "reasoning"), facts.state
     is_limit = state is not None and state.implicit  # with breakpoints 63 of 73 such prompts read over 85 %
@@ -277,7 +285,7 @@ def limit_rebilled(
     unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
     if codes == {Code.CLIENT_CAUSE_UNKNOWN} and most >= counts.sent_tokens(previous.usage) and current.is_rebuilt:
         return None  # the prompt grew, so nothing shows that text was removed
-    is_rewritten = not codes.isdisjoint((Code.COMPACTION, Code.REWIND))
+    is_rewritten = not codes.isdisjoint(_REWRITING)
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         return None if unread is None else max(0, unread - TokenRate().tokens(state.grown, state.output))
     if sums is None:
