@@ -301,25 +301,25 @@ class ComparedChain:
         """
         previous, read = self._last, counts.first_pass_read(turn.usage)
         self._low = None
-        if previous is None or not read or _cache_of(previous) != _cache_of(turn) or counts.bills_writes(previous):
+        if previous is None or read is None or _cache_of(previous) != _cache_of(turn) or counts.bills_writes(previous):
             return
         whole, stood = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
         unread = whole - read
-        if read >= stood - counts.DROP:
-            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
-        else:
+        if stood - read > counts.DROP:
             self._low = read, stood
+        elif read:
+            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
 
     def _with_cached(self, previous: Turn, current: Turn) -> Turn:
         """Return the previous turn with all of its prompt cached, if reads fell and earlier ones show that.
 
-        Of a second read as low as the last one it was all, or as much as was cached before the first.
+        After a read that fell, one that is as low, or still lower than before the fall, missed the same.
         """
         usage, read, low = previous.usage, counts.first_pass_read(current.usage), self._low
         if usage is None or usage.iterations or counts.bills_writes(previous):
             return previous
         block, whole = counts.block_tokens(previous), counts.prompt_tokens(usage)
-        is_low = low is not None and read is not None and abs(read - low[0]) < block
+        is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
         is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
         is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
         if not is_short or _cache_of(previous) != _cache_of(current):
