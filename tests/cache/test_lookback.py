@@ -14,6 +14,7 @@ from model.making import body, parsed, turn
 
 ANTHROPIC = parsed(body("x"))
 CHAT = parsed(body("x"), "openai-chat")
+MARKED = parsed(body("x", cache_control={"type": "ephemeral"}))
 
 
 @each("usage, prompt, before, lives", [

@@ -42,6 +42,9 @@ SHOWN = {
         "LORE109",
         body("x <total_tokens>1000 left</total_tokens>", "y"), body("x <total_tokens>9 left</total_tokens>", "y"),
     ),
+    "token count in a tag": (
+        "LORE109", body("<context_usage>10%</context_usage>", "y"), body("<context_usage>13%</context_usage>", "y"),
+    ),
     "token count": ("LORE109", body("you have 12,345 tokens left", "y"), body("you have 12 tokens remaining", "y")),
     "directory tree": ("LORE110", *(body("x", system=f"<directory_structure>\n- {names}\n</directory_structure>")
                                     for names in ("a/b.py", "a/b.py\n- a/c.py"))),

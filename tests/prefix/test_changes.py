@@ -140,6 +140,7 @@ def test_reminder_at_end_of_result_is_named():
 
 @pytest.mark.parametrize(("addition", "code"), [
     ("\n<tokens_left>9,000 tokens left</tokens_left>", "LORE109"),
+    ("\n<context_left>9000</context_left>", "LORE109"),
     ("\nCurrent time: 09:14:05", "LORE101"),
     ("\nRequest id: req_8f3a2b1c", "LORE108"),
     ("\nAlways answer in English.", "LORE100"),

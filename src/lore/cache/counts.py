@@ -139,7 +139,8 @@ def asked_lifetime(turn: Turn) -> float | None:
 def lifetime(turn: Turn, before: float | None) -> float | None:
     """Return the seconds that a turn's writes live: the longest in its usage, else what its Claude breakpoint asks.
 
-    300 if that names none. Without writes or evidence, `before`, the previous turn's answer.
+    300 if that names none. Without writes or evidence, `before`, the previous turn's answer. A recorded request whose
+    usage does not report writes, as a router's, wrote at its breakpoints.
     """
     usage = turn.usage
     if usage is None:
@@ -148,7 +149,10 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
         return ONE_HOUR
     if usage.write_5m_tokens:
         return FIVE_MINUTES
-    if usage.write_tokens and is_claude(turn):
+    wrote = usage.write_tokens
+    if wrote is None and turn.basis is None:
+        wrote = len(turn.prompt.breakpoints) + turn.prompt.auto_breakpoint
+    if wrote and is_claude(turn):
         return asked_lifetime(turn) or FIVE_MINUTES
     return before
 

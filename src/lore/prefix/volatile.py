@@ -108,7 +108,7 @@ def _find_ids(lowered: str) -> Iterator[int]:
 
 
 def _find_token_counts(lowered: str) -> Iterator[int]:
-    places = ((match.start(), match.end()) for match in p.ID_SIGNS[1].finditer(lowered))
+    places = ((match.start(), match.end()) for match in p.COUNT_SIGN.finditer(lowered))
     return (start for start, end in places if p.DIGIT.search(lowered, max(0, start - 16), end + 48))
 
 

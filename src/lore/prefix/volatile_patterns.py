@@ -53,10 +53,10 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         rf"[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}(?:; ?{_NUMBER} remaining)?",
         (rf"\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?(?:window )?"  # 12% of context left
          r"(?:left|remaining|remain|available)\b"),
-        (r"\b(?i:(?:remaining|available|used|context|budget)[ _-](?:tokens|window|left)"  # tokens_remaining: 12,000
+        (r"\b(?i:(?:remaining|available|used|context|budget)[ _:-](?:tokens|window|left|context)"  # budget:tokens>12
          r"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)"
          r"|context[ _-](?:usage|used|remaining))\b"
-         rf"[\"']?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"),
+         rf"[\"'>]?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"),
         r"\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining",  # $1.20/$5.00; $3.80 remaining
     )),
     ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",)),  # a UUID
@@ -139,6 +139,7 @@ EXAMPLE = pattern(r"\b(?:e\.g\.|for example|example|such as|format|like)", re.IG
 # so that they are found at the speed of a search for it; the patterns are searched around them.
 MINUTES, EPOCH = pattern(r":[0-9][0-9]"), pattern(r"1[5-9][0-9]{8}")
 ID_SIGNS = (pattern(r"id"), pattern(r"token"), pattern(r"nonce"))
+COUNT_SIGN = pattern(r"token|<(?:context|budget)")
 DIGIT = pattern(r"\d")
 CURRENT_TIME = pattern(
     r"\b(?:(?:current|present|local|server|request|system)[ _-](?:date and |date/|date & |date[_-]?)?(?:time|utc)"
@@ -163,6 +164,7 @@ TOKENS_LEFT = pattern(
     rf"<total_tokens>[^<\d]{{0,40}}\d[^<]{{0,100}}</total_tokens>|[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}"
     rf"|\b{_NUMBER} tokens (?:left|remaining)\b"
     r"|\b(?i:remaining tokens|tokens remaining|tokens left)[ \t]*[:=][ \t]*\d"
+    r"|<(?i:context|tokens?|budget)[_:-](?i:left|remaining|used|usage|tokens|window)>[ \t]*\d"
 )
 TIMESTAMPED = pattern(r"[\s(\[]{0,4}\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(?::\d{2})?")  # how programs begin a text
 
