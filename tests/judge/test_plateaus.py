@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from cli.running import lore
 from helpers.each import each
@@ -98,6 +99,14 @@ def test_plateau_names_what_the_request_shows(given, reasons, words):
     found = plateau(talk(0, 0, 0, 0, 0, **given))
     assert found.evidence.reasons == reasons
     assert words in found.message
+
+
+def test_plateau_names_a_router_that_alternates():
+    turns = talk(0, 0, 0, 0, 0, call=GATEWAY, model="deepseek/deepseek-chat")
+    turns = [replace(one, call=replace(one.call, answered_by=f"p{n % 2}")) for n, one in enumerate(turns)]
+    found = plateau(turns)
+    assert found.evidence.reasons == ("changing-key",)
+    assert "provider differs from request to request" in found.message
 
 
 def claude(*reads, **more):

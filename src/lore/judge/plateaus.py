@@ -64,8 +64,9 @@ class Plateaus:
         """Add the next turn of the chain."""
         if turn.failed:
             return
+        last, current = self._previous or turn, self._current
         previous = self._previous if pair is None else pair.left
-        self._previous, current, self._current = turn, self._current, None
+        self._previous, self._current = turn, None
         read = first_pass_read(turn.usage)
         if previous is None or read is None or (turn.usage is not None and turn.usage.write_tokens):
             return
@@ -78,8 +79,7 @@ class Plateaus:
         if current is None or abs(read - current.level) >= block:
             current = _Plateau(turn, turn, read, repeated, repeated, frozenset(_KEYS))
         differing = frozenset(
-            name for name in current.differing
-            if turn.basis is None and previous.prompt.params.get(name) != turn.prompt.params.get(name)
+            name for name in current.differing if turn.basis is None and _value(last, name) != _value(turn, name)
         )  # fmt: skip
         unread = 0 if is_reported else max(0, repeated - read)
         price = price_of(self._rules(), turn) if unread else None
@@ -114,8 +114,13 @@ class Plateaus:
         )  # fmt: skip
 
 
-# Fields that select a cache, or the machine that holds it.
-_KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier")
+# Fields that select a cache, or the machine that holds it, and the provider that a router chose.
+_PROVIDER = "provider"
+_KEYS = ("prompt_cache_key", "cache_salt", "session_id", "user", "safety_identifier", _PROVIDER)
+
+
+def _value(turn: Turn, name: str) -> bytes | str | None:
+    return turn.call.answered_by if name == _PROVIDER else turn.prompt.params.get(name)
 
 
 def _repeated(pair: Pair) -> int:
