@@ -45,6 +45,15 @@ def test_edited_last_prompt_is_a_rewind(tmp_path, edited):
     assert (verdicts[-1].causes[0].kind, verdicts[-1].lost_tokens) == ("expected", 0)
 
 
+@pytest.mark.parametrize(("read", "kind", "lost"), [(6_500, "waste", 500), (6_900, "expected", 0)])
+def test_changed_setting_with_a_small_miss_is_waste(tmp_path, read, kind, lost):
+    """500 of 7,000 tokens were not read: no fall that needs a cause, but one that a changed field has."""
+    first, second = asks(*FIRST[:1]), asks(*FIRST, text("user", "And?"), tool_choice={"type": "any"})
+    verdicts, _ = judged(tmp_path, call(0, first, usage(0, 7_000)), call(60, second, usage(read, 7_400 - read)))
+    assert (verdicts[-1].causes[0].code, verdicts[-1].causes[0].kind) == ("LORE121", kind)
+    assert verdicts[-1].lost_tokens == lost
+
+
 def test_clock_in_last_prompt_is_no_rewind(tmp_path):
     bodies = [asks(*FIRST, text("user", f"It is 2026-11-28T08:0{minute}:11Z. {LONG}")) for minute in range(2)]
     verdicts, _ = judged(tmp_path, *(call(60 * n, one, usage(6000, 2200)) for n, one in enumerate(bodies)))

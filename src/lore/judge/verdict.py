@@ -79,12 +79,15 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
         return (shape,)
     all_read = counts.read_everything(previous, current)
     # without reported writes a read that did not fall may still leave a part of the previous prompt unread
-    shows_losses = counts.can_show_losses(previous) and (fell or all_read or counts.bills_writes(previous))
+    bills_writes, missed = counts.bills_writes(previous), counts.shortfall(previous, current) or 0
+    shows_losses = counts.can_show_losses(previous) and (fell or all_read or bills_writes)
+    if fell != 0 or not bills_writes or missed < counts.block_tokens(previous):
+        missed = fell  # so small a fall needs no cause; if bytes show one, it is a loss
     causes = find_causes(
         previous.prompt, current.prompt, facts.overlap, current.changes,
         previous_call=previous.call, current_call=current.call,
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
-        fell=fell if shows_losses else None, all_read=facts.billed and all_read,
+        fell=missed if shows_losses else None, all_read=facts.billed and all_read,
     )  # fmt: skip
     if {cause.code for cause in causes if not is_remark(cause)} == {Code.PREFIX_MOVED} and not current.is_rebuilt:
         begin = previous.prompt.messages.common(current.prompt.messages)
