@@ -138,6 +138,13 @@ def test_reminder_at_end_of_result_is_named():
     assert codes(body(FIRST, READ[0], user(tool_result("ok\nwith all its details"))), body(*lasting)) == ["LORE117"]
 
 
+def test_results_in_another_order_have_moved():
+    """They were called removed, although each of them was sent again."""
+    results = [{**tool_result(f"output {number}"), "tool_use_id": f"c{number}"} for number in range(2)]
+    cause = explain(body(FIRST, READ[0], user(*results)), body(FIRST, READ[0], user(*results[::-1]), DONE, NEXT))[0]
+    assert (cause.code, cause.evidence.change) == ("LORE100", "moved")
+
+
 @pytest.mark.parametrize(("addition", "code"), [
     ("\n<tokens_left>9,000 tokens left</tokens_left>", "LORE109"),
     ("\n<context_left>9000</context_left>", "LORE109"),

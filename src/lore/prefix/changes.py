@@ -82,7 +82,8 @@ def explain_section(
     if previous == current[:size] and (size == len(current) or (can_grow and _begins_message(current[size]))):
         return []
     mismatches = _find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
-    return _SectionExplainer(section, mismatches, context).causes()
+    lacks = Counter([one.data for one in previous]) - Counter([one.data for one in current])
+    return _SectionExplainer(section, mismatches, context, lacks).causes()
 
 
 # Which segments correspond
@@ -340,7 +341,10 @@ def _excerpt_piece(segment: Segment, text: str | None, piece: bytes, at: int) ->
 class _SectionExplainer:
     """Explains the mismatches of one section."""
 
-    def __init__(self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext) -> None:
+    def __init__(
+        self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext, lacks: Counter[bytes]
+    ) -> None:  # fmt: skip
+        self._lacks = lacks  # segments that only the previous prompt has, with their number
         self._section = section
         self._mismatches = mismatches
         self._context = context
@@ -438,7 +442,8 @@ class _SectionExplainer:
             return self._explain_empty(mismatch, whole=True)
         block = blocks.block_of(segment, mismatch.envelope)
         change = "gone" if is_gone else "added"
-        has_moved = context.new_blocks[segment.data] > 0 if is_gone else segment.data in self._gone_blocks
+        is_new = context.new_blocks[segment.data] > 0
+        has_moved = is_new or not self._lacks[segment.data] if is_gone else segment.data in self._gone_blocks
         has_moved = has_moved or segment.data in context.relocated
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
