@@ -11,7 +11,7 @@ from lore.judge.base import findings_of
 from lore.judge.finders import find_other_endpoint
 from lore.judge.pair import PairFacts
 from lore.model.cause import Place
-from lore.model.codes import CODES
+from lore.model.codes import CODES, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import (
     Disputed,
@@ -296,6 +296,17 @@ def test_another_model_that_no_event_tells_is_strong():
     talk.model = "claude-y"
     one = dropped(talk, 0)
     assert (rank(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
+
+
+@pytest.mark.parametrize("is_prompted", [True, False])
+def test_unexplained_fall_at_new_prompt_points_to_the_client(is_prompted):
+    talk = opened()
+    if is_prompted:
+        talk.ask()
+    one = dropped(talk)
+    assert (one.code, one.evidence.at_prompt) == ("LORE301", is_prompted)
+    assert ("the client probably changed the prompt" in one.evidence.sentence()) is is_prompted
+    assert ("compare those" in fix_of(one.code, "author", one.kind, one.evidence.fix_detail())) is is_prompted
 
 
 def test_unexplained_fall_lists_ruled_out_causes():

@@ -92,6 +92,7 @@ def test_broken_json_without_surrogates_is_parsed_once(text, monkeypatch):
 
 @pytest.mark.parametrize("raw", [b'{"x":"\\ud83d"' + b',"k":1' * 5000 + b"}", b'["\\ud83d"' + b",1" * 5000 + b"]"])
 def test_one_lone_surrogate_costs_no_scan_of_tokens(raw):
+    raw_members(b'{"x":"\\ud83d"}')  # compiles the deferred patterns
     assert calls(lambda: raw_members(raw)) < 100
     assert calls(lambda: array(raw)) < len(raw)
 
