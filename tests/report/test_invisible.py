@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.credentials import SAMPLES
 from helpers.each import each
 from lore.commands.common import destination
 from lore.judge.base import finding
@@ -21,7 +22,16 @@ from lore.model.results import CheckResult, Summary
 from lore.report.console import Console, line, wants_colour
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.plain import escaped, named, visible
+from lore.report.plain import escaped, last_part, named, visible
+
+
+def test_credential_with_slash_is_masked_in_project_name():
+    """Cut at its slash, the second half of a key that was part of a folder's name was shown on pages."""
+    key = SAMPLES["aws secret in JSON"]
+    assert "/" in key.secret
+    shown = last_part(f"/home/ann/{key.text}")
+    assert key.secret.rpartition("/")[2][-6:] not in shown
+    assert (last_part("/home/ann/work/"), last_part("C:\\work"), last_part("/")) == ("work", "work", "/")
 
 
 # GitHub's runner obeys `##[command]` anywhere in a line of a log: a recording could end lore's annotations.

@@ -10,7 +10,7 @@ from lore.model.results.found import FormatsResult, FoundSession, FoundSessions
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.overview import cost_of, rebilled_of, share_read, unpriced_parts
-from lore.report.plain import counted
+from lore.report.plain import counted, last_part
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 
@@ -51,7 +51,7 @@ def _row(session: FoundSession, now: float) -> tuple[str, ...]:
         ("-", "-", "-", "-") if sums is None
         else (f"{sums.requests:,}", cost_of(sums), share_read(sums), rebilled_of(sums))
     )  # fmt: skip
-    project = (session.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    project = last_part(session.project or "")
     name = ": ".join(filter(None, (project, session.title or "without a title")))
     latest = session.latest_at or session.written_at
     age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))

@@ -11,7 +11,7 @@ from lore.model.fact import format_duration, join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.console import Console, line
-from lore.report.plain import counted, day_of, local_time
+from lore.report.plain import counted, day_of, last_part, local_time
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
@@ -273,7 +273,7 @@ def _write_first(result: Overview, out: Console) -> None:
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
-    project = (biggest.project or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    project = last_part(biggest.project or "")
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
     facts = ", ".join(filter(None, (project, day_of(biggest.at), money(biggest.dollars), size)))
     saved = ""

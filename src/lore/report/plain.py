@@ -154,3 +154,9 @@ def _shown(char: str) -> str:
     if char.isprintable() and _BLANK.match(char) is None:
         return char
     return _NAMES.get(char) or f"<U+{ord(char):04X}>"
+
+
+def last_part(path: str) -> str:
+    """Return the last part of a path, else the path; credentials are masked first, as one may hold a slash."""
+    whole = mask(path).replace("\\", "/").rstrip("/")
+    return whole.rpartition("/")[2] or path

@@ -41,7 +41,8 @@ from lore.recording.inputs import Input
 from lore.recording.titles import title_of
 from lore.report.html.blocks import Intro
 from lore.report.html.page import PageContent, render_page
-from lore.report.html.timeline import name_of, view_session
+from lore.report.html.timeline import view_session
+from lore.report.plain import last_part
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import words_of_causes
@@ -140,7 +141,8 @@ def _write_folder(
         _make_folder(folder)
         rows.append(replace(session, chains={}))
         places[session.path] = f"sessions/{name}.html"
-        page = PageContent(session.title or name_of(session.path), views=[view_session(session)], back="../index.html")
+        title = session.title or last_part(session.path)
+        page = PageContent(title, views=[view_session(session)], back="../index.html")
         data = render_page(page).encode("utf-8", "backslashreplace")
         size += write_file(os.path.join(folder, f"{name}.html"), data, recordings)
     index = PageContent(intro.title, intro, _list_rows(rows, listed), places)
@@ -174,7 +176,7 @@ def _list_rows(rows: Sequence[PageSession], listed: Listed | None) -> list[PageS
     rows = list(rows if listed is None else listed.values())
     titles = Counter(row.title for row in rows)
     rows = [
-        replace(row, title=f"{row.title} ({name_of(row.path)})") if row.title and titles[row.title] > 1 else row
+        replace(row, title=f"{row.title} ({last_part(row.path)})") if row.title and titles[row.title] > 1 else row
         for row in rows
     ]
     return sorted(rows, key=lambda row: row.spending.dollars or 0.0, reverse=True)

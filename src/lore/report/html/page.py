@@ -26,7 +26,7 @@ from lore.report.forms.registry import TextReport
 from lore.report.forms.terminal import Reported
 from lore.report.html import answers, blocks, timeline
 from lore.report.overview import cost_of, rebilled_of, share_read, tokens_of
-from lore.report.plain import counted, format_count, visible, when
+from lore.report.plain import counted, format_count, last_part, visible, when
 from lore.report.sentences.findings import format_fix, format_loss, format_usage
 from lore.report.sentences.spending import short_of
 
@@ -68,7 +68,7 @@ def _template() -> Template:
     )  # fmt: skip
     filters: dict[str, Any] = {function.__name__: function for function in functions} | {
         "count": format_count, "digest": policy_digest, "fix": format_fix,
-        "loss": format_loss, "money": format_money, "name": timeline.name_of, "path": shorten_path,
+        "loss": format_loss, "money": format_money, "name": last_part, "path": shorten_path,
         "tokens": tokens_of, "usage": format_usage,
     }  # fmt: skip
     environment.filters.update(filters)

@@ -150,11 +150,6 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
     return SessionView(key, session, chains, shown, len(breaks) - len(shown))
 
 
-def name_of(path: str) -> str:
-    """Return the last part of a path."""
-    return os.path.basename(path.replace("\\", "/").rstrip("/")) or path
-
-
 def shared_beginning(turn: PageTurn) -> int:
     """Return how many characters the texts before and after a break have in common at their beginning."""
     return len(os.path.commonprefix((turn.left, turn.right)))
