@@ -88,6 +88,15 @@ def test_dearer_request_is_explained_before_chance():
     assert last[1].startswith("1 session of A and 1 of B are too few to say")
 
 
+def test_what_makes_a_cheaper_request_dearer_comes_after_although():
+    claude("a", [(10, 60_000, 9_000, 300)] * 3, day=1, path="before/{}.jsonl")
+    claude("b", [(10, 9_000, 900, 900)] * 3, day=20, path="after/{}.jsonl")
+    last = lore("compare", "before", "after").out.splitlines()[-2]
+    assert re.match(
+        r"a request costs \d+ % less in B .*: prompts are \d+ % shorter.*, although answers are 3 times", last
+    )
+
+
 def test_only_verbose_shows_counts_and_intervals(two):
     shown, verbose = lore("compare", "before", "after").out, lore("compare", "before", "after", "-v").out
     assert "higher: +" in shown

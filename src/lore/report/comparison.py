@@ -102,22 +102,34 @@ def conclusions(result: Comparison) -> list[str]:
 
 
 def _cost_sentence(result: Comparison) -> str:
-    """Return how many times as much a request costs in B, with what else differs; empty if it costs about the same."""
+    """Return how many times as much a request costs in B, why, and what had the opposite effect.
+
+    Empty if it costs about the same.
+    """
     values = {measure.name: (measure.left.value, measure.right.value) for measure in result.measures}
     times = {name: after / before for name, (before, after) in values.items() if before and after}
     if not _differs(times.get("money", 1.0)):
         return ""
     before, after = (format_money(value) for value in values["money"])
-    parts = [
-        f"{what} are {_times(times[name], 'as long', 'shorter')}"
+    is_dearer = times["money"] > 1
+    lengths = [
+        (f"{what} are {_times(times[name], 'as long', 'shorter')}", (times[name] > 1) is is_dearer)
         for name, what in (("prompt", "prompts"), ("output", "answers")) if _differs(times.get(name, 1.0))
     ]  # fmt: skip
+    parts = [text for text, explains in lengths if explains]
+    against = [text for text, explains in lengths if not explains]
     models = [join_names(side.models, _MODELS) for side in (result.left, result.right)]
     parts += [f"models differ (A: {models[0]}; B: {models[1]})"] if models[0] != models[1] else []
-    shares = [None if value is None else percent(value) for value in values["share_read"]]
-    parts += [f"{shares[1]} is read from a cache instead of {shares[0]}"] if shares[0] != shares[1] else []
+    before_read, after_read = values["share_read"]
+    shares = [None if value is None else percent(value) for value in (before_read, after_read)]
+    if shares[0] != shares[1]:
+        saves = (after_read or 0) > (before_read or 0)
+        (parts if saves is not is_dearer else against).append(
+            f"{shares[1]} is read from a cache instead of {shares[0]}"
+        )
     much = f"a request costs {_times(times['money'], 'as much', 'less')} in B ({after} instead of {before})"
-    return f"{much}: {'; '.join(parts)}" if parts else much
+    because = f": {'; '.join(parts)}" if parts else ""
+    return f"{much}{because}, although {'; '.join(against)}" if against else f"{much}{because}"
 
 
 def _differs(times: float) -> bool:
