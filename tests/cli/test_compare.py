@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from cli.running import lore, put
-from cli.test_overview import FALLEN, STEADY, claude
+from cli.test_overview import FALLEN, STEADY, claude, switching
 from cli.test_simulate import body, usage
 from formats.codex import Rollout
 from helpers.schemas import valid
@@ -112,6 +112,25 @@ def test_compare_and_overview_show_the_same_sums():
     answer = compared("2026-01-01..2026-01-08", "2026-01-08..")
     for side, total in (("left", overview["before"]), ("right", overview["total"])):
         assert {**answer[side]["spending"], "name": ""} == {**total, "name": ""}
+
+
+def test_compare_shows_general_fix_of_different_fixes():
+    switching()
+    other = Rollout().meta()
+    whole = 20_000
+    for number, effort in enumerate(("high", "low", "high")):
+        other.context(effort=effort).user(f"step {number}").call(f"a{number}").count(whole, 4_992)
+        other.result(f"a{number}", "line " * 300).message("assistant", "done").count(whole + 400, whole - 32)
+        whole += 1_000
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *other.lines)
+    fixes = {
+        right: next(
+            cause["fix"] for cause in compared("agent:claude-code", right)["causes"] if cause["code"] == "LORE120"
+        )
+        for right in ("agent:claude-code", "agent:codex")
+    }
+    assert fixes["agent:claude-code"] == "update Claude Code to 2.1.38 or later"
+    assert fixes["agent:codex"] == "choose them before the first message"
 
 
 def test_recording_does_not_differ_from_itself(two):

@@ -353,13 +353,53 @@ def test_one_hook_in_two_rows_has_labels():
     assert [cause.says.rpartition("text")[2] for cause in words_of_causes(causes)] == [" (waste)", " (expected)", ""]
 
 
+THINKING = {"level": "high", "disabled": False, "triggers": []}
+ASIDES = {3: "Implement the following plan:\\n\\n# Export", 5: "Implement the following plan:\\n\\n# Import"}
+
+
+def switching(name="a"):
+    """Write a session in which two accepted plans switch thinking off, each until the next prompt."""
+    bills = [
+        *STEADY,
+        (3, 9_000, 14_000, 100),
+        (3, 9_500, 14_500, 100),
+        (3, 9_700, 15_000, 100),
+        (3, 9_800, 15_500, 100),
+    ]
+    path = Path(claude(name, bills, version="2.1.33", thinkingMetadata=THINKING))
+    lines = path.read_text()
+    for number, prompt in ASIDES.items():
+        lines = lines.replace(f"question {number}", prompt)
+    path.write_text(lines)
+    return str(path)
+
+
+@pytest.mark.parametrize("options", [(), ("--redact",)])
+def test_thinking_switched_by_client_is_one_cause(options):
+    switching()
+    (cause,) = found(*options)["causes"]
+    assert (cause["code"], cause["turns"], cause["names"]) == ("LORE120", 4, [])
+    assert cause["says"] == "Claude Code switched thinking for skills, commands or plans"
+    assert cause["fix"] == "update Claude Code to 2.1.38 or later"
+
+
+def test_thinking_switched_by_client_is_fixed_by_update():
+    findings = lore("check", "-v", "--json", switching()).json["findings"]
+    switched = [one for one in findings if one["code"] == "LORE120"]
+    assert any("the value alternates" in one["message"] for one in switched)
+    assert all(one["fix"].startswith("Update Claude Code") for one in switched)
+
+
 def test_cost_of_partial_output_is_at_least():
     claude("a", STEADY, version="2.1.20")
     assert found()["total"]["at_least"] == 3
     shown = lore(*ALL).out
     assert "at least $" in shown
-    assert "not in the cost: a part of 3 requests (a count or a price is not known)" in shown
-    assert "not in the cost: a part of 3 requests (a count or a price is not known)" in lore("sessions").out
+    assert "not in the cost: a part of 3 requests (a count, often of output, or a price is unknown)" in shown
+    assert (
+        "not in the cost: a part of 3 requests (a count, often of output, or a price is unknown)"
+        in lore("sessions").out
+    )
     assert lore("simulate", "--json", CLAUDE.format("a")).json["totals"]["cost"]["at_least"] is True
 
 

@@ -24,7 +24,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
 from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums
-from lore.model.codes import Reader
+from lore.model.codes import Reader, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
@@ -62,6 +62,7 @@ def run(
 
     Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
+    A span ends where its last date begins: June is 2026-06-01..2026-07-01.
     """
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now = common.found_settings(config), time.time()
@@ -278,7 +279,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]
         for cause in [*found, *side.causes.missed(reader)]:
             causes.setdefault((cause.code, cause.kind == UNSURE), ([], []))[number].append(cause)
-    worded = words_of_causes([replace((left + right)[0], names=[], lifetime=None) for left, right in causes.values()])
+    worded = words_of_causes([_common_cause(left + right, reader) for left, right in causes.values()])
     compared: list[tuple[float, ComparedCause]] = []
     for (key, both), words in zip(causes.items(), worded, strict=True):
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
@@ -290,6 +291,13 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         )  # fmt: skip
         compared.append((abs(each[0] - each[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
+
+
+def _common_cause(causes: Sequence[SpendingCause], reader: Reader) -> SpendingCause:
+    """Return the first cause without names, with the fix of all of them: that of the code if theirs differ."""
+    first = replace(causes[0], names=[], lifetime=None)
+    is_one = all(cause.fix == first.fix for cause in causes)
+    return first if is_one else replace(first, fix=fix_of(first.code, reader, first.kind))
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:

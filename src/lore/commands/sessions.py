@@ -59,7 +59,8 @@ def run(
     """List the sessions that agents keep here, the newest first.
 
     Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
-    project, title and path. The sessions shown are read for these figures, at most 256 MB; --all reads all.
+    project, title and path. The row of a session that began as a copy of another one counts the copied requests, too;
+    bare `lore` counts them once. The sessions shown are read for these figures, at most 256 MB; --all reads all.
     `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers and names
     alone; nothing leaves this machine.
     """

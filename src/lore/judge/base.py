@@ -251,7 +251,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
             made = replace(made, severity="note")  # the break is real, and nothing was lost
-        if "alternates" in cause.qualifiers:
+        if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
             made = replace(made, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):
             made = replace(made, fix=CODES[cause.code].fix_done)

@@ -99,7 +99,10 @@ def _loss(verdict: TurnVerdict) -> Loss | None:
     if cause is None:
         return None
     lifetime = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
-    return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, named_by(cause.evidence), lifetime)
+    detail = cause.evidence.fix_detail()
+    if f"{detail}-user" not in CODES[cause.code].fixes:
+        return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, named_by(cause.evidence), lifetime)
+    return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, (), lifetime, detail)  # one fix for whatever it names
 
 
 def named_by(evidence: Evidence) -> tuple[str, ...]:
@@ -249,14 +252,14 @@ class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, tuple[str, ...], float | None], list[LedgerRequest]] = {}
+        self._found: dict[tuple[str, str, tuple[str, ...], float | None, str], list[LedgerRequest]] = {}
         self._missed: defaultdict[str, list[tuple[MissedRead, str]]] = defaultdict(list)  # by code, with the session
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
         loss, missed = request.row.loss, request.row.missed
         if loss is not None and loss.tokens:
-            self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime), []).append(request)
+            self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
         if missed is not None:
             self._missed[missed.code].append((missed, request.session))
 
@@ -293,11 +296,12 @@ def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
     first: Loss = losses[0]
     paid = [request.row.spent.again for request in requests if request.row.spent is not None]
     is_longest = reader == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
+    fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind, first.detail)
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
-        says="", fix=CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind), command="",
+        says="", fix=fix, command="",
     )  # fmt: skip
 
 

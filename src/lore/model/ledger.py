@@ -38,6 +38,7 @@ class Loss(Struct, frozen=True, array_like=True, gc=False):
     tokens: int  # 0 if no usage counts them
     names: tuple[str, ...] = ()  # at most three that the evidence names: hooks, servers, tools, models, a field
     lifetime: float | None = None  # seconds that the cache lives, if the pause was longer
+    detail: str = ""  # what selects a more precise fix of the user
 
 
 class MissedRead(Struct, frozen=True, array_like=True, gc=False):

@@ -89,7 +89,9 @@ def unpriced_parts(spending: Spending) -> str:
     reasons = ((spending.unpriced, "a known price"), (spending.unbilled, "recorded tokens"))
     parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
     if spending.at_least:
-        parts.append(f"a part of {counted(spending.at_least, 'request')} (a count or a price is not known)")
+        parts.append(
+            f"a part of {counted(spending.at_least, 'request')} (a count, often of output, or a price is unknown)"
+        )
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 

@@ -27,16 +27,27 @@ _SHRANK = CodeFacts(
 )  # fmt: skip
 
 
+# What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
+_SWITCHED = CodeFacts(
+    "", "waste", "", short="Claude Code switched thinking for skills, commands or plans",
+    tip="update Claude Code to 2.1.38 or later",
+)  # fmt: skip
+
+
 def cause_in_words(cause: SpendingCause) -> SpendingCause:
     """Return a cause with its words, its advice and the command that explains it."""
     is_unsure = cause.kind == UNSURE and cause.code == Code.TOOL_RESULT_REWRITTEN
     facts = _SHRANK if is_unsure else _facts(cause.code, cause.name)
+    is_switched = bool(cause.fix) and cause.fix in (facts.fixes.get("aside-user"), _SWITCHED.tip)
+    facts = _SWITCHED if is_switched else facts
     names = ", ".join(f'"{name}"' for name in cause.names)
     if cause.lifetime is not None:
         hours = cause.lifetime / 3600
         names = "an hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{cause.lifetime / 60:g} minutes"
     says = (facts.short_named or f"{facts.short}: {{}}").replace("{}", names) if names else facts.short
-    for_user = is_unsure or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
+    for_user = (
+        is_unsure or is_switched or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
+    )
     fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
 
