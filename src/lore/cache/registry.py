@@ -73,7 +73,7 @@ BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
     """Return the name and the options of `NAME`, `NAME:` (both without options) or `NAME:OPTION=VALUE,OPTION=VALUE`.
 
-    The name is not checked. Raises as `options_in` does.
+    The name is not checked, and may be empty. Raises as `options_in` does.
     """
     name, _, given = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
@@ -128,9 +128,9 @@ def view_of(name: str) -> View:
 
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
-    """Make a new, empty model of `NAME` or `NAME:OPTION=VALUE,…`; `options` are added to those in the name.
+    """Make a new, empty model of `NAME` or `NAME:OPTION=VALUE,…`; `options` win over those in the name.
 
-    Raises LoreError for an unknown name, an unknown option or an impossible value.
+    Raises LoreError for an unknown name, a missing plug-in, an unknown option or an impossible value.
     """
     name, given = configured(name)
     kind, options = cache_named(name), {**dict(given), **(options or {})}

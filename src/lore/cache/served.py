@@ -102,9 +102,10 @@ _NUMBER_FIRST = pattern(r"^claude-(\d(?:-\d)?)-(opus|sonnet|haiku)(?=$|-)")
 
 @lru_cache(_MANY)
 def normal_name(model: str | None) -> str:
-    """Return a model's name as the tables spell it: lower case, without vendor, region and date.
+    """Return a model's name as the tables spell it: lower case, without path, vendor, region, date and variant.
 
-    Claude's names lose the platform version, too, and their dots become hyphens. Empty over 200 characters.
+    Variants are those at the same price (`:beta`, `[1m]`). Claude's names lose the platform version and `-thinking`,
+    too; their dots become hyphens, and the family comes before the number. Empty for None and over 200 characters.
     `claude-sonnet-4.6`, `us.anthropic.claude-sonnet-4-6-v1:0`, `claude-sonnet-4-6@20260217` and
     `openrouter/anthropic/claude-4.6-sonnet:beta` all become `claude-sonnet-4-6`.
     """

@@ -56,12 +56,12 @@ def page_among(
 
     Raises LoreError for a report that cannot be written, or that would replace a file of `needed`.
     """
-    from lore.run.outputs import keep_apart
+    from lore.run.outputs import refuse_taken_files
 
     pages = [target for target in reports if target.kind == HTML]
     for target in pages:
         reports.remove(target)
-    keep_apart([*(target._replace(path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
+    refuse_taken_files([*(target._replace(path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
     path = pages[0].path if pages else None
     return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
 

@@ -69,6 +69,8 @@ def session_changed(
 ) -> e.SessionChanged:  # fmt: skip
     """Return a change of the model, the dialect, the system prompt, the tools or the parameters, in mid-session.
 
+    None leaves a value as it is.
+
     >>> session_changed(model="claude-sonnet-5").model
     'claude-sonnet-5'
     """
@@ -165,7 +167,9 @@ def compact_applied(
     uuid: str, trigger: Trigger, *, summary: str | None = None, preserved_uuids: Sequence[str] | None = None,
     pre_tokens: int | None = None, post_tokens: int | None = None, **common: Unpack[Common],
 ) -> e.CompactApplied:  # fmt: skip
-    """Return a compaction: the items that it keeps, and the summary of the others.
+    """Return a compaction: the items that it keeps (None: none), and the summary of the others.
+
+    `uuid` is that of the divider that it leaves in the timeline.
 
     >>> compact_applied("d1", "manual", summary="So far: …", preserved_uuids=["u9"]).preserved_uuids
     ('u9',)

@@ -40,8 +40,8 @@ def camel(name: str) -> str:
 def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
     """Decode JSON with `decoder`; text that it does not parse (lone surrogates, deep nesting) with `convert`.
 
-    A value that does not fit the type raises msgspec's ValidationError, a ValueError, if the decoder meets it before
-    text that it does not parse. Raises as `convert` for text that neither parses.
+    A value that does not fit the type, or a key in camelCase, raises msgspec's ValidationError, a ValueError, if the
+    decoder meets it before text that it does not parse. Raises as `convert` for text that neither parses.
     """
     try:
         return decoder.decode(data)

@@ -256,6 +256,7 @@ def tools_of(prompt: Prompt) -> list[Segment]:
 
 
 def _system_of(prompt: Prompt) -> list[Segment]:
+    """Return the system segments of a prompt's head, those with a billing header left out."""
     return [segment for segment in _without_header(prompt.head) if segment.section == "system"]
 
 

@@ -203,7 +203,10 @@ class Assembler:
     def _group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _End:
-        """Render a group of entries, with the inserts before it and those after its results."""
+        """Render the group of `size` entries at `at`, with the inserts before it and those after its results.
+
+        Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and leaves `_end`.
+        """
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
         place, role, breakpoint_at = end.place, end.role, end.breakpoint_at

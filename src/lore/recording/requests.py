@@ -86,7 +86,7 @@ class RequestRecording(Recording):
         self._continuations = Continuations()
 
     def forgotten(self) -> list[str]:
-        """Name the chains that no turn will continue any more, each once."""
+        """Return the names of chains that no turn will continue any more, without those returned before."""
         return self._chains.take_forgotten()
 
     def turns(self) -> Iterator[Turn]:
@@ -114,7 +114,10 @@ class RequestRecording(Recording):
             raise UnrecognisedError(f"{self.shown} holds no request body that lore knows", hint=HINT_FORMATS)
 
     def turn(self, read: Read, exchange: Exchange) -> Turn | None:
-        """Return the next request as a turn, in the dialect that the user named, else its own; None without one."""
+        """Return the next request as a turn, in the dialect that the user named, else its own.
+
+        None, with a problem, if it has no known dialect.
+        """
         prompt = self._prompt(read, exchange)
         if prompt is None:
             return None
@@ -123,7 +126,7 @@ class RequestRecording(Recording):
             chain, number, prompt, sent=exchange.at, answered=exchange.answered,
             usage=exchange.usage, verdict=exchange.verdict, call=exchange.call, line=read.line, byte=read.byte,
             file=os.path.join(self.shown, read.file) if read.file else "",
-            given_up=self._chains.given_up, response_id=_named(prompt, exchange), ended=exchange.ended,
+            given_up=self._chains.given_up, response_id=_copy_name(prompt, exchange), ended=exchange.ended,
             generated=partial(_generated, prompt, exchange.output) if exchange.output else None,
         )  # fmt: skip
 
@@ -152,7 +155,7 @@ def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
     return [*dialect.parse(b'{"%b":%b}' % (dialect.root.encode(), items), prompt.fidelity, Memo()).messages]
 
 
-def _named(prompt: Prompt, exchange: Exchange) -> str | None:
+def _copy_name(prompt: Prompt, exchange: Exchange) -> str | None:
     """Return a name that only copies of a request share; None if its response has no id or no usage.
 
     An id alone is not enough: mocked servers give all responses one, and recorders replace ids by placeholders. So the
@@ -194,7 +197,8 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
     """Yield exchanges by the time of asking, and other values at once.
 
     Spans are written when they end, and exports list the latest first. An exchange without a time follows the one
-    before it; equal times keep their order. At most `HELD_REQUESTS` are held and sorted.
+    before it; equal times keep their order. At most `HELD_REQUESTS` and `HELD_BYTES` are held and sorted: one that is
+    read too late for its place is yielded next.
     """
     waiting: list[tuple[float, int, int, Read]] = []
     numbers, held, latest = count(), 0, 0.0

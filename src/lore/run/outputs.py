@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Generator[BinaryIO]:
     """Open a file to be written. It takes its name when all is written; if that fails, nothing is left.
 
-    Raise LoreError if it exists (unless `force`), is not a regular file, is one of the inputs, or belongs to a store
-    that was read.
+    Raises LoreError if it exists (unless `force`), is not a regular file, cannot be written, is one of the inputs, or
+    belongs to a store that was read; also for any OSError while it is open.
     """
     filesystem.refuse_output(path)
     shown = corpus.show(path)
@@ -66,7 +66,7 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
 
 
 def write_file(path: str, data: bytes, inputs: Iterable[str]) -> int:
-    """Write a file, replacing one that exists, and return its bytes; a pipe or a device keeps its name.
+    """Write a file, replacing one that exists; return how many bytes. A pipe or a device is written to, not replaced.
 
     Raises LoreError if it cannot be written, or is one of the inputs.
     """
@@ -110,7 +110,10 @@ _register_reports = cache(partial(register_plugins, "lore.reports", REPORTS, cal
 
 
 def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
-    """Parse --report and --json; raises LoreError for an unknown report, or if two have the same target."""
+    """Parse --report and --json; without one for standard output the terminal's report comes first.
+
+    Raises LoreError for an unknown report, one that names no file after `=`, or if two have the same target.
+    """
     _register_reports()
     found = [Target("json")] if as_json else []
     for text in reports:
@@ -142,8 +145,11 @@ def _first_repeated(names: list[str]) -> str | None:
     return next((name for place, name in enumerate(names) if name in names[:place]), None)
 
 
-def keep_apart(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
-    """Raise LoreError for a report that cannot be written, or that would replace a file of `taken` (what -> path)."""
+def refuse_taken_files(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
+    """Raise LoreError for a report whose folder does not exist, or that would replace a file of `taken`.
+
+    `taken` maps what a file is, as the message names it, to its path. A pipe or a device may be any.
+    """
     for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
         shown = corpus.show(path)
         for what, other in taken.items():
@@ -158,7 +164,8 @@ def write_reports(
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
-    No report replaces a recording of `paths`. `own` are reports of the command, used instead of those of the registry.
+    Raises LoreError if a report cannot be written, or would replace an input (`paths`) or any recording. `github` adds
+    the report in Markdown to the job's summary. `own` are the command's reports, instead of those of the registry.
     """
     kinds = ChainMap(dict(own), REPORTS)
     recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
@@ -179,7 +186,10 @@ def write_reports(
 def reporting_errors(
     reports: Iterable[Target], paths: Sequence[str], make_result: Callable[..., Reported]
 ) -> Generator[None]:
-    """Write an error that ends the run into report files and annotations, too: a CI job may show nothing else."""
+    """Write a LoreError that ends the run into report files and annotations, too, and raise it again.
+
+    A CI job may show nothing else. `make_result` gets `findings` and `problems`, each with the error.
+    """
     try:
         yield
     except LoreError as error:
@@ -206,6 +216,7 @@ def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
 
 
 def _add_step_summary(path: str, data: bytes) -> None:
+    """Add a report to GitHub's step summary; one for which there is no room is left out."""
     try:
         with open(path, "ab") as file:  # other steps of the same job may have written to it
             if file.tell() + len(data) <= SUMMARY_LIMIT:

@@ -1,9 +1,9 @@
 """Compact a log or a stored session, or watch a store: the work of `lore compact`.
 
-Only lore's own logs and stores are written to. The log is locked, or the stored head read, before the session is read;
-everything is decided and made before the first byte is written, so that an error anywhere changes nothing. Pruned
-messages of a stored session are remembered first, if `[memory]` says so, by the plug-in that is published under the
-entry-point group `lore.memories`; a log has no memory.
+Only lore's own logs and stores are written to. A log that gets new events is locked, or the stored head read, before
+the session is read; everything is decided and made before the first byte is written, so that an error anywhere changes
+nothing. Pruned messages of a stored session are remembered first, if `[memory]` says so, by the plug-in that is
+published under the entry-point group `lore.memories`; a log has no memory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
 
 
 class SessionCompaction:
-    """One compaction of a session, which is read first."""
+    """One compaction of a session: made with it (which reads the session), `locked`, `make`, `result`, in this order.
+
+    Raises LoreError when it is made if the session cannot be read, or is in another format.
+    """
 
     def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
         self._path, self._policy, self._rules = path, policy, rules
@@ -94,9 +97,10 @@ class SessionCompaction:
 
     @contextmanager
     def locked(self, settings: Settings) -> Generator[SessionMemory | None]:
-        """Hold the lock of the session's agent and user; raises LoreError if another compaction holds it.
+        """Hold the lock of the session's agent and user in its store, or of the log; do not wait for it.
 
-        Yields the memory that a stored session belongs to; None if nothing of it is remembered.
+        Yields the memory that a stored session belongs to; None for a log, or if nothing of it is remembered. Raises
+        LoreError if another compaction holds the lock.
         """
         with ExitStack() as stack:
             store = None
@@ -196,7 +200,7 @@ def compact(request: CompactOptions, policy: Compaction | None, rules: DatedRule
 def _compact_to_file(
     request: CompactOptions, trigger: Trigger, options: Options, policy: Compaction, rules: DatedRules, output: str
 ) -> CompactResult:
-    """Write the log with the new events to another file."""
+    """Write the log with the new events to another file; it is not locked, and stays as it is."""
     path = request.session
     if output == corpus.STDIN or scheme_of(output) is not None:
         raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")

@@ -12,7 +12,8 @@ to the end of the held part.
 
 States: a request can resume after a node with a state. `no_buffer` keeps the states at the end of a prompt and of a
 request. `extra_buffer` keeps states at multiples of a chunk: the last one of a prompt (or the one at which it diverged
-from another prompt), and every `interval` tokens of output; each request takes three places in memory.
+from another prompt), and in the output those at multiples of `interval`, counted from the beginning of the prompt; each
+request takes three places in memory.
 
 Source: SGLang 0.5.23, `mem_cache/unified_cache/components/swa.py` and `mamba.py`, `mem_cache/common.py`,
 `managers/schedule_batch.py`, on 2026-11-23; tests/plugins/engines/oracle compares every read.
@@ -66,48 +67,51 @@ class PartialLayers:
     # called by the tree
 
     def resume_check(self) -> Callable[[RadixNode], bool]:
-        """Return a function that, called with each node of a path, returns whether a request can resume after it."""
-        return lambda node: node.kept is not None
+        """Return a function that returns whether a request can resume after a node.
+
+        Use it for one path: call it with each node, from the root on, because it counts what it has seen.
+        """
+        return lambda node: node.part_used is not None
 
     def use(self, node: RadixNode) -> None:
         """Record that a request resumes after a node."""
-        if node.kept is not None:
-            self._keep(node, self._tree.tick())
+        if node.part_used is not None:
+            self._set_part_used(node, self._tree.tick())
 
     def overlap(self, node: RadixNode, published: Publication) -> None:
         """Add parts that an existing node lacks and a request has computed again."""
 
     def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
         """Add a request's part of the last node that it publishes."""
-        self._put(node)
+        self._add_part(node)
         self.use(node)
 
     def cut(self, head: RadixNode, node: RadixNode) -> None:
-        """Copy the part of a node to its front half, which was cut off."""
+        """Called when `head`, the front half of a node, was cut off: windows divide, a state stays with the end."""
 
     def drop(self, node: RadixNode) -> None:
         """Remove the part of a node."""
-        if node.kept is not None:
+        if node.part_used is not None:
             self.size -= self._units(node)
-            node.kept = None
+            node.part_used = None
 
     # called by the engine
 
     def lock(self, node: RadixNode) -> int:
-        """Lock the parts that a request needs which resumes after a node; return the token from which on that is."""
+        """Lock the parts that a request needs to resume after a node; return from which token on that is."""
         since = self._since(node)
         for step in takewhile(lambda step: step.end > since, node.path):
-            step.kept_locks += 1
+            step.part_locks += 1
         return since
 
     def unlock(self, node: RadixNode, since: int) -> None:
-        """Undo a `lock`."""
+        """Undo a `lock` of this node, which returned `since`."""
         for step in takewhile(lambda step: step.end > since, node.path):
-            step.kept_locks -= 1
-            self._offer(step)
+            step.part_locks -= 1
+            self._queue_part(step)
 
     def shortage(self, units: int, running: Iterable[RunningRequest]) -> int:
-        """Return how much must be evicted until `units` are free."""
+        """Return how much must be evicted until `units` are free besides what requests hold outside the tree."""
         if self._capacity is None:
             return 0
         return max(0, units + self.size + sum(map(self._own, running)) - self._capacity)
@@ -116,8 +120,8 @@ class PartialLayers:
         """Evict the least recently used parts until at least `units` are freed, or all are locked."""
         least = self.size - units
         while self.size > least and self._queue:
-            kept, _, _, node = heappop(self._queue)
-            if node.kept != kept or node.kept_locks:
+            used, _, _, node = heappop(self._queue)
+            if node.part_used != used or node.part_locks:
                 continue
             if self._tree.is_leaf(node):
                 self._tree.remove(node)
@@ -144,27 +148,30 @@ class PartialLayers:
         """Called when a request was published up to its `shared` token."""
 
     def _own(self, running: RunningRequest) -> int:
+        """Return how much memory a running request holds outside the tree."""
         return self.places
 
     def _units(self, node: RadixNode) -> int:
         return 1
 
     def _since(self, node: RadixNode) -> int:
+        """Return the token from which on a request that resumes after a node needs the parts."""
         return node.end - 1
 
-    def _put(self, node: RadixNode) -> None:
-        if node.kept is None:
+    def _add_part(self, node: RadixNode) -> None:
+        """Add the part of a node; one that it has already stays as it is."""
+        if node.part_used is None:
             self.size += self._units(node)
-            self._keep(node, self._tree.tick())
+            self._set_part_used(node, self._tree.tick())
 
-    def _keep(self, node: RadixNode, now: int) -> None:
-        node.kept = now
-        self._offer(node)
+    def _set_part_used(self, node: RadixNode, now: int) -> None:
+        node.part_used = now
+        self._queue_part(node)
 
-    def _offer(self, node: RadixNode) -> None:
+    def _queue_part(self, node: RadixNode) -> None:
         """Queue a part that may be evicted; of parts used at the same time the last of the path is evicted last."""
-        if self._capacity is not None and node.kept is not None and not node.kept_locks:
-            heappush(self._queue, (node.kept, node.end, next(self._serial), node))
+        if self._capacity is not None and node.part_used is not None and not node.part_locks:
+            heappush(self._queue, (node.part_used, node.end, next(self._serial), node))
 
 
 class WindowLayers(PartialLayers):
@@ -184,19 +191,19 @@ class WindowLayers(PartialLayers):
 
         def has_whole_window(node: RadixNode) -> bool:
             nonlocal length
-            length = 0 if node.kept is None else length + node.end - node.begin
-            return length >= self._window and node.kept is not None
+            length = 0 if node.part_used is None else length + node.end - node.begin
+            return length >= self._window and node.part_used is not None
 
         return has_whole_window
 
     def use(self, node: RadixNode) -> None:
         now, far = self._tree.tick(), self._window + self._tree.page
         for step in takewhile(lambda step: node.end - step.end < far, node.path):
-            if step.kept is not None:
-                self._keep(step, now)
+            if step.part_used is not None:
+                self._set_part_used(step, now)
 
     def overlap(self, node: RadixNode, published: Publication) -> None:
-        if published.own < node.end and node.kept is None:
+        if published.own < node.end and node.part_used is None:
             self._fill(node, published.window_start)
 
     def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
@@ -212,12 +219,12 @@ class WindowLayers(PartialLayers):
         if start > node.begin:
             self._tree.cut(node, start)
         if most is not None and node.end - node.begin > most:
-            self._put(self._tree.cut(node, node.end - most))
-        self._put(node)
+            self._add_part(self._tree.cut(node, node.end - most))
+        self._add_part(node)
 
     def cut(self, head: RadixNode, node: RadixNode) -> None:
-        head.kept, head.kept_locks = node.kept, node.kept_locks
-        self._offer(head)
+        head.part_used, head.part_locks = node.part_used, node.part_locks
+        self._queue_part(head)
 
     def before_token(self, running: RunningRequest) -> None:
         """Release tokens outside the window every 128 tokens, not before the first token of output."""
@@ -260,8 +267,8 @@ class WindowLayers(PartialLayers):
 class StateLayers(PartialLayers):
     """States, in memory for `capacity` of them.
 
-    `chunk` is `mamba_chunk_size`, the tokens that the model computes at once; `interval` is `--mamba-track-interval`,
-    the tokens of output between two states.
+    `chunk` is `mamba_chunk_size`, the tokens that the model computes at once; `interval` is `--mamba-track-interval`:
+    output gets a state at multiples of both, counted from the beginning of the prompt.
     """
 
     def __init__(
@@ -285,7 +292,7 @@ class StateLayers(PartialLayers):
         self._interval = math.lcm(self._grid, interval)
 
     def admit(self, running: RunningRequest) -> None:
-        """Move the branch down to a multiple of a chunk, where its state can be kept."""
+        """Move the branch down to a multiple of a chunk, where a state can be kept; 0 if the tree has that already."""
         branch = running.branch // self._grid * self._grid
         running.branch = branch if branch > running.shared else 0
 

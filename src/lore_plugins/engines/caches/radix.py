@@ -46,15 +46,16 @@ class RadixNode:
     """The tokens from `begin` to `end` of all keys through this node."""
 
     __slots__ = (
-        "begin", "children", "end", "hits", "kept", "kept_locks", "keys", "locks", "made", "parent", "priority", "used",
+        "begin", "children", "end", "hits", "keys", "locks", "made", "parent", "part_locks", "part_used", "priority",
+        "used",
     )  # fmt: skip
 
     def __init__(self, parent: RadixNode | None, keys: Keys, begin: int, end: int) -> None:
         self.parent, self.keys, self.begin, self.end = parent, keys, begin, end
         self.children: dict[int, RadixNode] = {}
         self.locks = self.hits = self.used = self.made = self.priority = 0
-        self.kept: int | None = None  # last use of the part that `layers` hold of it; None: they hold none
-        self.kept_locks = 0
+        self.part_used: int | None = None  # last use of the part that `layers` hold of it; None: they hold none
+        self.part_locks = 0
 
     @property
     def path(self) -> Iterator[RadixNode]:
