@@ -70,6 +70,13 @@ def test_longest_of_two_plateaus_is_reported():
     assert plateau(talk(*reads)).evidence.read_tokens == 3_328
 
 
+@pytest.mark.parametrize("call", [OPENAI, Call(endpoint="llm.example.com/v1/chat/completions")])
+def test_cache_never_read_needs_no_growth(call):
+    """Steps of a loop add less than two blocks, but each repeats 4,000 tokens at full price."""
+    found = plateau(talk(0, 0, 0, 0, 0, grown=30, call=call))
+    assert (found.lost_tokens, found.evidence.read_tokens) == (4_000 + 4_030 + 4_060 + 4_090, 0)
+
+
 @pytest.mark.parametrize(("grown", "is_found"), [(120, False), (200, True)])
 def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     """A block of OpenAI's cache has 128 tokens; the third read repeats two steps more than the first."""
@@ -82,7 +89,6 @@ def test_plateau_needs_growth_of_two_blocks(grown, is_found):
     talk(0, 3_968, 3_968, 3_968, grown=40),  # the prompt grew by less than a block each
     talk(0, 3_328, None, 3_328, 3_328),  # a usage is missing
     talk(0, 0, 0, 0, 0, write=900),  # a cache that bills writes: see LORE305
-    talk(0, 0, 0, 0, 0, call=Call(endpoint="llm.example.com/v1/chat/completions")),  # it may have no cache
 ])  # fmt: skip
 def test_other_reads_are_no_plateau(turns):
     assert "LORE307" not in chain_codes(turns)

@@ -174,6 +174,12 @@ def test_spelling_is_expected_if_all_was_read():
     assert (cause.kind, cause.qualifiers) == ("expected", ("read-all-the-same",))
 
 
+def test_text_and_block_are_one_value_for_claude():
+    previous, current = body("x", "y", model="claude-opus-5"), body(user("x"), "z", model="claude-opus-5")
+    (cause,) = [cause for cause in explain(previous, current) if cause.code == "LORE112"]
+    assert (cause.kind, cause.qualifiers, cause.is_harmless) == ("expected", ("same-to-the-api",), True)
+
+
 # Fields
 
 

@@ -108,6 +108,17 @@ def test_reordered_skills_after_a_pause_were_rendered_again():
     assert codes(body(skills[0], *READ), body(skills[1], *READ, DONE, NEXT), pause=1500.0) == ["LORE123"]
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_inserted_text_is_quoted_at_its_place(is_removed):
+    """The side without the text showed the beginning of its block."""
+    sides = [
+        body(FIRST, system=f"{'Go on. ' * 9}<memory>\n- tabs{more}\n</memory>") for more in ("", "\n- no comments")
+    ]
+    (cause,) = explain(*(sides[::-1] if is_removed else sides))
+    shown = sorted(cause.evidence.quoted_change(), key=lambda text: "no comments" in text)
+    assert ["- tabs\\n</memory>" in shown[0], "- tabs\\n- no comments" in shown[1]] == [True, True]
+
+
 def test_differences_beyond_the_limit_are_counted():
     previous, current = ([f"{number} {word} of it" for number in range(60)] for word in ("one", "two"))
     (cause,) = explain(body("x", *previous), body("x", *current))

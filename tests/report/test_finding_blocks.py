@@ -46,11 +46,16 @@ def test_verbose_report_has_a_block_for_each_turn():
 
 @pytest.mark.parametrize(
     "other",
-    [{"path": "b.jsonl"}, {"code": "LORE102"}, {"chain": "agent-1"}, {"json_path": "system[0].text"},
-     {"severity": "warning"}],
+    [{"path": "b.jsonl"}, {"code": "LORE102"}, {"json_path": "system[0].text"}, {"severity": "warning"}],
 )  # fmt: skip
 def test_findings_of_different_places_are_different_blocks(other):
     assert len(group_findings([moved(2), replace(moved(3), **other)])) == 2
+
+
+def test_one_cause_in_many_conversations_is_one_block():
+    lines = written([moved(1), replace(moved(1), chain="chain-2"), replace(moved(1), chain="chain-3")]).splitlines()
+    assert lines[0] == "✗ LORE101 date-in-prefix in 3 turns of 3 chains at system[1].text"
+    assert [line for line in lines if "LORE101" in line] == lines[:1]
 
 
 def test_worst_turn_is_shown_below_required_reuse():

@@ -103,6 +103,7 @@ _STRENGTHS = {
 }
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",
+    "same-to-the-api": "but the provider documents both as one value: nothing is lost by it",
     "nothing-lost": "but usage shows that nothing was lost",
     "little-lost": "but usage shows that hardly anything was lost",
     "under-minimum": "nothing was lost: such a short prompt is not cached",

@@ -2,9 +2,10 @@
 
 In: the turns of one chain. Out: one finding, for the plateau that left the most tokens unread. Rules: at least three
 reads in a row at one level, within a block of the cache; each request repeats its predecessor, and by the end more than
-two blocks and 2 % beyond that level, more than the model's minimum. With a cache that needs breakpoints the part up to
-the last one counts. A turn that is reported for another reason may be one of them, and its loss is not counted again;
-if something was written, LORE305 says it. What a recorded request shows as a reason is named; a log shows none.
+two blocks and 2 % beyond that level, more than the model's minimum. Unless nothing at all was read, the repeated part
+also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is reported
+for another reason may be one of them, and its loss is not counted again; if something was written, LORE305 says it.
+What a recorded request shows as a reason is named; a log shows none.
 
 Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 """
@@ -92,7 +93,8 @@ class Plateaus:
         if current.turns < _FEWEST or is_reported:
             return
         step = _STEPS.get(served_by(turn).provider, _BLOCKS * block)
-        if min(beyond, grown) <= max(step, TOLERANCE_SHARE * repeated):
+        least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
+        if (min(beyond, grown) if current.level else beyond) <= max(least, TOLERANCE_SHARE * repeated):
             return
         is_longest = self._longest is None or current.unread > self._longest.unread
         if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):
@@ -105,8 +107,8 @@ class Plateaus:
             return
         reasons, field = _reasons(found)
         cache = cache_of(found.first, served_by(found.first))
-        if not (found.level or cache or reasons):
-            return  # this provider may have no cache
+        if not (found.level or cache or reasons or found.first.basis is None):
+            return  # this provider may have no cache, and a log says 0 for what is not reported, too
         evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field)
         yield finding(
             Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, lost_dollars=found.dollars,

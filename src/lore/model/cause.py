@@ -18,6 +18,7 @@ Strength: TypeAlias = Literal["certain", "strong", "weak"]
 # Remarks on a cause that its evidence does not hold.
 Qualifier: TypeAlias = Literal[
     "read-all-the-same",  # everything that was sent before was read
+    "same-to-the-api",  # the provider documents both spellings as one value
     "nothing-lost",  # usage shows no loss
     "stored-otherwise",  # the recorder stored one body in another form
     "another-process",  # another process continued the session

@@ -9,7 +9,7 @@ their numbers follow the catalogue of known cache breaks (public issue threads).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from msgspec.structs import replace
@@ -88,7 +88,9 @@ def find_causes(
         content = _name_reload(content, previous, "after-a-pause", pause)
     content = _merge_by_code(content)
     if all_read:
-        content = [_mark_costless(cause) for cause in content]
+        content = [_mark_costless(cause, "read-all-the-same", SPELLINGS) for cause in content]
+    elif (current.dialect, provider) == ("anthropic", "anthropic"):
+        content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
     if tail and in_tail:  # at an end that is meant to change they are no faults of their own
         content = [cause for cause in content if cause not in in_tail]
@@ -122,11 +124,11 @@ def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
     )
 
 
-def _mark_costless(cause: Cause) -> Cause:
-    """Mark another spelling as expected, as all was read: the provider makes tokens of the decoded text."""
-    if cause.code not in SPELLINGS or cause.kind == "expected":
+def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> Cause:
+    """Mark another spelling as expected, for a reason: the provider makes tokens of the decoded text."""
+    if cause.code not in codes or cause.kind == "expected":
         return cause
-    return replace(cause, qualifiers=(*cause.qualifiers, "read-all-the-same"), override="expected")
+    return replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
 
 
 def _explain_fields(

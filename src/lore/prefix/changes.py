@@ -20,14 +20,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.model import differences as d
-from lore.model.canonical import canonical, encode
+from lore.model.canonical import canonical
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
-from lore.model.vector import common_prefix
 from lore.prefix import blocks
-from lore.prefix.overlap import canonical_of, excerpt, has_same_content
+from lore.prefix.overlap import canonical_of, excerpt, excerpt_pair, excerpt_pieces, has_same_content
 from lore.prefix.texts import (
     TOPICS,
     Gap,
@@ -315,27 +314,9 @@ class _BlockPair:
     def excerpts(self, reason: TextReason | None = None) -> tuple[str, str]:
         """Return both sides around the first byte in which the segments, or the pieces of `reason`, differ."""
         if reason is None:
-            at = common_prefix(self.previous.data, self.current.data)
-            return excerpt(self.previous, at, 24, 24), excerpt(self.current, at, 24, 24)
-        pieces = [_json_text(reason.previous), _json_text(reason.current)]
-        at = common_prefix(*pieces)
-        return (
-            _excerpt_piece(self.previous, self.before.text, pieces[0], at),
-            _excerpt_piece(self.current, self.after.text, pieces[1], at),
-        )
-
-
-def _json_text(text: str) -> bytes:
-    """Return a text as JSON writes it, without quotes."""
-    return encode(text.encode("utf-8", "replace").decode())[1:-1]
-
-
-def _excerpt_piece(segment: Segment, text: str | None, piece: bytes, at: int) -> str:
-    """Return an excerpt around a byte of a piece, with its surroundings in the segment, else in the decoded text."""
-    for data in (segment.data, _json_text(text or "")):
-        if piece and (start := data.find(piece)) >= 0:
-            return excerpt(Segment(segment.section, "", data), start + at, 24, 24)
-    return excerpt(Segment(segment.section, "", piece or segment.data), at, 24, 24)
+            return excerpt_pair(self.previous, self.current)
+        texts = self.before.text or "", self.after.text or ""
+        return excerpt_pieces(self.previous, self.current, texts, (reason.previous, reason.current))
 
 
 class _SectionExplainer:

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.canonical import canonical
+from lore.model.canonical import canonical, encode
 from lore.model.jsonslice import leaf_in
 from lore.model.limits import WORD_BYTES
 from lore.model.mask import mask
@@ -27,6 +27,7 @@ Relation: TypeAlias = Literal["identical", "extension", "shrunk", "diverged", "u
 
 MASKED_BYTES = 4096  # around an excerpt that are masked with it: longer than a credential, except private keys
 _EXCERPT_BEFORE, _EXCERPT_AFTER = 20, 80
+_PIECE = 24  # bytes before and after a difference
 _SECTIONS: tuple[Section, ...] = ("tools", "system", "messages")
 
 
@@ -238,6 +239,46 @@ def excerpt(segment: Segment | None, at: int, before: int = _EXCERPT_BEFORE, aft
     text = data[start : at + max(MASKED_BYTES, after)].decode("latin-1")  # one character for each byte
     masked = mask(text).encode("latin-1")
     return masked[max(0, at - before) - start : at + after - start].decode("utf-8", "ignore")
+
+
+def excerpt_pair(previous: Segment, current: Segment) -> tuple[str, str]:
+    """Return excerpts of two segments around the first byte in which they differ."""
+    at = common_prefix(previous.data, current.data)
+    return excerpt(previous, at, _PIECE, _PIECE), excerpt(current, at, _PIECE, _PIECE)
+
+
+def excerpt_pieces(
+    previous: Segment, current: Segment, texts: tuple[str, str], pieces: tuple[str, str]
+) -> tuple[str, str]:  # fmt: skip
+    """Return excerpts of two segments, which hold `texts`, around the first byte in which two pieces of them differ.
+
+    If a piece is empty, something was inserted or removed: both show that place.
+    """
+    before, after = _json_text(pieces[0]), _json_text(pieces[1])
+    if before and after:
+        at = common_prefix(before, after)
+        return _excerpt_piece(previous, texts[0], before, at), _excerpt_piece(current, texts[1], after, at)
+    holder, other = (previous, current) if before else (current, previous)
+    start = max(0, holder.data.find(before or after))
+    leading = holder.data[max(0, start - 2 * _PIECE) : start]
+    at = other.data.find(leading)
+    if not leading or at < 0:
+        return excerpt_pair(previous, current)
+    shown = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
+    return shown if before else shown[::-1]
+
+
+def _json_text(text: str) -> bytes:
+    """Return a text as JSON writes it, without quotes."""
+    return encode(text.encode("utf-8", "replace").decode())[1:-1]
+
+
+def _excerpt_piece(segment: Segment, text: str, piece: bytes, at: int) -> str:
+    """Return an excerpt around a byte of a piece, with its surroundings in the segment, else in the decoded text."""
+    for data in (segment.data, _json_text(text)):
+        if (start := data.find(piece)) >= 0:
+            return excerpt(Segment(segment.section, "", data), start + at, _PIECE, _PIECE)
+    return excerpt(Segment(segment.section, "", piece), at, _PIECE, _PIECE)
 
 
 # Sums over a chain

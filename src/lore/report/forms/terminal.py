@@ -59,7 +59,7 @@ def _badness(finding: Finding) -> tuple[int, int]:
 
 
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
-    """Return findings of one cause at one place of a file together, at the place of the first; `verbose`: each alone.
+    """Return findings of one cause at one place of a file's requests together, as the first; `verbose`: each alone.
 
     Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
     Other evidence, or another verdict of the provider, is another group.
@@ -68,7 +68,7 @@ def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> lis
     for number, finding in enumerate(findings):
         place: object = (finding.path, finding.code, finding.severity, type(finding.evidence), _verdict(finding))
         if finding.code not in UNEXPLAINED:
-            place = (place, finding.chain, finding.json_path)
+            place = (place, finding.json_path)  # a clock in the system prompt differs in every conversation of a file
         groups.setdefault(number if verbose or finding.turn is None else place, []).append(finding)
     return list(groups.values())
 
