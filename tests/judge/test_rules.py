@@ -138,6 +138,12 @@ def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
     assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
 
 
+@pytest.mark.parametrize(("breaks", "words"), [(1, "1 unexpected cache break, "), (2, "2 unexpected cache breaks, ")])
+def test_budget_of_breaks_counts_one_break(breaks, words):
+    (exceeded,) = over_budget(Summary(breaks=breaks, waste=breaks), Budgets(max_breaks=0), PLACE)
+    assert exceeded.message == f"{words}the budget is 0"
+
+
 def test_unset_budgets_come_from_the_other_budgets():
     assert Budgets(min_reuse=0.0).over(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
     assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)

@@ -106,6 +106,9 @@ def make(home: Path, now: datetime) -> None:
     _write(home / ".pi/agent/sessions/--w--/1.jsonl", _moved(pi.plain().lines, now - timedelta(days=1)))
 
 
+_PI_COST = 0.0176  # dollars of each request of `pi.plain`, on average
+
+
 def _moved(lines: list[dict[str, Any]], start: datetime) -> list[dict[str, Any]]:
     """Return the lines a second apart from a time on."""
     moved: list[dict[str, Any]] = []
@@ -113,7 +116,10 @@ def _moved(lines: list[dict[str, Any]], start: datetime) -> list[dict[str, Any]]
         time = start + timedelta(seconds=number)
         made = line | {"timestamp": time.strftime("%Y-%m-%dT%H:%M:%S.000Z")}
         if "timestamp" in line.get("message", {}):  # pi's, in milliseconds
-            made["message"] = line["message"] | {"timestamp": int(time.timestamp() * 1000)}
+            message = line["message"] | {"timestamp": int(time.timestamp() * 1000)}
+            if "usage" in message:  # at list prices, as pi computes it
+                message["usage"] = message["usage"] | {"cost": {"total": _PI_COST}}
+            made["message"] = message
         moved.append(made)
     return moved
 

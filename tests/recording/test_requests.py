@@ -56,3 +56,24 @@ def test_export_in_reverse_order_is_one_conversation(tmp_path):
     ]
     assert [one[:2] for one in found] == [("main", 1), ("main", 2), ("main", 3)]
     assert sorted(found) == found
+
+
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Where is my order?"}]}]}
+ANSWERED = {"usageMetadata": {"promptTokenCount": 9}, "modelVersion": "gemini-2.5-pro"}
+AT = "https://generativelanguage.googleapis.com/v1beta/models/gemini-flash-latest:generateContent"
+
+
+@pytest.mark.parametrize(("record", "model"), [
+    ({"request": CONTENTS, "response": ANSWERED}, "gemini-2.5-pro"),
+    ({"request": CONTENTS, "response": ANSWERED, "usage": {"promptTokenCount": 9}}, "gemini-2.5-pro"),
+    ({"request": CONTENTS, "response_sse": f"data: {json.dumps(ANSWERED)}\n\n"}, "gemini-2.5-pro"),
+    ({"request": {**CONTENTS, "model": "gemini-x"}, "response": ANSWERED}, "gemini-x"),
+    ({"request": CONTENTS, "response": ANSWERED, "url": AT}, "gemini-flash-latest"),
+    ({"request": CONTENTS, "response": {"usageMetadata": {"promptTokenCount": 9}}}, None),
+])  # fmt: skip
+def test_response_names_model_if_request_does_not(tmp_path, record, model):
+    (tmp_path / "a.jsonl").write_text(json.dumps(record) + "\n")
+
+    (turn,) = Options().open(str(tmp_path / "a.jsonl")).turns()
+
+    assert turn.model == model

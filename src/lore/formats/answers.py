@@ -45,6 +45,7 @@ class ParsedAnswer(Struct, frozen=True, gc=False):
     created: float | None = None  # to the second
     provider: str = ""  # the gateway's name for the provider that answered
     edits: tuple[ContextEdit, ...] | None = None  # what the provider removed from the prompt
+    model: str = ""  # that answered
 
 
 NOTHING = ParsedAnswer()
@@ -105,7 +106,7 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     by = text_in(members.get("provider", b"")) or _engine(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
         bill, id_in(members), verdict, output_in(members), created, by,
-        edits_in(members.get("context_management", b"")),
+        edits_in(members.get("context_management", b"")), _model(members),
     )  # fmt: skip
 
 
@@ -132,6 +133,10 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     total = cached + computed if computed is not None else total
     counts = {"prompt_tokens": total, "cached_tokens": cached, "completion_tokens": timings.get("predicted_n")}
     return {**given, **{key: count for key, count in counts.items() if count is not None}}
+
+
+def _model(members: dict[str, bytes]) -> str:
+    return text_in(members.get("modelVersion", members.get("model", b"")))
 
 
 def _engine(members: dict[str, bytes]) -> str:
@@ -192,7 +197,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
     Later counts replace earlier ones, the first id counts; an event that repeats the response outweighs all others.
     """
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
-    usage, ended = dict[str, Any](), False
+    usage, ended, model = dict[str, Any](), False, ""
     for number, raw in enumerate(events):
         members = raw_members(raw) if not number or _TELLING.search(raw) is not None else None
         if members is None:
@@ -202,6 +207,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             response_id = response_id or id_in(side)
             provider = provider or text_in(side.get("provider", b""))
             provider = provider or _engine(side)
+            model = model or _model(side)
             said = edits_in(side.get("context_management", b""))
             edits = said if said or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
@@ -217,7 +223,7 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
         usage.setdefault("cachedContentTokenCount", None)
     return ParsedAnswer(
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
-        provider=provider or whole.provider, edits=whole.edits if edits is None else edits,
+        provider=provider or whole.provider, edits=whole.edits if edits is None else edits, model=model,
     )  # fmt: skip
 
 

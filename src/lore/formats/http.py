@@ -39,6 +39,7 @@ from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
+from lore.model.providers import model_in
 from lore.model.times import parse_http_date
 from lore.model.turn import Call, Exchange, Fidelity, StreamedOutput
 
@@ -114,6 +115,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
+    if answer.model and _is_nameless(members, endpoint):
+        call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
         with_cost(usage, http.cost), answer.verdict, began if http.at is None else http.answered,
@@ -134,6 +137,11 @@ def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     }  # fmt: skip
     noted = {name: text for name, text in noted.items() if text}
     return replace(call, **noted) if noted else call
+
+
+def _is_nameless(members: dict[str, bytes], endpoint: str) -> bool:
+    """Return whether neither a request body nor its endpoint names the model."""
+    return "model" not in members and "modelId" not in members and model_in(endpoint) is None
 
 
 _REFUSED = range(400, 500)

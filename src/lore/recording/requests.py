@@ -135,7 +135,8 @@ class RequestRecording(Recording):
         if dialect is None:
             return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
-        if parsed.model is None and (named := model_in(exchange.call.endpoint)) is not None:
+        named = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
+        if named:
             parsed = msgspec.structs.replace(parsed, model=named)
         whole, missing = self._continuations.complete(parsed, exchange, dialect)
         if missing:

@@ -55,7 +55,7 @@ class Copilot(LogReader):
     name: ClassVar[str] = "copilot"
     own_tools: ClassVar[bool] = False  # their schemas are not in the file
     unseen: ClassVar[str] = (
-        "the schemas of tools, the system prompts of subagents, without session-store.db what prompts were billed"
+        "the schemas of tools, the system prompts of subagents, and the usage of prompts unless session-store.db has it"
     )
 
     def __init__(self) -> None:

@@ -263,8 +263,8 @@ class Chat(LogReader):
 
     name: ClassVar[str] = "chat"
     unseen: ClassVar[str] = (
-        "requests as they were sent, tools, and bills unless messages have their usage; "
-        "without bills and requests only history is judged"
+        "requests as they were sent, tools, and usage unless messages have it; "
+        "without usage and requests only history is judged"
     )
     successive: ClassVar[bool] = True  # a conversation has ended when the next one begins
 

@@ -128,7 +128,8 @@ class OverBudget(EvidenceFact, frozen=True):
             return (
                 f"{format_share(self.value)} of the previous prompt is reused, the budget is {format_share(self.limit)}"
             )
-        what = "unexpected cache breaks" if self.what == "breaks" else "tokens re-billed"
+        breaks = "unexpected cache break" if self.value == 1 else "unexpected cache breaks"
+        what = breaks if self.what == "breaks" else "tokens re-billed"
         where = f" in {self.of}" if self.of else ""
         return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.judge.base import summed
+from lore.judge.base import WORSE, summed
 from lore.judge.messages import message_of
 from lore.model.codes import UNEXPLAINED
 from lore.model.deferred import pattern
@@ -211,12 +211,25 @@ class Terminal:
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
-        unsure = [each for each in result.findings if each.is_break and each.kind == "unattributable"]
-        if verbose and unsure:
-            counts = Counter(f"{each.code} {each.name}" for each in unsure).most_common()
-            out.print(line(f"with no cause found: {', '.join(f'{name} ({count:,})' for name, count in counts)}"))
+        if verbose and (unsure := _count_unattributable(result.findings)):
+            counts = ", ".join(f"{name} ({count:,})" for name, count in unsure.most_common())
+            out.print(line(f"with no cause found: {counts}"))
         for command, purpose in () if out.is_page else _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
+
+
+def _count_unattributable(findings: Iterable[Finding]) -> Counter[str]:
+    """Return how many cache breaks have no cause, by code and name: one for each turn without waste, as in the sums."""
+    leading: dict[tuple[str, str | None, int | None], Finding] = {}
+    for finding in findings:
+        turn = finding.path, finding.chain, finding.turn
+        if finding.is_break and (turn not in leading or _weight(finding) > _weight(leading[turn])):
+            leading[turn] = finding
+    return Counter(f"{each.code} {each.name}" for each in leading.values() if each.kind == "unattributable")
+
+
+def _weight(finding: Finding) -> tuple[int, int]:
+    return WORSE.index(finding.kind), finding.lost_tokens or 0
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
