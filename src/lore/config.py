@@ -42,9 +42,8 @@ class Check(Policy, frozen=True):
     max_breaks: int | None = None
     max_lost_tokens: int | None = None
     reader: Reader | None = None  # audience for fixes; None: by format
-    tail_labels: tuple[
-        str, ...
-    ] = ()  # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
+    # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
+    tail_labels: tuple[str, ...] = ()
 
     @property
     def budgets(self) -> Budgets:
@@ -126,7 +125,10 @@ class Loaded(Struct, frozen=True):
 
 
 def find(explicit: str | None, folder: str | Path | None) -> Loaded:
-    """Return the settings in force, with their file: `explicit`, else looked for from `folder` (if any) up."""
+    """Return the settings of the file `explicit`, else of the first one found from `folder` up, else the defaults.
+
+    Raises LoreError if the file is missing (`explicit`), unreadable, not TOML, or has a wrong setting.
+    """
     if explicit is not None:
         named = _read(Path(explicit), named=True)
         return Loaded(Settings() if named is None else named.settings, Path(explicit))
@@ -160,7 +162,7 @@ def _in_folder(folder: Path) -> Loaded | None:
 
 
 def policy(name: str) -> Compaction:
-    """Read a policy file: the keys of `[compaction]`, at its top or in that table; raises LoreError."""
+    """Return the policy in a file: the keys of `[compaction]`, at its top or in that table; raises LoreError."""
     table, _ = _table(Path(name), name, "--policy names a TOML file with the keys of [compaction]")
     if "compaction" not in table:
         table = {"compaction": table}
@@ -191,7 +193,7 @@ def _read(path: Path, *, named: bool) -> Loaded | None:
 
 
 def _placed(compaction: Compaction, file: Path) -> Compaction:
-    """Return a policy whose programs that are named by a path are found from wherever lore is started."""
+    """Return a policy with the relative paths of its programs made absolute, from the folder of its file."""
     folder = os.path.dirname(os.path.abspath(file))
 
     def placed(command: tuple[str, ...]) -> tuple[str, ...]:
@@ -310,7 +312,7 @@ def _plainly(message: str) -> tuple[str, str]:
 
 
 def _type_at(names: list[str]) -> Any:
-    """Return the type of a setting."""
+    """Return the type of the setting with this path of keys; None for an unknown one."""
     type_: Any = Settings
     for name in names:
         type_ = next((field.type for field in _fields_of(type_) if field.encode_name == name), None)
@@ -318,6 +320,6 @@ def _type_at(names: list[str]) -> Any:
 
 
 def _fields_of(type_: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Return the fields of a struct, or of the struct that a tuple or an optional setting holds."""
+    """Return the fields of a struct, or of the struct that a tuple or an optional setting holds; else none."""
     kinds = [kind for kind in (type_, *get_args(type_)) if isinstance(kind, type) and issubclass(kind, Struct)]
     return msgspec.structs.fields(kinds[0]) if kinds else ()

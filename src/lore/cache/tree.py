@@ -66,8 +66,8 @@ class PrefixTree:
         self.size = 0  # nodes made so far
 
     def path(self, request: Request) -> TreePath:
-        """Return the path of a request, adding missing nodes; its list changes when the chain continues."""
-        trail, cut = self._kept(request)
+        """Return the path of a request, adding missing nodes; the next call for this chain changes its lists."""
+        trail, cut = self._cut_trail(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
         kept = len(nodes)
         pieces = request.pieces[kept:]
@@ -81,7 +81,7 @@ class PrefixTree:
         return TreePath(nodes, new, common_bytes, similar_node, kept, cut, begins)
 
     def generated(self, request: Request) -> TreePath:
-        """Return the path of a request's output, after the latest request of its chain."""
+        """Return the path of a request's output alone, which follows the latest path of its chain."""
         steps = list(self._walk(request, self._trails[request.chain], request.output))
         nodes = [node for _, node, _ in steps]
         for place, (_, _, similar) in enumerate(steps):
@@ -99,8 +99,8 @@ class PrefixTree:
             return 0, 0
         return common_prefix(one[1], other[1]), len(one[1])
 
-    def _kept(self, request: Request) -> tuple[_Trail, list[int]]:
-        """Return the chain's trail as far as it holds for this request, and the nodes that were removed from it."""
+    def _cut_trail(self, request: Request) -> tuple[_Trail, list[int]]:
+        """Cut the chain's trail where this request differs from it; return both parts, the second as nodes."""
         trail = self._trails.get(request.chain)
         same = 0
         if trail is not None and trail.space == request.space:
@@ -124,15 +124,15 @@ class PrefixTree:
         salts = dict(request.salts)
         node = trail.nodes[-1] if trail.nodes else self._node(0, b"space " + request.space)
         section = trail.sections[-1] if trail.sections else None
-        alone = False
+        has_new = False
         for piece in pieces:
             if piece.section != section:
                 section = piece.section
                 node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
             begin, similar, key = node, None, key_of(piece)
             found = self._nodes.get((begin, key))
-            if found is None and not alone:
-                alone, similar = True, self._find_similar(begin, piece)
+            if found is None and not has_new:
+                has_new, similar = True, self._find_similar(begin, piece)
             node = self._made(begin, key, piece.data) if found is None else found
             yield begin, node, similar
 
@@ -213,13 +213,13 @@ class _Scale:
         self.sums: list[list[float]] = [[] for _ in _CLASSES]  # sizes up to each place, by class
         self.counted: list[int] = []  # exact tokens up to each place
         self.known: list[int] = []  # places whose position is known, ascending
-        self.left: dict[int, float] = {}  # of those: positions estimated where the path parted from a billed one
+        self.parted: dict[int, float] = {}  # of those: positions estimated where the path parted from a billed one
 
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
             del sums[size:]
         for place in self.known[bisect_left(self.known, size) :]:
-            self.left.pop(place, None)
+            self.parted.pop(place, None)
         del self.known[bisect_left(self.known, size) :]
 
     def add(self, piece: Piece) -> None:
@@ -244,12 +244,12 @@ class Ruler:
         self._count: list[list[int]] = []  # of the latest path's model
 
     def measure(self, chain: str, path: TreePath, pieces: Sequence[Piece], model: str | None) -> None:
-        """Measure along the chain's latest path from now on; call it for each path of the chain, in order."""
+        """Let the other methods measure this path, the chain's latest; call it for each path of a chain, in order."""
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
         self._count = self._counts.setdefault(model or "", [[0, 0] for _ in RATES])
         same = path.kept + common_nodes(path.cut, path.nodes[path.kept :])
-        self._leave(scale, path, same)
+        self._keep_parting(scale, path, same)
         scale.cut(same)
         scale.nodes = path.nodes
         for place in range(len(scale.counted), len(pieces)):
@@ -270,7 +270,7 @@ class Ruler:
         ]  # fmt: skip
         self._rate[number] = (tokens + _PRIOR) / (size + _PRIOR / [*RATES.values()][number])
 
-    def _leave(self, scale: _Scale, path: TreePath, same: int) -> None:
+    def _keep_parting(self, scale: _Scale, path: TreePath, same: int) -> None:
         """Keep the position at which a path parts from the previous one, in proportion to that one's usage.
 
         Rates learn only half of a usage: without this, a replaced tail would move all positions before it.
@@ -281,13 +281,13 @@ class Ruler:
         last, end = same - 1, scale.known[number]
         below, start = self._below(last)
         whole = self._between(start, end)
-        billed = scale.left.get(end, self._known.get(path.cut[end - path.kept], below))
+        billed = scale.parted.get(end, self._known.get(path.cut[end - path.kept], below))
         if start < last and whole > 0 and billed > below:
-            scale.left[last] = below + (billed - below) * self._between(start, last) / whole
+            scale.parted[last] = below + (billed - below) * self._between(start, last) / whole
             scale.known.insert(number, last)
 
     def billed_at(self, place: int) -> int | None:
-        """Return the billed position after a piece; None if no usage showed it."""
+        """Return the billed position after a piece: 0 before the first one (-1), None if no usage showed it."""
         return 0 if place < 0 else self._known.get(self._scale.nodes[place])
 
     def position(self, place: int) -> int:
@@ -307,7 +307,7 @@ class Ruler:
         return self._rate[number] * _size_of(piece)
 
     def learn(self, place: int, tokens: int) -> str:
-        """Learn a billed position; return why it is impossible, empty if it is possible."""
+        """Learn the billed position after a piece; return an empty text, or why it is impossible (and not learned)."""
         if place < 0:
             return ""
         before, start = self._below(place - 1, billed=True)
@@ -316,16 +316,16 @@ class Ruler:
         if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
             return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
         scale, number = self._scale, bisect_left(self._scale.known, place)
-        later = (self._at(end) for end in scale.known[number:] if end > place and end not in scale.left)
+        later = (self._at(end) for end in scale.known[number:] if end > place and end not in scale.parted)
         if tokens > (nearest := next(later, tokens)):
             return f"{tokens:,} tokens were billed where {nearest:,} were billed up to a later place"
         self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
-        while number and scale.left.get(scale.known[number - 1], 0.0) > tokens:
+        while number and scale.parted.get(scale.known[number - 1], 0.0) > tokens:
             number -= 1
-            del scale.left[scale.known.pop(number)]
+            del scale.parted[scale.known.pop(number)]
         if number == len(scale.known) or scale.known[number] != place:
             scale.known.insert(number, place)
-        scale.left.pop(place, None)
+        scale.parted.pop(place, None)
         self._known[scale.nodes[place]] = tokens
         return ""
 
@@ -346,17 +346,18 @@ class Ruler:
 
     def _below(self, place: int, *, billed: bool = False) -> tuple[float, int]:
         """Return the nearest known position at or before a place, and its place; with `billed` only billed ones."""
-        known, left = self._scale.known, self._scale.left
+        known, parted = self._scale.known, self._scale.parted
         number = bisect_right(known, place) - 1
-        while billed and number >= 0 and known[number] in left:
+        while billed and number >= 0 and known[number] in parted:
             number -= 1
         return (0, -1) if number < 0 else (self._at(known[number]), known[number])
 
     def _at(self, place: int) -> float:
-        found = self._scale.left.get(place)
+        found = self._scale.parted.get(place)
         return self._known[self._scale.nodes[place]] if found is None else found
 
     def _between(self, start: int, end: int) -> float:
+        """Return the estimated tokens of the pieces after `start`, up to and including `end`."""
         scale = self._scale
         sums = zip(self._rate, scale.sums, strict=True)
         return _span(scale.counted, start, end) + sum(rate * _span(sizes, start, end) for rate, sizes in sums)

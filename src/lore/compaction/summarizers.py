@@ -60,7 +60,7 @@ class OpenAISummarizer:
     """A summariser that asks a model over HTTP. Safe between threads; each call has a connection of its own.
 
     Raises LoreError when it is made: httpx is missing, the endpoint is not a URL, the key's variable is not set.
-    `pause` waits (seconds); the whole of a try may take `seconds`.
+    `pause` is called with the seconds to wait before another try; a try may take `seconds` in all.
     """
 
     name = "openai"
@@ -101,7 +101,7 @@ class OpenAISummarizer:
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, text: str) -> HttpAnswer:
-        """Ask until there is an answer that another try would not change."""
+        """Return the first answer other than 429 and 5xx; raises GivenUpError when no try got one."""
         messages = [{"role": "system", "content": instructions(request)}, {"role": "user", "content": text}]
         body = encode({"model": self._model, "messages": messages, self._limit: request.tokens, "stream": False})
         headers = {"content-type": "application/json", "accept": "application/json", "accept-encoding": "identity"}
@@ -186,6 +186,6 @@ def dependencies_of(settings: Compaction, tell: Tell, session_id: str, agent: st
 
 
 def refuse_nested() -> None:
-    """Raise LoreError inside a source or a summariser: what a compaction runs compacts nothing itself."""
+    """Raise LoreError if this process was started by a compaction, as its source or summariser."""
     if is_nested(os.environ):
         raise LoreError(f"a source or summariser of a compaction compacts nothing itself ({NESTED} is set)")

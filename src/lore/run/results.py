@@ -50,13 +50,14 @@ def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
 
 
 def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:
-    """Judge a recording: a path, or one of `recordings`. Can be called from any thread or process.
+    """Return the result of judging one file: a path, or one of `recordings`. Can be called from any thread or process.
 
     `config` names a file of settings; none is searched for. Paths in settings and fingerprints are relative to `root`
     (empty: the current folder, which may differ between workers).
 
     A file that is not a recording counts as skipped, and one that cannot be read makes the result incomplete; both
-    raise LoreError only if `recordings` was given the name of the file itself. Cost O(bytes of the file).
+    raise LoreError only if `recordings` was given the name of the file itself. Wrong settings raise LoreError, too.
+    Cost O(bytes of the file).
     """
     if not isinstance(file, Input):
         file = Input(os.fspath(file), named=False)
@@ -80,7 +81,8 @@ class Result:
     def merge(self, *others: Result) -> Result:
         """Return the result of all files; raises LoreError if lore or settings differed.
 
-        A file that several results have counts once; if they disagree about it, `outcome` raises LoreError.
+        A file that several results have counts once. If they disagree about it, LoreError is raised on the first use of
+        the merged result (`to_bytes`, `len`, `==`, `outcome`).
         """
         makers = {result._maker for result in (self, *others)} - {""}
         if len(makers) > 1:
@@ -111,7 +113,7 @@ class Result:
         """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.
 
         `config` names the settings with which the files were judged; findings about budgets of the whole run name
-        `path`.
+        `path`. Raises LoreError if lore or the settings changed since, or if the bytes were not written by `to_bytes`.
         """
         context, maker = _settings(config)
         if self._maker not in ("", maker):

@@ -62,7 +62,7 @@ class ContextLine(Struct, gc=False):
 
     digest: int  # of its length and checksum
     is_message: bool
-    items: tuple[str, ...] = ()
+    items: tuple[str, ...] = ()  # uuids of the items made of it
 
 
 class KimiRequest(Struct):
@@ -218,7 +218,7 @@ class ContextLog:
         self._session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 
     def _find_usage(self, count: int | None) -> int | None:
-        """Return the index of the next usage mark with a given whole input."""
+        """Return the index of the next usage mark with a given whole input; None without one near."""
         for place, mark in enumerate(self._wire.marks[self._emitted : self._emitted + _SEARCHED], self._emitted):
             if mark.usage is not None and sum(tokens or 0 for tokens in kimi.counts_of(mark.usage)[:3]) == count:
                 return place

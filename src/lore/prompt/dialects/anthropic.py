@@ -56,10 +56,11 @@ class Anthropic(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Return whether a body has `messages` and `system`, `anthropic_version` or tools with `input_schema`.
+        """Return whether a body has `messages`, and beside them one sign of this API.
 
-        Without these, a Claude model (no slash in its name), a call, a result or thinking is enough if there are
-        no `tool_calls`, no tool message and no leading system or developer message.
+        Signs are `system`, `anthropic_version` and tools with `input_schema`. If there are no `tool_calls`, no tool
+        message and no leading system or developer message, a Claude model (no slash in its name) is one, too, and so is
+        a call, a result or thinking as this API spells them.
         """
         if "messages" not in body:
             return False
@@ -111,7 +112,7 @@ class Anthropic(Body):
         return CacheMark(b'{"type":"ephemeral"}' if ttl == "5m" else b'{"type":"ephemeral","ttl":' + encode(ttl) + b"}")
 
     def takes_breakpoint(self, segment: Segment) -> bool:
-        """Return whether it is a tool, not deferred, or an object block, neither thinking nor empty text."""
+        """Return whether a segment is a tool that is not deferred, or a block other than thinking and empty text."""
         data = segment.data
         if segment.kind == "tool":
             return b'"defer_loading"' not in data or (raw_members(data) or {}).get("defer_loading") != b"true"

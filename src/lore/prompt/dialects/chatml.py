@@ -50,7 +50,7 @@ class RenderedText:
 
     def recognises(self, body: dict[str, bytes]) -> bool:
         """Return False: text has no members."""
-        return False  # text has no members
+        return False
 
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
         """Return a prompt of the whole text as one segment; its fidelity is always `rendered`."""
@@ -79,7 +79,7 @@ def decoded(raw: Raw | bytes) -> str:
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
     """Return the texts of text blocks and of raw blocks with a `text`; `omitted` gets the types of the others.
 
-    A `ThinkingBlock` is left out without a word.
+    A `ThinkingBlock` is in neither; an `ImageBlock` is called `image`.
     """
     found: list[str] = []
     for block in blocks:
@@ -105,7 +105,10 @@ def thoughts(blocks: tuple[Block, ...]) -> list[str]:
 
 
 def result(call: ToolCall, omitted: list[str]) -> str:
-    """Return a call's result as text: its output, else its error; without both empty if it completed, else a note."""
+    """Return a call's result as text: its output, else its error, else a note if it has not completed.
+
+    `omitted` gets the names of blocks without text.
+    """
     return "\n".join(texts(output_blocks(outcome_of(call)[0]), omitted, image="image in a tool result"))
 
 

@@ -38,7 +38,7 @@ Submitted: TypeAlias = tuple[Input, Future[R] | None]  # None: this process work
 
 
 class ProcessPool(Generic[R]):
-    """Processes that work on files. Close its results, or use them up."""
+    """Processes that work on files. Close the generator of `results`, or use it up, to end them."""
 
     def __init__(
         self, jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R],
@@ -52,7 +52,7 @@ class ProcessPool(Generic[R]):
         self._executor: ProcessPoolExecutor | None = None
 
     def results(self, files: Iterable[Input]) -> Generator[R]:
-        """Yield the result of each file."""
+        """Yield the result of each file, in order; a file whose process died twice gets `here` with an error."""
         todo, waiting = iter(files), deque[Submitted[R]]()
         finished = False
         try:
