@@ -24,7 +24,7 @@ SECTIONS = ("## Meaning", "## Example", "## Certainty", "## Fix")
 PARTS = ("### Agent author", "### User")
 FIXED_BY = {
     "author": "Fixed by: the agent author.", "user": "Fixed by: the user.", "provider": "Fixed by: the provider.",
-    "nobody": "No fix needed",
+    "nobody": ("No fix needed.", "Nothing is broken; these steps make it rarer or cheaper."),
 }  # fmt: skip
 
 
@@ -94,6 +94,11 @@ def test_page_names_who_fixes_it(code):
     facts = CODES[code]
     is_both = facts.actor == "author" and actor_of(code, facts.kind, "user") == "user"
     assert after.startswith("Fixed by: the agent author, or the user." if is_both else FIXED_BY[facts.actor])
+
+
+def test_pauses_are_not_said_to_need_no_fix():
+    """`lore` may name them as the first thing to do."""
+    assert "No fix needed" not in (PAGES / "LORE128.md").read_text("utf-8")
 
 
 @each(sorted(CODES))

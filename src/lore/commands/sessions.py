@@ -45,7 +45,9 @@ def run(
     since: Annotated[
         str | None, typer.Option("--since", help="Sessions written since then: 30m, 2h, 1d, 1w, or a date.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = SHOWN,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="At most this many, of the files written last.")
+    ] = SHOWN,
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
     ] = False,
