@@ -236,6 +236,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "cache", "provider", "platform", "as_of", "by", "by_price", "currency", "change", "trigger", "when", "answer",
         "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
         "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
+        "Loss.detail",
     ),
     "file": (
         "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",
