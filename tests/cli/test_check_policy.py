@@ -449,3 +449,9 @@ def test_unusable_baseline_is_an_error_with_hint(args, said):
     assert ran.code == 2
     assert said in ran.err
     assert "hint:" in ran.err
+
+
+def test_annotation_names_the_missing_file(desk):
+    name = waste()
+    ran = lore("check", name, f"old/{name}", "--report", "github")
+    assert (ran.code, f"file=old/{name}" in ran.out) == (2, True)

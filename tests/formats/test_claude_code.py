@@ -235,3 +235,11 @@ def test_subagent_of_a_run_is_named_by_its_call():
 def test_cost_of_an_old_response_is_recorded():
     (end,) = turns(read(answered("a", "r", text("x"), usage=counts(3, 0, 50, 1), costUSD=0.125)))
     assert end.usage.recorded == e.RecordedCost(0.125)
+
+
+def test_missing_parent_of_a_record_without_a_message_is_no_problem():
+    summary = line("system", "s1", "gone", subtype="stop_hook_summary")
+    hook = line("progress", "p1", "gone", data={"type": "hook_progress"})
+    assert not any(isinstance(value, Problem) for value in read(*PLAIN, summary, hook))
+    lost = [value.code for value in read(*PLAIN, asked("u9", "x", "gone")) if isinstance(value, Problem)]
+    assert lost == [Code.DANGLING_PARENT]

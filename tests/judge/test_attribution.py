@@ -377,3 +377,11 @@ def test_fall_is_measured_across_an_unbilled_turn():
     talk.turn(bill(0, 2_500))
     (found,) = talk.verdict.causes
     assert (found.code, found.evidence.tokens_after) == ("LORE159", 2_502)
+
+
+@pytest.mark.parametrize(("after", "can_help"), [(700.0, True), (4_000.0, False)])
+def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
+    talk = opened()
+    assert dropped(talk, after=after).code == "LORE128"
+    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
+    assert ("a longer cache lifetime" in found.fix or "Ask for a longer" in found.fix) is can_help

@@ -209,6 +209,12 @@ RULES: tuple[EvidenceRule, ...] = (
         "(`formats.claude.records`): each setting has entries of its own.",
     ),
     EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "streaming"),
+        "23 of 23 fell, each to what the last request of the same kind left: 399 public sessions of Claude Code, which "
+        "asks without streaming after errors.",
+        kind="expected",
+    ),
+    EvidenceRule(
         Code.HOOK_TEXT_MOVED, find.find_hook_text,
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",

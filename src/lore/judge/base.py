@@ -263,16 +263,19 @@ _KEEP_ONE_VALUE = "Keep one of the two values for the whole session: each has a 
 
 
 def _is_done(pair: Pair, cause: Cause) -> bool:
-    """Return whether the recording already follows the fix of a cause.
+    """Return whether the recording already follows the fix of a cause, or the fix could not help.
 
-    An hour is the longest lifetime; a request may name its provider; bodies may be recorded whole.
+    An hour is the longest lifetime, and no lifetime helps after a longer pause; a request may name its provider; bodies
+    may be recorded whole.
     """
     if cause.code == Code.ROUTED_ELSEWHERE:
         return _is_pinned(pair.right)
     if cause.code in (Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
         return all(turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.left, pair.right))
     evidence = cause.evidence
-    return cause.code == Code.CACHE_EXPIRED and isinstance(evidence, Paused) and (evidence.lifetime or 0) >= ONE_HOUR
+    if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
+        return False
+    return max(evidence.lifetime or 0, evidence.seconds) >= ONE_HOUR
 
 
 def _is_pinned(turn: Turn) -> bool:

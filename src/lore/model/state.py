@@ -34,6 +34,7 @@ SIGNS: dict[str, str] = {
     "provider": "the provider changed",
     "effort": "the reasoning effort changed",
     "thinking": "extended thinking was switched",
+    "streaming": "streaming of the answer was switched",
     "tool-reference": "a search for tools named definitions that the prompt now holds",
     "tools-delta": "the client announced other tools",
     "instructions-delta": "the client announced other instructions of tool servers",

@@ -378,7 +378,7 @@ def _duplicate_tools(tools: tuple[Raw, ...]) -> tuple[Problem, ...]:
     """Return a problem that names the tools which are listed twice: providers refuse such a list."""
     counts = Counter(_tool_name(tool) for tool in tools)
     twice = [printable(name) for name, count in counts.items() if name and count > 1]
-    text = f"{len(twice)} tool names are listed more than once: {cut_masked(', '.join(twice), 160)}"
+    text = f"tool names that are listed more than once: {cut_masked(', '.join(twice), 160)}"
     return (Problem(Code.DUPLICATE_TOOL_NAMES, text),) if twice else ()
 
 

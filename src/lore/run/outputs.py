@@ -197,7 +197,8 @@ def reporting_errors(
         if wanted:
             from lore.report.console import Console  # noqa: PLC0415 - as below
 
-            place = next((path for path in paths if corpus.show(path) in error.message), next(iter(paths), os.curdir))
+            named = [path for path in paths if corpus.show(path) in error.message]  # one may be the end of another
+            place = max(named, key=len) if named else next(iter(paths), os.curdir)
             problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
             damaged = damage([problem], {}, Place(corpus.show(place)))
             findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]

@@ -70,6 +70,7 @@ class ClaudeChain(Struct):
     is_thinking_on: bool = False  # at the latest prompt
     expands: str = ""  # the skill or command that the latest answer or prompt named, whose text may follow
     aside: str = ""  # the skill, command or plan that the latest prompt began, or led to
+    is_whole: bool = False  # the latest response is one record of several blocks, so it was not streamed
     has_plan: bool = False  # a plan was presented since the latest prompt
 
 
@@ -126,7 +127,8 @@ class ClaudeCode(LogReader):
             record = msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
             is_repeated = uuid in self._graph.parents
         if uuid is not None and not is_repeated:
-            self._graph.add(uuid, record.parent_uuid, session.line)
+            # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt
+            self._graph.add(uuid, record.parent_uuid, None if record.message is None else session.line)
         session.chain = self._chain_of(record)
         session.at, session.agent = record.timestamp, record.agent_id
         if record.type not in records.MODELLED:
@@ -195,6 +197,13 @@ class ClaudeCode(LogReader):
         if is_start:
             self._records_starts = self._has_started = True
         return is_start
+
+    def _note_streaming(self, record: ClaudeRecord, chain: ClaudeChain, is_whole: bool) -> None:
+        """Signal a switch to a request without streaming, whose answer is one record with all its blocks, and back."""
+        if is_whole is not chain.is_whole and chain.turns and not is_absent(record.version):
+            names = ("off", "on") if chain.is_whole else ("on", "off")
+            self._signal(record, (Sign("streaming", before=names[0], after=names[1]),))
+        chain.is_whole = is_whole
 
     def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
         """Remember a setting of the client; a change of a known value is a signal."""
@@ -430,6 +439,7 @@ class ClaudeCode(LogReader):
             self._signal(record, () if switched is None else (switched,))
             chain.expands = ""
             source = records.fork_source(record)
+            self._note_streaming(record, chain, len(parts) > 1)
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage

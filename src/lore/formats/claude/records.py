@@ -39,10 +39,10 @@ class RecordGraph:
         self.missing: dict[str, list[Line]] = {}  # parents that no record has so far: the records that name them
         self.walked = 0  # records that compactions were followed over
 
-    def add(self, uuid: str, parent: str | None, line: Line) -> None:
-        """Add a record."""
+    def add(self, uuid: str, parent: str | None, line: Line | None) -> None:
+        """Add a record; its parent is missed only if the record's `line` is given."""
         self.parents[uuid] = parent
-        if parent is not None and parent not in self.parents:
+        if line is not None and parent is not None and parent not in self.parents:
             self.missing.setdefault(parent, []).append(Line(line.number, line.byte, b""))
         if self.missing:
             self.missing.pop(uuid, None)

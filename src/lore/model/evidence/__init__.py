@@ -85,8 +85,11 @@ class SignSeen(EvidenceFact, frozen=True):
         return f"{text}: {names}"
 
     def fix_detail(self) -> str:
-        """Return `aside` if the client switched thinking for a skill, a command or a plan, else an empty text."""
-        return "aside" if self.sign == "thinking" and self.names else ""
+        """Return `aside` if the client switched thinking for a skill, a command or a plan; `streaming` for that signal.
+
+        An empty text for the others.
+        """
+        return "aside" if self.sign == "thinking" and self.names else self.sign if self.sign == "streaming" else ""
 
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
