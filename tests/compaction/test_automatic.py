@@ -170,7 +170,7 @@ def test_full_window_of_one_message_is_a_problem():
 
 def test_guide_summarizer_is_asked_with_the_messages():
     page = (Path(lore.__file__).parent / "guide" / "library.md").read_text()
-    code = textwrap.dedent(re.search(r"(?ms)^    from lore.compaction.*?(?=^\S)", page)[0])
+    code = textwrap.dedent(re.search(r"(?ms)^    from lore.asking.*?(?=^\S)", page)[0])
     asked = []
     exec(code, scope := {"ask": lambda **given: asked.append(given) or "The parser is done."})
     policy = lore.CompactionPolicy(window=8_000, summarizer=scope["Summaries"]())
