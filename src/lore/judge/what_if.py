@@ -354,7 +354,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     several = (SharedBlock, ReadPlateau)
     turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, several) else 1 for one in missed)
     fixes = {
-        fix_of(cause.code, turn.reader, cause.kind)
+        fix_of(cause.code, turn.reader, cause.kind, cause.evidence.fix_detail())
         for turn in base.turns
         for cause in turn.breaks
         if without(cause) and cause.code in CODES

@@ -265,7 +265,7 @@ def excerpt_pieces(
     if not leading or at < 0:
         return excerpt_pair(previous, current)
     shown = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
-    return shown if before else shown[::-1]
+    return shown if before else (shown[1], shown[0])
 
 
 def _json_text(text: str) -> bytes:
