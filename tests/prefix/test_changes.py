@@ -6,6 +6,7 @@ import pytest
 
 from helpers.each import each
 from lore.fold.step import step
+from lore.model.codes import fix_of
 from lore.model.differences import ResultSentEarly, WrapperGone
 from lore.model.state import FoldedSession
 from lore.prefix.causes import find_causes
@@ -117,6 +118,19 @@ def test_inserted_text_is_quoted_at_its_place(is_removed):
     (cause,) = explain(*(sides[::-1] if is_removed else sides))
     shown = sorted(cause.evidence.quoted_change(), key=lambda text: "no comments" in text)
     assert ["- tabs\\n</memory>" in shown[0], "- tabs\\n- no comments" in shown[1]] == [True, True]
+
+
+WINDOW = [user(str(number)) if number % 2 else assistant(str(number)) for number in range(1, 9)]
+
+
+@each("code, previous, current, fix", [
+    ("LORE100", body(FIRST, *WINDOW[1:]), body(FIRST, *WINDOW[3:], NEXT), "Remove old messages rarely"),
+    ("LORE108", body(FIRST, model(tool_use(call_id="toolu_1")), user(tool_result(call_id="toolu_1"))),
+     body(FIRST, model(tool_use(call_id="toolu_9")), user(tool_result(call_id="toolu_9")), DONE), "Store the ids"),
+])  # fmt: skip
+def test_fix_is_that_of_what_changed(code, previous, current, fix):
+    cause = next(cause for cause in explain(previous, current) if cause.code == code)
+    assert (cause.code, fix_of(code, "author", detail=cause.evidence.fix_detail())[: len(fix)]) == (code, fix)
 
 
 def test_differences_beyond_the_limit_are_counted():

@@ -229,6 +229,9 @@ class MessagesGone(EvidenceFact, frozen=True):
     last: JsonPath  # of the last removed message, in the previous request
     excerpt: Content  # of the first
 
+    def fix_detail(self) -> str:
+        return "cut"
+
 
 class Respelled(EvidenceFact, frozen=True):
     """The same content is written in other bytes."""
@@ -265,6 +268,9 @@ class IdChanged(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         verb = "differ" if len(self.members) > 1 else "differs"
         return f"{self.path}: {join_names(self.members)} of the {self.of} {verb}, everything else is equal"
+
+    def fix_detail(self) -> str:
+        return "call"
 
 
 class ThinkingChanged(EvidenceFact, frozen=True):
