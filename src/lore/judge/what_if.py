@@ -50,6 +50,7 @@ class Break(NamedTuple):
     section: str | None
     loses: int  # tokens, without the other causes
     leads: bool = False  # the loss is counted under this cause
+    detail: str = ""  # of the evidence: selects the precise fix
 
 
 class PaidTurn(NamedTuple):
@@ -96,7 +97,8 @@ def _breaks(pair: Pair) -> Iterator[Break]:
             continue
         whole = lost_tokens(pair, cause)[0]
         share = cause.lost / most if cause.lost and most else 1.0
-        yield Break(cause.code, cause.kind, cause.strength, cause.section, round(whole * share), cause is leading)
+        lost, detail = round(whole * share), cause.evidence.fix_detail()
+        yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
             if not is_remark(other) and other.code != cause.code:
@@ -354,7 +356,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     several = (SharedBlock, ReadPlateau)
     turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, several) else 1 for one in missed)
     fixes = {
-        fix_of(cause.code, turn.reader, cause.kind, cause.evidence.fix_detail())
+        fix_of(cause.code, turn.reader, cause.kind, cause.detail)
         for turn in base.turns
         for cause in turn.breaks
         if without(cause) and cause.code in CODES
