@@ -6,10 +6,12 @@ import pytest
 from cache.talk import ONE_BY_ONE, bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
+from lore.cache.base import Prediction
 from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
 from lore.judge.finders import find_other_endpoint
 from lore.judge.pair import PairFacts
+from lore.judge.what_if import paid_turn
 from lore.model.cause import Place
 from lore.model.codes import CODES, fix_of
 from lore.model.events import Usage
@@ -385,3 +387,11 @@ def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     assert dropped(talk, after=after).code == "LORE128"
     (found,) = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
     assert ("a longer cache lifetime" in found.fix or "Ask for a longer" in found.fix) is can_help
+
+
+@pytest.mark.parametrize(("names", "detail"), [(("review",), "aside"), ((), "")])
+def test_what_if_names_the_fix_of_the_evidence(names, detail):
+    talk = opened()
+    dropped(talk, signs=(Sign("thinking", names, before="on", after="off"),))
+    paid = paid_turn(talk.verdict, Prediction(None, None, None, "ceiling"), None)
+    assert [(one.code, one.detail) for one in paid.breaks] == [("LORE120", detail)]

@@ -177,13 +177,8 @@ def _drop_inline_thought(text: str) -> list[str]:
     return [*first.split(), *(word for part in thoughts for word in part.partition("</think>")[2].split())]
 
 
-def is_inline_thought(text: str | None) -> bool:
-    """Return whether a text is nothing but reasoning between `<think>` and `</think>`, as open models write it."""
-    return text is not None and "<think>" in text and not _drop_inline_thought(text)
-
-
 def differ_in_inline_thought(before: str, after: str) -> bool:
-    """Return whether two texts are equal except for such reasoning, and for spaces."""
+    """Return whether two texts differ in reasoning between `<think>` and `</think>` alone, and in spaces."""
     return ("<think>" in before or "<think>" in after) and _drop_inline_thought(before) == _drop_inline_thought(after)
 
 

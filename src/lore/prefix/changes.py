@@ -429,7 +429,7 @@ class _SectionExplainer:
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
         is_reasoning_item = segment.kind == "envelope" and block.members.get("type") == b'"reasoning"'
-        is_thought = blocks.is_by_model(mismatch.envelope) and blocks.is_inline_thought(block.text)
+        is_thought = blocks.is_by_model(mismatch.envelope) and blocks.differ_in_inline_thought(block.text or "", "")
         if block.kind == "thinking" or is_reasoning_item or is_thought:
             evidence = d.ThinkingChanged(path, "moved" if has_moved else change)
             return self._cause(mismatch, Code.THINKING_CHANGED, evidence)
