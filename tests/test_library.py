@@ -193,7 +193,7 @@ def test_after_a_failure_another_turn_begins():
     session.failed(TimeoutError("late"))
     second = session.request(current_time="2")
     assert "2" in second["messages"][-1]["content"][-1]["text"]
-    assert session.turns == 2
+    assert session.turn_count == 2
     assert lore.Session.read(session.log()).problems == []
 
 

@@ -250,7 +250,7 @@ class Session:
         return problems
 
     @property
-    def turns(self) -> int:
+    def turn_count(self) -> int:
         """The number of turns of the main chain that have begun."""
         return self.state.main().turns
 
@@ -318,7 +318,7 @@ class Session:
             raise LoreError("there is no message yet: providers refuse a request without messages",
                             hint="`session.user(…)` first")  # fmt: skip
         if prompt is None:
-            refuse_open_calls("calls of the last answer have", self.pending(chain))
+            refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
             at = self._time() if at is None else at
             if self._due_events is not None:
                 for due in self._due_events(self.state, chain, at):
@@ -398,7 +398,7 @@ class Session:
         place = index_of(state).call(call_id)
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
-            names = [use.call_id for use in self.pending(chain)]
+            names = [use.call_id for use in self.pending_calls(chain)]
             hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
         due(error, (str, BaseException, bool), "error", "a text, an exception or True")
@@ -420,7 +420,7 @@ class Session:
         ):  # fmt: skip
             raise LoreError(f"the call {call_id!r} has another result already", hint="sent messages do not change")
 
-    def pending(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
+    def pending_calls(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
         """Return the calls without results: of the last answer, or of one before the program was killed."""
         found: list[ToolUse] = []
         for entry in reversed(self.state.chain(chain).entries):
@@ -442,7 +442,7 @@ class Session:
         return tuple(message for message in made if message is not None)
 
     def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
-        """Return whose step is next: a message of the user, the results of `pending` calls, or the model's answer.
+        """Return whose step is next: a message of the user, the results of `pending_calls`, or the model's answer.
 
         An answer without content is an answer, too (a refusal, a limit): the user is next.
 
@@ -450,7 +450,7 @@ class Session:
         >>> session.waits_for(), session.user("Any news?"), session.waits_for()
         ('user', 'u1', 'model')
         """
-        if self.pending(chain):
+        if self.pending_calls(chain):
             return "tools"
         return "user" if is_users_step(self.state.chain(chain)) else "model"
 

@@ -29,7 +29,7 @@ def given(dialect):
 def loop(session, client):
     """Ask the model and run its tools until it calls none."""
     while True:
-        for call in session.pending():
+        for call in session.pending_calls():
             session.result(call.call_id, {"ran": call.name, "with": call.input})
         if not session.assistant(client(**session.request(current_time=clock()))).calls:
             return
@@ -138,8 +138,8 @@ def test_finished_tool_call_is_not_repeated_after_kill(dialect, tmp_path):
     session.result(calls[0].call_id, "60 lines")
     session.save()
     session = lore.open(url, "demo", model=MODELS[dialect], **given(dialect))
-    assert [call.name for call in session.pending()] == ["page"], "one of two ran"
-    assert session.pending()[0].input == {"n": 1.5}
+    assert [call.name for call in session.pending_calls()] == ["page"], "one of two ran"
+    assert session.pending_calls()[0].input == {"n": 1.5}
 
 
 @dialects
