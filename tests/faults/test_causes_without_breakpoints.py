@@ -93,6 +93,22 @@ def test_read_up_to_dropped_reasoning_is_expected(tmp_path):
     assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]
 
 
+def test_loss_includes_reasoning_of_earlier_answers_alone(tmp_path):
+    made = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
+    assert losses(written(made, tmp_path)) == [(5, "LORE116", 25_200 - 23_936 - 7, [])]
+
+
+@pytest.mark.parametrize(("read", "code"), [(19_968, "LORE116"), (19_712, "LORE128"), (4_992, "LORE128")])
+def test_read_up_to_dropped_reasoning_rules_out_expiry(read, code, tmp_path):
+    made = rollout().thought().call("c1").result("c1", "line " * 800).count(20_000, 4_992, output=1_200)
+    made.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
+    made.thought().message("assistant", "It is done.").count(26_200, 23_936, output=1_200)
+    made.second += 3_000
+    made.user("and the tests?").call("c3").count(24_000, read)
+    (found,) = losses(written(made, tmp_path))
+    assert (found[1], found[2] > 2_000) == (code, read != 19_712)
+
+
 def test_reasoning_kept_at_a_steering_message_drops_later(tmp_path):
     made = reasoned().user("use pytest").call("c4").count(28_600, 27_264).call("c5").count(28_700, 28_544)
     made.user("and the docs?").call("c6").count(25_900, 23_936)

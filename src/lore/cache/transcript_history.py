@@ -55,6 +55,7 @@ class Growth(Struct, frozen=True):
     positions: int = 0  # as a breakpoint's lookback counts them
     prompted: bool = False  # a message of the user is among them, or one of the client after a finished answer
     has_thinking: bool = False  # thinking is among them, though its text may not be recorded
+    thinking_bytes: int = 0  # of `answer_bytes`
 
 
 def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
@@ -63,7 +64,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     `at` (seconds since the epoch; None: the latest rule) selects the rule by which positions are counted.
     """
     runs = lookback(at).runs
-    answer = given = images = positions = 0
+    answer = given = images = positions = thinking = 0
     prompted, thinks, answered, group = False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
@@ -83,9 +84,10 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             case AssistantMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 answer += _bytes(blocks)
-                thoughts = sum([type(block) is not TextBlock and _is_thinking(block) for block in blocks])
-                positions += len(blocks) - thoughts
-                thinks, answered = thinks or thoughts > 0, True
+                thoughts = [block for block in blocks if type(block) is not TextBlock and _is_thinking(block)]
+                positions += len(blocks) - len(thoughts)
+                thinking += _bytes(thoughts)
+                thinks, answered = thinks or bool(thoughts), True
             case UserMessage():
                 blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
@@ -97,7 +99,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
                 positions += 1
             case OpaqueItem():
                 given += max(0, len(item.record) - _ENVELOPE)
-    return Growth(answer, given, images, positions, prompted, thinks)
+    return Growth(answer, given, images, positions, prompted, thinks, thinking)
 
 
 def _is_thinking(block: Block) -> bool:

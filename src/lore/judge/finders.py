@@ -293,9 +293,8 @@ def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
     """Return that only the beginning of the history is the same."""
     state = facts.state
-    if state is None or state.unchanged >= state.entries:
-        return None
-    return e.HistoryShrank(state.unchanged, state.entries)
+    is_same = state is None or state.unchanged >= state.entries
+    return None if is_same else e.HistoryShrank(state.unchanged, state.entries)
 
 
 def signal_of(facts: PairFacts, name: str) -> Sign | None:
@@ -477,8 +476,11 @@ def head_was_missed(facts: PairFacts) -> RuledOut | None:
 
 
 def old_entry_was_read(facts: PairFacts) -> RuledOut | None:
-    """Return that an entry was read that is older than the lifetime."""
-    state, read = facts.state, facts.read
-    if state is None or read is None or state.first_expired is None or read < state.first_expired:
+    """Return that an entry was read that is older than the lifetime: also all blocks before dropped reasoning."""
+    state, read, dropped = facts.state, facts.read or 0, find_dropped_reasoning(facts)
+    limit, head = (None, 0) if state is None else (state.first_expired, state.shared_head or 0)
+    if dropped is not None and read > head and 0 <= dropped.tokens - read < counts.block_tokens(facts.previous):
+        limit = read
+    if limit is None or read < limit:
         return None
-    return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=state.first_expired)
+    return RuledOut("the read reaches a breakpoint that is as old", out=True, count=read, limit=limit)

@@ -181,9 +181,8 @@ def _reads_little(facts: PairFacts, usage: Usage) -> bool:
         return True
     head = sum(map(byte_size, previous.prompt.head))
     shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
-    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(
-        1, head + sum(map(byte_size, previous.prompt.messages))
-    )
+    sent = head + sum(map(byte_size, previous.prompt.messages))
+    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, sent)
     return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
 
 
@@ -290,7 +289,11 @@ def limit_rebilled(
         return None  # the prompt grew, so nothing shows that text was removed
     is_rewritten = not codes.isdisjoint(_REWRITING)
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
-        return None if unread is None else max(0, unread - TokenRate().tokens(state.grown, state.output))
+        grown, output = state.grown, state.output
+        if is_limit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # also of the last answer
+            grown = replace(grown, answer_bytes=grown.answer_bytes - grown.thinking_bytes)
+            output = min(output or most, round(grown.answer_bytes / counts.BYTES_PER_TOKEN))
+        return None if unread is None else max(0, unread - TokenRate().tokens(grown, output))
     if sums is None:
         return None
     # the usage of a log includes unrecorded tools
@@ -319,8 +322,7 @@ def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> 
     most = unread - _estimate_tokens(fresh, per_token)
     if first is not None and first.model == current.model and _lacks_summary(current):
         new = {segment.data for segment in fresh}
-        later, _ = split_fresh_segments(first.prompt, current.prompt, 0)
-        later = [segment for segment in later if segment.data not in new]
+        later = [one for one in split_fresh_segments(first.prompt, current.prompt, 0)[0] if one.data not in new]
         most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
     return max(0, round(most))
 
@@ -400,11 +402,8 @@ class Alternation:
         if change is None:
             return cause
         key = cause.code, cause.position, cause.path
-        earlier = self._latest.get(key)
-        self._latest[key] = change
-        if earlier != (change[1], change[0]):
-            return cause
-        return replace(cause, qualifiers=(*cause.qualifiers, "alternates"))
+        earlier, self._latest[key] = self._latest.get(key), change
+        return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
 
 
 def change_of(evidence: e.Evidence) -> _Values | None:
