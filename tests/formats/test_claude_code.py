@@ -237,7 +237,7 @@ def test_cost_of_an_old_response_is_recorded():
     assert end.usage.recorded == e.RecordedCost(0.125)
 
 
-def test_missing_parent_of_a_record_without_a_message_is_no_problem():
+def test_missing_parent_of_hook_record_is_no_problem():
     summary = line("system", "s1", "gone", subtype="stop_hook_summary")
     hook = line("progress", "p1", "gone", data={"type": "hook_progress"})
     assert not any(isinstance(value, Problem) for value in read(*PLAIN, summary, hook))

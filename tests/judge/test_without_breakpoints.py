@@ -127,7 +127,7 @@ def test_second_low_read_is_reported(start, lost, tmp_path):
     assert of_turns(path) == {turn: ("LORE130", tokens) for turn, tokens in lost.items()}
 
 
-def test_read_of_the_head_alone_after_an_unread_turn_is_reported(tmp_path):
+def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
     """It read more than its predecessor, and 23,552 tokens of its prompt not."""
     reads = [9_600, 19_968, 21_888, 0, 2_432, 27_904]
     path = log(tmp_path, [(30 * n, 20_000 + 2_000 * n, read) for n, read in enumerate(reads)])
