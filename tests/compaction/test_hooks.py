@@ -62,7 +62,7 @@ def exchange(kept, number, at, text="hi"):
     kept.apply(event("append", item=user(f"u{number}", text), at=stamp(at)))
     kept.begin_turn(at=stamp(at))
     kept.apply(event("append", item=said(f"a{number}", ANSWER)))
-    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(at + 1)))
     kept.save()
 
 
@@ -162,7 +162,7 @@ def test_usage_before_an_overflow_is_ignored(kept):
     for number in range(1, 11):
         exchange(kept, number, number, "x" * 4_000)
     usage = {"uncached_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
-    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(12), usage=usage))
+    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(12), usage=usage))
     kept.save()
     continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Dependencies(Extractive()))
     assert continuous.before_turn(NOW + 13).kept == 10

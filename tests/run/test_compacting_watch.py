@@ -68,7 +68,7 @@ def exchange(kept, number, *, answered=True):
     kept.begin_turn(at=at)
     if answered:
         kept.apply(
-            event("append", item=said(f"a{number}", "y" * 4000)), event("turn_completed", turn=kept.turns, at=at)
+            event("append", item=said(f"a{number}", "y" * 4000)), event("turn_completed", turn=kept.turn_count, at=at)
         )
     kept.save()
 
@@ -115,12 +115,12 @@ def test_untimed_session_is_reported_once():
     settings = Compaction(gap_secs=10, keep_recent=2)
 
     def speak():
-        kept.apply(event("append", item=user(f"u{kept.turns}")))
+        kept.apply(event("append", item=user(f"u{kept.turn_count}")))
         kept.save()
 
     def answer():
         kept.begin_turn()
-        kept.apply(event("append", item=said(f"a{kept.turns}")), event("turn_completed", turn=kept.turns))
+        kept.apply(event("append", item=said(f"a{kept.turn_count}")), event("turn_completed", turn=kept.turn_count))
         kept.save()
 
     _, told = watched(store, speak, answer, speak, answer, speak, settings=settings)
@@ -145,7 +145,7 @@ def test_open_turn_is_not_compacted():
     exchange(kept, 4, answered=False)
     assert watched(store)[0] == []
     assert watched(store, settings=Compaction(window=4000))[0] == []
-    kept.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=kept.turns))
+    kept.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=kept.turn_count))
     kept.save()
     assert watched(store, settings=Compaction(window=4000))[0] == ["s1: overflow: 4 messages pruned, 4 kept"]
 

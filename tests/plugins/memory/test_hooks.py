@@ -48,7 +48,7 @@ def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
         said(f"a{number}", ANSWER)
     ]
     kept.apply(*[event("append", item=one, at=stamp(at + 1)) for one in made])
-    kept.apply(event("turn_completed", turn=kept.turns, at=stamp(at + 1)))
+    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(at + 1)))
     kept.save()
     return [segment.data for segment in (*prompt.head, *prompt.messages)]
 
