@@ -59,7 +59,9 @@ def add_exchanges(kept, question, answer):
         at = f"2026-03-01T11:00:0{number}Z"
         kept.apply(event("append", item=user(f"u{number}", question), at=at))
         kept.begin_turn(at=at)
-        kept.apply(event("append", item=said(f"a{number}", answer)), event("turn_completed", turn=kept.turn_count, at=at))
+        kept.apply(
+            event("append", item=said(f"a{number}", answer)), event("turn_completed", turn=kept.turn_count, at=at)
+        )
         kept.save()
 
 

@@ -39,7 +39,9 @@ def exchange(kept, number, text="hi"):
     at = f"2026-09-01T00:{number // 60:02}:{number % 60:02}Z"
     kept.apply(event("append", item=user(f"u{number}", text), at=at))
     kept.begin_turn(at=at)
-    kept.apply(event("append", item=said(f"a{number}", ANSWER), at=at), event("turn_completed", turn=kept.turn_count, at=at))
+    kept.apply(
+        event("append", item=said(f"a{number}", ANSWER), at=at), event("turn_completed", turn=kept.turn_count, at=at)
+    )
     kept.save()
 
 
