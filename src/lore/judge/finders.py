@@ -293,8 +293,9 @@ def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
     """Return that only the beginning of the history is the same."""
     state = facts.state
-    is_same = state is None or state.unchanged >= state.entries
-    return None if is_same else e.HistoryShrank(state.unchanged, state.entries)
+    if state is None or state.unchanged >= state.entries:
+        return None
+    return e.HistoryShrank(state.unchanged, state.entries)
 
 
 def signal_of(facts: PairFacts, name: str) -> Sign | None:
