@@ -51,6 +51,13 @@ def test_compare_sums_folders_as_simulate_does(two):
     assert "cache breaks: higher in B" in shown
 
 
+def test_column_without_a_word_is_left_out(two):
+    assert "B against A" in lore("compare", "before", "after").out
+    few = lore("compare", "before/a1.jsonl", "after/b1.jsonl")
+    assert (few.code, "B against A" in few.out, "1 session of A and 1 of B" in few.out) == (0, False, True)
+    assert "too few to say" in lore("compare", "before/a1.jsonl", "after/b1.jsonl", "-v").out
+
+
 @pytest.mark.parametrize(("left", "right"), [
     ("version:<2.1.10", "version:>=2.1.10"),
     ("version:2.1.9", "version:2.1.10"),

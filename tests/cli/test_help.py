@@ -127,6 +127,12 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
     ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),
     ("check --jsn", "No such option: --jsn", "did you mean --json? all options: lore check --help"),
     ("--jsn", "No such option: --jsn", "did you mean --json? all options: lore --help"),
+    ("check --open", "No such option: --open", "lore check --help"),
+    ("check --color", "No such option: --color", "lore check --help"),
+    ("check --follow", "No such option: --follow", "lore check --help"),
+    ("check --system", "No such option: --system", "lore check --help"),
+    ("check --tools", "No such option: --tools", "lore check --help"),
+    ("--follow", "No such option: --follow", "lore --help"),
     ("check --zzzzzz", "No such option: --zzzzzz", "lore check --help"),
     ("guide chek", "the guide has no page 'chek'", "did you mean 'check'?"),
 ])  # fmt: skip

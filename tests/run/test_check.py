@@ -21,7 +21,10 @@ def test_pass_over_skips_named_unrecognised_file(desk):
     assert lore("check", "rows.jsonl", "run.jsonl").code == 2
 
 
-@pytest.mark.parametrize("bad", [b"", b'{"broken'])
+STABLE = (ROOT / "fixtures/recordings/stable.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("bad", [b"", b'{"broken', STABLE[:20], STABLE[:60], STABLE[:60] + b"\n"])
 def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
     put("z/run.jsonl", session())
     put("z/rows.jsonl", b'{"a":1}\n')
@@ -29,8 +32,19 @@ def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
     put("z/bad.jsonl", bad)
     ran = lore("check", "z")
     assert ran.code == 3
-    assert ran.err.splitlines()[-1] == f"not judged: z/bad.jsonl: {'unrecognised format' if bad else 'is empty'}"
+    why = "unrecognised format (cut off in its first record)" if bad else "is empty"
+    assert ran.err.splitlines()[-1] == f"not judged: z/bad.jsonl: {why}"
     assert lore("check", "z", "--pass-over").code == 0
+
+
+def test_other_texts_in_a_folder_are_passed_over(desk):
+    put("z/run.jsonl", STABLE)
+    put("z/notes.txt", STABLE[:60])
+    put("z/text.jsonl", b"hello\n")
+    put("z/document.jsonl", b'{\n  "a": 1\n}\n')
+    put("z/long.jsonl", b"{\n" + b'  "member": "value",\n' * 20_000 + b'  "a": 1\n}\n')
+    ran = lore("check", "z", "--json")
+    assert (ran.code, ran.json["summary"]["skipped"]) == (0, 4)
 
 
 def test_only_skipped_files_are_no_error(desk):

@@ -67,6 +67,17 @@ def test_decoded_results_merge_to_equal_bytes(logs):
     assert len(set(again)) == len(parts)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are UTF-8")
+def test_result_of_undecodable_name_is_written(desk):
+    put_logs()
+    os.mkdir("nu")
+    Path("logs/c/0.jsonl").rename(os.fsdecode(b"nu/\xff.jsonl"))
+    judged = lore.judge(lore.recordings("nu")[0])
+    again = pickle.loads(pickle.dumps(judged))
+    assert again.to_bytes() == judged.to_bytes()
+    assert (len(again.merge(judged)), again.json() + "\n") == (1, run("check", "nu", "--json").out)
+
+
 def test_result_of_another_version_is_refused(logs):
     written = json.loads(logs[0][0].to_bytes())
     with pytest.raises(LoreError, match="a result of version 99, and this lore reads version"):

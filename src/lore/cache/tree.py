@@ -303,8 +303,7 @@ class Ruler:
         """Return the tokens of a piece that is not on the path."""
         if piece.tokens is not None:
             return piece.tokens
-        number = _class_of(piece)
-        return self._rate[number] * _size_of(piece)
+        return self._rate[_class_of(piece)] * _size_of(piece)
 
     def learn(self, place: int, tokens: int) -> str:
         """Learn the billed position after a piece; return an empty text, or why it is impossible (and not learned)."""

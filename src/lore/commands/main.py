@@ -148,9 +148,12 @@ def _failed(error: Exception, *, quiet: bool) -> int:
 
 def _usage_error(error: Any) -> tuple[str, str]:
     """Return message and hint for an error of the command framework."""
+    from difflib import SequenceMatcher
+
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
-    near, known = getattr(error, "possibilities", None), f"{path} --help"
-    message = str(error.message if near else error.format_message())
+    word, names = getattr(error, "option_name", "").strip("-"), getattr(error, "possibilities", None)
+    near = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
+    message, known = str(error.format_message() if names is None else error.message), f"{path} --help"
     hint = f"did you mean {near[0]}? all options: {known}" if near else known
     return f"error: {' '.join(message.split())}", _hint(hint)
 

@@ -69,8 +69,7 @@ class ChainActivity:
 
     def resolve_agent(self, agent: str | None) -> str | None:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
-        is_named = agent is not None or None in self._waiting or None in self._answered
-        return agent if is_named else self._latest_agent
+        return agent if (agent is not None or None in self._waiting or None in self._answered) else self._latest_agent
 
     def add(self, event: Event) -> None:
         """Add the chain's next event."""

@@ -429,8 +429,7 @@ class PromptChange(NamedTuple):
 def most_context(settings: Compaction) -> int:
     """Return the most tokens that outside sources may add: their cap, and the boundary lines of each."""
     empty = [SourceText(source.name, "") for source in settings.context_sources]
-    wraps = context_refresh(empty, session_id="", at=0.0)
-    return settings.context_token_cap + tokens_of_size(len(wraps.encode()))
+    return settings.context_token_cap + tokens_of_size(len(context_refresh(empty, session_id="", at=0.0).encode()))
 
 
 def usage_after_pruning(usage: Usage, change: PromptChange) -> Usage | None:

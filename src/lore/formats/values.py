@@ -179,8 +179,7 @@ def block_in(raw: Raw) -> Block:
         found = lenient.decoded(_BLOCK, raw)
     except ValueError:
         found = _TextValue()
-    plain = found.type in _TEXTS and opens(found.text) == '"'
-    return TextBlock(found.text) if plain else RawBlock(Raw(bytes(raw)))
+    return TextBlock(found.text) if (found.type in _TEXTS and opens(found.text) == '"') else RawBlock(Raw(bytes(raw)))
 
 
 class Said(NamedTuple):

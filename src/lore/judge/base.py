@@ -146,8 +146,7 @@ def finding(
         code, known.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
-    digest = fingerprint(code, place.key or place.path, made.chain, made.json_path)
-    return in_words(replace(made, fingerprint=digest))
+    return in_words(replace(made, fingerprint=fingerprint(code, place.key or place.path, made.chain, made.json_path)))
 
 
 # what tokens cost, and how much more re-billed tokens cost than a read

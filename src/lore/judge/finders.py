@@ -74,8 +74,7 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
 def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
     if not facts.billed:
         return None
-    last_use = facts.last_use or facts.previous
-    return counts.expiry(last_use, facts.current, lifetime, missed=bool(facts.fell))
+    return counts.expiry(facts.last_use or facts.previous, facts.current, lifetime, missed=bool(facts.fell))
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:

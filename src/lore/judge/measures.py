@@ -84,8 +84,7 @@ def share_of(events: int, trials: int, sessions: int) -> MeasureSide:
 
 def compared_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
     """Return how two shares of requests differ."""
-    ratio = Ratio("", "share", (), (), share=True)
-    return _outcome(ratio, left, right, _difference(left, right))
+    return _outcome(Ratio("", "share", (), (), share=True), left, right, _difference(left, right))
 
 
 def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:

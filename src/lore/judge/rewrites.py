@@ -320,8 +320,7 @@ def _is_replaced_at(previous: Prompt, current: Prompt, begin: int, place: int, e
         return False
     if place > end:
         return _count_messages(previous, begin) == _count_messages(current, place)
-    follows = current.messages[place]
-    return is_model_message(follows)
+    return is_model_message(current.messages[place])
 
 
 def _last_user_messages(prompt: Prompt) -> int:

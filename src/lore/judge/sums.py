@@ -320,8 +320,7 @@ _MANY = 100_000  # tokens, of which a working cache would have served some
 
 def reads_nothing(spending: Spending) -> bool:
     """Return whether several requests with over 100,000 tokens of input in sum read none of them from a cache."""
-    billed = spending.requests - spending.unbilled
-    return billed > 1 and not spending.read_tokens and spending.uncached_tokens > _MANY
+    return spending.requests - spending.unbilled > 1 and not spending.read_tokens and spending.uncached_tokens > _MANY
 
 
 def sum_of(amounts: Iterable[float]) -> float:

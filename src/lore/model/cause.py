@@ -111,5 +111,4 @@ class Place(Struct, frozen=True):
         """Return the place of a turn's findings: its own file if that is below this path, else this place."""
         if not turn.file.startswith(self.path):
             return self
-        below = turn.file[len(self.path) :]
-        return Place(turn.file, (self.key or self.path) + below.replace("\\", "/"), self.reader)
+        return Place(turn.file, (self.key or self.path) + turn.file[len(self.path) :].replace("\\", "/"), self.reader)

@@ -186,8 +186,7 @@ def normal_form(text: str) -> str:
 
 def signature(title: str, content: str) -> str:
     """Return 16 hex digits, equal for two entries whose title and content have equal normal forms (SHA-256)."""
-    text = f"{normal_form(title)}\x1f{normal_form(content)}"
-    return sha256(text.encode("utf-8", "surrogatepass"))[:16]
+    return sha256(f"{normal_form(title)}\x1f{normal_form(content)}".encode("utf-8", "surrogatepass"))[:16]
 
 
 # Short forms

@@ -91,7 +91,8 @@ def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budge
         gone = [f"* [{_indented(ids[name])}]" for name in sorted(news.removed)]
         superseded = "These entries are no longer known; what was said of them before does not hold any more:"
         parts.append("\n".join(["## Superseded Long-term Knowledge", superseded, *gone]))
-    follow = {fact.id for fact in rest[:MOST_CUT] if _is_cut(fact) and _cost(fact, ids) <= room}
+    cut = [fact for fact in rest[:MOST_CUT] if max(len(fact.content), len(fact.title)) > CUT_CHARACTERS]
+    follow = {fact.id for fact in cut if _cost(fact, ids) <= room}
     shown = {fact.id for fact in (*kept, *rest[:MOST_CUT])}
     return DeltaText("\n\n".join(part for part in parts if part), frozenset(shown - follow), frozenset(follow))
 
@@ -130,8 +131,7 @@ def _indented(text: str) -> str:
 
 
 def _cost(fact: Fact, ids: Mapping[str, str], *, has_heading: bool = False) -> int:
-    heading = 0 if has_heading else estimate(_category(fact)) + 1
-    return heading + estimate(_line(fact, ids)) + 1
+    return (0 if has_heading else estimate(_category(fact)) + 1) + estimate(_line(fact, ids)) + 1
 
 
 def _pack(facts: list[Fact], ids: Mapping[str, str], room: int) -> tuple[list[Fact], list[Fact]]:
@@ -161,10 +161,6 @@ def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
             return shorter
         limit = limit * 3 // 4
     return None
-
-
-def _is_cut(fact: Fact) -> bool:
-    return len(fact.content) > CUT_CHARACTERS or len(fact.title) > CUT_CHARACTERS
 
 
 def _cut_entries(rest: list[Fact], outdated: frozenset[str], ids: Mapping[str, str]) -> str:

@@ -268,8 +268,7 @@ class EventRecording(Recording):
         if self._folding.session.is_own or chain.tools is None or is_absent(chain.system):
             return False
         completion = self.options.completion
-        has_given_tools = completion is not None and completion.tools is not None
-        return has_given_tools or not self._lacks_only_tools
+        return (completion is not None and completion.tools is not None) or not self._lacks_only_tools
 
     @property
     def _lacks_only_tools(self) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
-from lore.formats.beginning import SQLITE, may_be_recording
+from lore.formats.beginning import BOM, SQLITE, may_be_recording
+from lore.formats.documents import end_of_value
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.deferred import pattern
@@ -78,7 +79,7 @@ class Options(msgspec.Struct, frozen=True):
             if foreign is not None:  # a file of an agent that lore does not read
                 raise UnrecognisedError(f"{corpus.show(path)} is {foreign.what}: {foreign.why}", hint=foreign.hint)
         if reader is None:
-            raise _unrecognised(path, opened.head)
+            raise _unrecognised(path, opened)
         problems = problems or Problems()
         if reader.yields == "events":
             from lore.recording.events import EventRecording  # noqa: PLC0415 - listing recordings does not need it
@@ -102,19 +103,27 @@ class Options(msgspec.Struct, frozen=True):
 
 
 _RECORDINGS = (".jsonl", ".ndjson", ".har")  # how names of recordings end
+_AGAIN = "record it again, or leave it out"
 
 
-def _unrecognised(path: str, head: bytes) -> UnrecognisedError:
-    error = _as_unrecognised(path, head)
-    is_cut = head.lstrip().startswith(b"{") and describe(head)[0] == ""
-    error.is_damaged = path.endswith(_RECORDINGS) and (is_cut or not head.strip())
+def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
+    is_recording = path.endswith(_RECORDINGS)
+    error = _as_unrecognised(path, opened.head, is_cut=is_recording and _is_cut(opened))
+    error.is_damaged = is_recording and (error.hint == _AGAIN or describe(opened.head)[0] == "")
     return error
 
 
-def _as_unrecognised(path: str, head: bytes) -> UnrecognisedError:
+def _is_cut(opened: corpus.Opened) -> bool:
+    """Return whether a file is the beginning of one JSON object."""
+    text = opened.head.removeprefix(BOM).strip()
+    is_open = text[:1] == b"{" and end_of_value(memoryview(text), 0) == -1
+    return is_open and all(size <= len(opened.head) for size in accumulate(map(len, opened.data)))
+
+
+def _as_unrecognised(path: str, head: bytes, *, is_cut: bool) -> UnrecognisedError:
     if not head.strip():
-        return UnrecognisedError(f"{corpus.show(path)} is empty", hint="record it again, or leave it out")
-    what, hint = describe(head)
+        return UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
+    what, hint = ("cut off in its first record", _AGAIN) if is_cut else describe(head)
     shown = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)

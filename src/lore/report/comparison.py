@@ -51,13 +51,13 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
-    write_table([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B against A")], rows, out)
+    _write_sides([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B against A")], rows, out)
     if result.causes:
         out.print()
         out.print(line(("causes, of the requests with recorded tokens", "bold")))
-        heads = (TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A"))
+        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A")]
         shown = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause(cause, verbose=verbose) for cause in shown], out)
+        _write_sides(heads, [_cause(cause, verbose=verbose) for cause in shown], out)
         if len(shown) < len(result.causes):
             out.hint(counted(len(result.causes) - len(shown), "more cause"), "-v shows all")
     out.print()
@@ -67,6 +67,12 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line(sentence))
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
+
+
+def _write_sides(columns: list[TableColumn], rows: list[tuple[str, str, str, str]], out: Console) -> None:
+    """Write a table, without its last column if that says nothing."""
+    end = len(columns) if any(row[-1] for row in rows) else -1
+    write_table(columns[:end], [row[:end] for row in rows], out)
 
 
 def _cause(cause: ComparedCause, *, verbose: bool) -> tuple[str, str, str, str]:

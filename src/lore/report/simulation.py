@@ -347,8 +347,7 @@ def _value_of(row: results.RuleResult) -> str:
     elif row.value is not None:
         value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
     above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
-    unused = "" if row.used else "no prediction uses it"
-    return "; ".join(filter(None, (value, above, row.note, unused)))
+    return "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))
 
 
 # The columns of CSV, each with the path of its member in a turn; empty: made by `_csv_row`.

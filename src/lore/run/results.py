@@ -24,6 +24,8 @@ import lore
 from lore.config import find
 from lore.errors import LoreError
 from lore.judge.totals import VERSION, RunTotals, decode, encode
+from lore.model import canonical
+from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.results import CheckResult
 from lore.plugins import published
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
@@ -40,13 +42,12 @@ _Order = tuple[int, tuple[tuple[int, str], ...]]
 class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lore_result: int = 0
     maker: str = ""
-    files: list[tuple[int, str, Raw]] = []  # number, path and result of each
+    files: list[Raw] = []  # number, path and result of each
 
 
 def recordings(*paths: str | os.PathLike[str]) -> list[Input]:
     """Return the files that `lore check` judges under these paths, in its order, each once."""
-    found = inputs([os.fspath(path) for path in paths])
-    return [replace(file, number=number) for number, file in enumerate(found)]
+    return [replace(file, number=number) for number, file in enumerate(inputs([os.fspath(path) for path in paths]))]
 
 
 def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, root: str = "") -> Result:
@@ -93,21 +94,24 @@ class Result:
 
     def to_bytes(self) -> bytes:
         """Return JSON, the same bytes for the same files, however they were merged."""
-        files = [(order[0], path, Raw(record)) for order, (path, record) in sorted(self._gathered().items())]
+        every = sorted(self._gathered().items())
+        files = [Raw(b"[%d,%s,%s]" % (order[0], canonical.encode(path), record)) for order, (path, record) in every]
         return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Result:
         """Return the result in these bytes; raises LoreError if they hold none, or one of another version."""
         try:
-            written = msgspec.json.decode(data, type=_Written)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            members = raw_members(data) or {"": b""}
+            listed = map(array, array(members.pop("files", b"")))  # names of files may not be UTF-8
+            written = msgspec.json.decode(object_of(members), type=_Written)
+            named = [(int(number), canonical.text_of(path), record) for number, path, record in listed]
+        except ValueError:
             raise LoreError("this is not a result of lore.judge", hint="give the bytes of Result.to_bytes") from None
         if written.lore_result != VERSION:
             message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
             raise LoreError(message, hint=_SAME)
-        files = {_order(number, path): (path, bytes(record)) for number, path, record in written.files}
-        return cls(written.maker, files)
+        return cls(written.maker, {_order(number, path): (path, record) for number, path, record in named})
 
     def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
         """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.

@@ -49,8 +49,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         sums = RunningSums(dated.rules, worded_break)
         steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
-        running = sums.result(recording.reader.name, recording.state.id or "")
-        return RunningLog(running, rows, sums.breaks)
+        return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, sums.breaks)
 
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:

@@ -385,8 +385,7 @@ class _Responses(ItemReader):
         custom = kind != b'"function_call"'
         given, exact = (own.get("input", b'""'), False) if custom else _input_of(own.get("arguments", b'""'))
         exact = exact and not _more(own, "type", "call_id", "name", "arguments")
-        name = text_of(own.get("name", b'""'))
-        return self.call(text_of(call_id), name, given=given, raw=None if exact else raw)
+        return self.call(text_of(call_id), text_of(own.get("name", b'""')), given=given, raw=None if exact else raw)
 
 
 class _GeminiReply(ItemReader):

@@ -63,8 +63,7 @@ def lock_path(store_url: str, agent: str, user: str) -> Path:
         name = hashlib.sha256(encode((agent, user))).hexdigest() + ".lock"
         return Path(real, f".{name}") if is_jsonl else Path(os.path.dirname(real), f".{os.path.basename(real)}.{name}")
     url = f"{'jsonl' if is_jsonl else 'sqlite'}:{real}" if real else mask_url(store_url)
-    name = hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock"
-    return private(state_folder() / "locks") / name
+    return private(state_folder() / "locks") / (hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock")
 
 
 def state_folder() -> Path:

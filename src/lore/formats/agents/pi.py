@@ -102,8 +102,7 @@ class Tree:
         """Return the entries of the path that the timeline shows."""
         if self.boundary < 0:
             return self.path
-        kept = self.between(self.kept, self.boundary)
-        return [self.path[self.boundary], *kept, *self.path[self.boundary + 1 :]]
+        return [self.path[self.boundary], *self.between(self.kept, self.boundary), *self.path[self.boundary + 1 :]]
 
     def way_to(self, leaf: Node | None) -> tuple[int, list[Node]]:
         """Return how many entries of the path remain on the way to another leaf, and which follow them."""

@@ -75,8 +75,7 @@ class BodyPairs(PackReader):
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         """Return a request whose response could not be read before what follows it."""
-        before = self._rest() if member.header.fault else []
-        return chained(before, super()._read(member))
+        return chained(self._rest() if member.header.fault else [], super()._read(member))
 
     def _member(self, member: PackMember) -> list[Judged | Read]:
         header, data = member.header, member.data.strip()
