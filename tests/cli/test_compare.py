@@ -95,13 +95,25 @@ def test_dearer_request_is_explained_before_chance():
     assert last[1].startswith("1 session of A and 1 of B are too few to say")
 
 
-def test_what_makes_a_cheaper_request_dearer_comes_after_although():
+def test_cost_names_what_worked_against_it_after_although():
     claude("a", [(10, 60_000, 9_000, 300)] * 3, day=1, path="before/{}.jsonl")
     claude("b", [(10, 9_000, 900, 900)] * 3, day=20, path="after/{}.jsonl")
-    last = lore("compare", "before", "after").out.splitlines()[-2]
-    assert re.match(
-        r"a request costs \d+ % less in B .*: prompts are \d+ % shorter.*, although answers are 3 times", last
+    said = {side: lore("compare", *side).out.splitlines()[-2] for side in (("before", "after"), ("after", "before"))}
+    cheaper, dearer = said["before", "after"].partition(": ")[2], said["after", "before"].partition(": ")[2]
+    assert cheaper == (
+        "prompts are 86 % shorter; 91 % is read from a cache instead of 87 %, although answers are 3 times as long"
     )
+    against = dearer.partition(", although ")
+    assert against[0].startswith("prompts are 6.96 times as long")
+    assert against[2] == "answers are 67 % shorter"
+    assert "; 87 % is read from a cache instead of 91 %" in against[0]
+
+
+def test_better_reads_of_a_dearer_request_come_after_although():
+    claude("a", [(1_000, 9_000, 900, 300)] * 3, day=1, path="before/{}.jsonl")
+    claude("b", [(10, 90_000, 900, 300)] * 3, day=20, path="after/{}.jsonl")
+    said = lore("compare", "before", "after").out.splitlines()[-2]
+    assert said.partition(", although ")[2] == "99 % is read from a cache instead of 83 %"
 
 
 def test_only_verbose_shows_counts_and_intervals(two):

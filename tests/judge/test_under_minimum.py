@@ -86,3 +86,19 @@ def test_moved_prefix_of_a_short_prompt_is_a_note(tmp_path):
     ]
     found, _ = judged(tmp_path, *calls)
     assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE103", "note", 0)]
+
+
+def test_moved_prefix_is_a_note_if_writes_are_not_billed(tmp_path):
+    """Without the counts of writes the loss of such a prompt was a warning."""
+
+    def body(*tools):
+        return {"model": "gpt-5.4", "messages": [{"role": "user", "content": "Go."}], "tools": [*map(tool, tools)]}
+
+    def tool(name):
+        return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+
+    paid = {"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}}
+    where = "https://api.openai.com/v1/chat/completions"
+    calls = [call(60 * n, body(*names), paid, url=where) for n, names in enumerate((("ls", "cat"), ("cat", "ls")))]
+    found, _ = judged(tmp_path, *calls)
+    assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE102", "note", 0)]

@@ -158,9 +158,7 @@ class _Converter:
 
     def __init__(self, anchors: dict[str, bytes], loader: Any, scalar: Any) -> None:
         self._anchors, self._loader, self._node = anchors, loader, scalar
-        self._open: list[
-            tuple[Any, list[bytes]]
-        ] = []  # mappings and lists: their first event, and the JSON of the parts
+        self._open: list[tuple[Any, list[bytes]]] = []  # of each mapping and list the first event, and its parts' JSON
         self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
 
     def convert(self, events: Iterator[Any]) -> bytes:
