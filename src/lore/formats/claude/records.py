@@ -83,12 +83,8 @@ METADATA = frozenset((
 PRINTED = frozenset(("result", "stream_event", "rate_limit_event", "tool_progress"))  # by `claude -p` alone
 MODELLED = frozenset(("user", "assistant", "system", "attachment"))
 _TYPES = METADATA | MODELLED
-_IDS = (
-    b'"sessionId"',
-    b'"session_id"',
-    b'"leafUuid"',
-    b'"messageId"',
-)  # Claude Code writes one of them in every record
+# Claude Code writes one of these in every record.
+_IDS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 _ANSWER = (b'"type":"assistant"', b'"type": "assistant"')  # an answer whose ids were removed has one of them and
 _USAGE = b'"cache_read_input_tokens"'
 MARKERS = (*_IDS, *_ANSWER)  # not usage, which most recorded requests have, too
