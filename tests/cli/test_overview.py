@@ -1,5 +1,6 @@
 """Bare `lore`: spending of agents, re-billed tokens by cause, and the first thing to change."""
 
+import io
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from cli.running import lore, process, put
@@ -18,7 +20,10 @@ from formats.codex import Rollout
 from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
-from lore.model.results.overview import SpendingCause
+from lore.model.results.overview import Overview, SpendingCause
+from lore.report.commands import OverviewSelection
+from lore.report.console import Console
+from lore.report.overview import write_overview
 from lore.report.sentences.spending import words_of_causes
 
 MODEL = "claude-opus-4-5"
@@ -197,7 +202,7 @@ def test_causes_are_ranked_and_unattributable_is_apart():
     dollars = [cause["dollars"] for cause in answer["causes"]]
     assert dollars == sorted(dollars, reverse=True)
     table = out[out.index("\nre-billed: ") :].split("\n\n")[0].splitlines()
-    assert len([line for line in table if "no cause found" in line]) == 1
+    assert len([line for line in table if "no certain cause" in line]) == 1
     everything = lore(*ALL, "-v").out
     assert all(cause["says"] in everything for cause in answer["causes"] + answer["unexplained"])
 
@@ -215,6 +220,39 @@ def test_screen_names_the_first_thing_to_change():
     out = lore(*ALL).out
     assert f"do first: {cause['fix']} (" in out
     assert f"  lore explain {cause['code']}\n" in out
+
+
+PAUSES = [
+    replace(CAUSE, code="LORE128", kind="expected", actor="nobody", says=says, fix="/compact before", dollars=dollars)
+    for says, dollars in (("5 minutes", 2.0), ("an hour", 1.5))
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "chosen"), [
+    ([], "/compact before ($3.50 re-billed: pauses longer than the cache lives)"),
+    ([("waste", "user", "drop it", 3.0)], "drop it ($3.00 re-billed: x)"),  # surely saved, unlike a pause
+    ([("waste", "user", "drop it", 0.1)], "/compact before ($3.50 "),
+    ([("waste", "author", "report it", 3.0)], "/compact before ($3.50 "),
+    ([("unattributable", "user", "mark it", 5.0)], "/compact before ($3.50 "),
+])  # fmt: skip
+def test_first_to_do_is_what_saves_most(others, chosen):
+    claude("a", FALLEN)
+    causes = [replace(CAUSE, kind=kind, actor=actor, says="x", fix=fix, dollars=dollars, tokens=9)
+              for kind, actor, fix, dollars in others]  # fmt: skip
+    result = replace(convert(found(), Overview), causes=sorted([*PAUSES, *causes], key=lambda one: -(one.dollars or 0)))
+    out = io.StringIO()
+    write_overview(result, Console(out, colour=False, terminal=False), OverviewSelection())
+    assert f"do first: {chosen}" in out.getvalue()
+
+
+def test_rebilled_cost_without_some_prices_is_at_least():
+    claude("a", FALLEN)
+    claude("odd", FALLEN, day=2, model="a-model-without-a-price")
+    answer, out = found(), lore(*ALL).out
+    by_cause = [cause["unpriced_tokens"] for cause in answer["causes"] + answer["unexplained"]]
+    assert answer["total"]["unpriced_tokens"] == sum(by_cause) == 12_000
+    assert "\nre-billed: at least $0.07 of at least $" in out
+    assert lore("sessions").out.count("at least") == 0, "each session has a price, or none"
 
 
 def test_until_ends_the_sums():

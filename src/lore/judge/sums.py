@@ -212,9 +212,10 @@ class Sums:
         counts["appends_read"] += sum([row.appended is True for row in rows])
         counts["unpriced"] += sum([row.billed and row.spent is None for row in rows])
         counts["at_least"] += sum([row.billed and row.spent is not None and row.at_least for row in rows])
-        for loss in [row.loss for row in rows if row.loss is not None]:
+        for loss, spent in [(row.loss, row.spent) for row in rows if row.loss is not None]:
             counts["breaks"] += 1
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
+            counts["unpriced_tokens"] += loss.tokens if spent is None else 0
         for recorded in [row.recorded for row in rows if row.recorded is not None]:
             counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
             amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
@@ -234,7 +235,8 @@ class Sums:
         dollars = self.dollars
         counted = (
             "requests", "unbilled", "unpriced", "at_least", *SUMMED_COUNTS, "breaks", "compactions", "appends",
-            "appends_read", "subagent_requests", "recorded_requests", *(f"{kind}_tokens" for kind in REBILLED.values()),
+            "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
+            *(f"{kind}_tokens" for kind in REBILLED.values()),
         )  # fmt: skip
         costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")
         recorded = ("recorded_dollars", "premium_requests")
@@ -292,16 +294,16 @@ def _missed_cause(found: list[tuple[MissedRead, str]], reader: Reader) -> Spendi
 
 
 def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
-    losses = [request.row.loss for request in requests if request.row.loss is not None]
-    first: Loss = losses[0]
+    losses = [(request.row.loss, request.row.spent) for request in requests if request.row.loss is not None]
+    first: Loss = losses[0][0]
     paid = [request.row.spent.again for request in requests if request.row.spent is not None]
     is_longest = reader == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
     fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind, first.detail)
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
-        turns=len(requests), tokens=sum(loss.tokens for loss in losses), dollars=sum_of(paid) if paid else None,
-        says="", fix=fix, command="",
+        turns=len(requests), tokens=sum(loss.tokens for loss, _ in losses), dollars=sum_of(paid) if paid else None,
+        says="", fix=fix, command="", unpriced_tokens=sum(loss.tokens for loss, spent in losses if spent is None),
     )  # fmt: skip
 
 

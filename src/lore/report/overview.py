@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.fact import format_duration, join_names
 from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
-from lore.report.sentences.spending import label_of
+from lore.report.sentences.spending import label_of, short_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
 
@@ -21,6 +21,9 @@ _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
+# How much of its cost the fix of a cause is expected to save, against the others: waste is avoided as a whole.
+_SAVES = {"waste": 10.0, "expected": 1.0, UNSURE: 0.5}
+_SAVES_BY_AUTHOR = 0.1  # of that, if the user can only report it
 _SUMS = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
     TableColumn("input", right=True, drop=4), TableColumn("cached read", right=True, drop=3),
@@ -35,7 +38,7 @@ _WINDOWS = {300: "the five-hour block", 10_080: "the week"}
 COST_PARTS = {  # fields of `Spending`
     "reading": "reading context", "context": "writing new context", "output": "output",
     "tools": "tools of the provider", "paid_again": "re-billed as waste", "expected": "re-billed as expected",
-    "unexplained": "re-billed, no cause found",
+    "unexplained": "re-billed, no certain cause",
 }  # fmt: skip
 
 
@@ -95,16 +98,15 @@ def unpriced_parts(spending: Spending) -> str:
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 
 
-def money(dollars: float) -> str:
-    """Return an amount in dollars and cents."""
-    return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
+def money(dollars: float, *, is_part: object = False) -> str:
+    """Return an amount in dollars and cents; `is_part`: some of it is not known."""
+    return f"{'at least ' if is_part else ''}{'<$0.01' if 0 < dollars < _CENT else f'${dollars:,.2f}'}"
 
 
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
-        is_part = spending.at_least or spending.unpriced or spending.unbilled
-        return f"{'at least ' if is_part else ''}{money(spending.dollars)}"
+        return money(spending.dollars, is_part=spending.at_least or spending.unpriced or spending.unbilled)
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
@@ -134,7 +136,9 @@ def share_read(spending: Spending) -> str:
 def rebilled_of(spending: Spending) -> str:
     """Return the re-billed part: money if a price is known, else a count of tokens; a dash for nothing."""
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
-    return money(dollars) if dollars else f"{tokens_of(tokens)} tokens" if tokens else "-"
+    if dollars:
+        return money(dollars, is_part=spending.unpriced_tokens)
+    return f"{tokens_of(tokens)} tokens" if tokens else "-"
 
 
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
@@ -210,12 +214,12 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     dollars = rebilled_dollars(total)
     cost = ""
     if total.dollars and dollars:
-        cost = f"{money(dollars)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
+        cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
         amounts = _amounts([cause])
-        if verbose or (len(rows) < _CAUSES and amounts[0] != "<$0.01"):
+        if verbose or (len(rows) < _CAUSES and not amounts[0].endswith("<$0.01")):
             rows.append((*amounts, *_in_words(cause, chosen)))
         else:
             rest.append(cause)
@@ -224,7 +228,7 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     if result.unexplained:
         where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
         advice = chosen.advice("which turns: lore check")
-        rows.append((*_amounts(result.unexplained), (f"no cause found, {where}", "yellow"), advice))
+        rows.append((*_amounts(result.unexplained), (f"no certain cause, {where}", "yellow"), advice))
         for cause in result.unexplained if verbose else ():
             says, advice = _in_words(cause, chosen)
             rows.append((*_amounts([cause]), f"  {says}", advice))
@@ -256,21 +260,39 @@ def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
     known = [cause.dollars for cause in causes if cause.dollars is not None]
-    return money(sum(known)) if known else "-", tokens_of(sum(cause.tokens for cause in causes))
+    is_part = any(cause.unpriced_tokens for cause in causes)
+    return money(sum(known), is_part=is_part) if known else "-", tokens_of(sum(cause.tokens for cause in causes))
+
+
+def first_to_do(result: Overview) -> list[SpendingCause]:
+    """Return the causes that one action removes, of all actions the one that surely saves most; empty if none does."""
+    actions: dict[str, list[SpendingCause]] = {}
+    for cause in (*result.causes, *result.missed):
+        if not cause.fix.startswith("nothing"):
+            actions.setdefault(cause.fix, []).append(cause)
+
+    def saving(causes: Sequence[SpendingCause]) -> tuple[float, float]:
+        shares = [_SAVES[cause.kind] * (_SAVES_BY_AUTHOR if cause.actor == "author" else 1.0) for cause in causes]
+        parts = list(zip(causes, shares, strict=True))
+        return sum((cause.dollars or 0.0) * share for cause, share in parts), sum(
+            cause.tokens * share for cause, share in parts
+        )
+
+    return max(actions.values(), key=saving, default=[])
 
 
 def _write_first(result: Overview, out: Console) -> None:
     """Write the first thing to change, and the session that cost most."""
-    causes = [cause for cause in (*result.causes, *result.missed) if not cause.fix.startswith("nothing")]
-    if causes:
+    if causes := first_to_do(result):
         first = causes[0]
-        cost, tokens = _amounts([first])
+        cost, tokens = _amounts(causes)
         amount = f"{tokens} tokens" if cost == "-" else cost
         what = "re-billed" if first in result.causes else "that a cache could have saved"
+        says = first.says.removesuffix(label_of(first))
+        if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
+            says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name) for cause in causes)), 2)
         out.print()
-        out.print(
-            line(("do first: ", "bold"), f"{first.fix} ({amount} {what}: {first.says.removesuffix(label_of(first))})")
-        )
+        out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} {what}: {says})"))
         _write_command(first.command, out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:

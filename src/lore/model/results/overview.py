@@ -49,6 +49,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     recorded_requests: int = 0  # how many requests that is the cost of, as the logs count them
     premium_requests: float | None = None  # GitHub Copilot's older unit, as the logs count them
     title: str | None = None  # of a session: the name that its agent gave it, else its first prompt
+    unpriced_tokens: int = 0  # re-billed by requests without a known price: their cost is in no amount
 
 
 class SpendingCause(Struct, frozen=True, kw_only=True):
@@ -67,6 +68,7 @@ class SpendingCause(Struct, frozen=True, kw_only=True):
     says: str  # the cause in words
     fix: str  # what `actor` can do about it
     command: str  # the command that shows it
+    unpriced_tokens: int = 0  # of `tokens`, by requests without a known price: `dollars` omits them
 
 
 class SpendingSession(Struct, frozen=True, kw_only=True):
