@@ -97,7 +97,7 @@ def test_library_example_runs_and_keeps_its_prefix(
     exec(policy, dict(names))  # noqa: S102
     exec(log, names)  # noqa: S102
     assert main(["check", "agent.jsonl"]) == 0
-    assert "1 cache break: 0 waste, 1 expected, 0 with no cause found" in capsys.readouterr().out
+    assert "1 cache break: 0 waste, 1 expected, 0 with no certain cause" in capsys.readouterr().out
     begun = session.begin_turn({"current_time": "x"})
     kept = Session.read(session.log())
     assert kept.write(kept.assembled().prompt) == session.write(begun.prompt)

@@ -202,6 +202,6 @@ def test_report_sums_waste_without_unexplained_losses(kind):
         return
     if kind != "github":  # which has annotations of findings, and no sums
         assert "re-billed as waste: 40,000 tokens ($0.23)" in shown
-        assert "re-billed, no cause found: 70,000 tokens ($0.40) in 1 cache break" in shown
+        assert "re-billed, no certain cause: 70,000 tokens ($0.40) in 1 cache break" in shown
     if kind != "markdown":
         assert "40,000 tokens re-billed ($0.23)" in shown

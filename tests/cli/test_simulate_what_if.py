@@ -142,7 +142,7 @@ def test_loss_without_cause_has_no_fix():
     assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
     assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
-    assert "re-billed, no cause found: 11,500 tokens ($" in out
+    assert "re-billed, no certain cause: 11,500 tokens ($" in out
     assert "; ruled out: expiry" in out
     assert "largest savings" not in out
     taken, notes = what_if(path, "cause=LORE301")
@@ -156,7 +156,9 @@ def test_sums_list_what_every_break_rules_out():
         (2, 9_000, 13_000, True),
     )  # fmt: skip
     for command in ("check", "simulate"):
-        (sums,) = [line for line in lore(command, path).out.splitlines() if line.startswith("re-billed, no cause")]
+        (sums,) = [
+            line for line in lore(command, path).out.splitlines() if line.startswith("re-billed, no certain cause")
+        ]
         assert sums.partition("; ruled out in each: ")[2] == (
             "model, compaction, cleared results, rewind, lookback, a change of the client that the log notes"
         )

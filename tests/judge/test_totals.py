@@ -30,7 +30,7 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
     assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
     lines = "\n".join(sums_lines(summary))
     assert "re-billed as waste: 500 tokens" in lines
-    assert "re-billed, no cause found: 100 tokens in 2 cache breaks" in lines
+    assert "re-billed, no certain cause: 100 tokens in 2 cache breaks" in lines
     assert "ruled out in each: expiry\n" in lines  # the model is ruled out in only one of the two
     settle([lost("unattributable", 30)], summary, costs)
     assert "ruled out" not in "\n".join(sums_lines(summary))

@@ -261,8 +261,8 @@ def test_costliest_causes_list_breaks_without_a_cause():
     unexplained = found("LORE301", lost_tokens=50, lost_dollars=0.5, is_break=True)
     sums = {"unattributable": 1, "unexplained_tokens": 50, "unexplained_dollars": 0.5}
     written = text("terminal", checked(found(), unexplained, **sums), verbose=True)
-    assert "re-billed, no cause found: 50 tokens ($0.50) in 1 cache break\n" in written
-    assert "with no cause found: LORE301 billed-read-fell (1)\n" in written
+    assert "re-billed, no certain cause: 50 tokens ($0.50) in 1 cache break\n" in written
+    assert "with no certain cause: LORE301 billed-read-fell (1)\n" in written
 
 
 @pytest.mark.parametrize(("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (1)")])
@@ -270,4 +270,4 @@ def test_break_with_waste_has_a_cause(turns, counted):
     waste = found(lost_tokens=5, is_break=True, turn=turns[0])
     respelled = found("LORE112", lost_tokens=50, is_break=True, turn=turns[1])
     written = text("terminal", checked(respelled, waste, waste=1), verbose=True)
-    assert written.partition("\nwith no cause found: ")[2].partition("\n")[0] == counted
+    assert written.partition("\nwith no certain cause: ")[2].partition("\n")[0] == counted

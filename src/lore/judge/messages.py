@@ -99,7 +99,7 @@ _KINDS = {
 }
 _STRENGTHS = {
     "strong": "the billed read fell, and the recording shows why",
-    "weak": "the billed read fell, and this preceded it (weak evidence)",
+    "weak": "the billed read fell; no cause is certain, a possible one",
 }
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",

@@ -197,11 +197,9 @@ def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
     return "user" if reader == "user" and facts.actor == "author" and has_own_fix else facts.actor
 
 
-def kind_in_words(code: str, kind: CauseKind) -> str:
-    """Return what people read for the kind of a cause: "waste", "expected", "possible cause" or "no cause found"."""
-    if kind != "unattributable":
-        return kind
-    return "no cause found" if code in (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN) else "possible cause"
+def kind_in_words(kind: CauseKind) -> str:
+    """Return what people read for the kind of a cause: "waste", "expected" or "no certain cause"."""
+    return "no certain cause" if kind == "unattributable" else kind
 
 
 def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str = "") -> str:

@@ -115,7 +115,7 @@ def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: b
     cause = turn.cause
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
-        weak = "weak evidence: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
+        weak = "possible cause: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
         grounds = describe_grounds(replace(cause, ruled_out=()) if again else cause)
         out.print(line(" " * _INDENT, weak, grounds), indent=_INDENT)
 
@@ -288,7 +288,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
             parts = [counted(group.turns, "turn")]
             parts += [f"{group.lost_tokens:,} tokens re-billed"] if group.lost_tokens else []
-            amounts = ((group.billed, "billed"), (group.waste, "waste"), (group.unexplained, "no cause found"))
+            amounts = ((group.billed, "billed"), (group.waste, "waste"), (group.unexplained, "no certain cause"))
             parts += [f"{format_money(amount)} {kind}" for amount, kind in amounts if amount]
             out.print(line(f"  {name}: {', '.join(parts)}"))
 

@@ -213,7 +213,7 @@ class Terminal:
             out.print(line("     fix: ", (cause.fix, "green")))
         if verbose and (unsure := _count_unattributable(result.findings)):
             counts = ", ".join(f"{name} ({count:,})" for name, count in unsure.most_common())
-            out.print(line(f"with no cause found: {counts}"))
+            out.print(line(f"with no certain cause: {counts}"))
         for command, purpose in () if out.is_page else _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
 
@@ -272,7 +272,7 @@ def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str
     """Yield the counts of cache breaks, files and turns, and of findings left out."""
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.expected} expected, "
-        f"{sums.unattributable} with no cause found"
+        f"{sums.unattributable} with no certain cause"
     )
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "

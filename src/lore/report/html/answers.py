@@ -169,7 +169,7 @@ def introduce_simulation(result: SimulateResult) -> Intro:
     lead = f"{totals.waste_tokens:,} tokens re-billed as waste{in_dollars(totals.cost.waste)}."
     if totals.unexplained_tokens:
         unexplained = in_dollars(totals.cost.unexplained)
-        lead += f" {totals.unexplained_tokens:,} tokens re-billed, no cause found{unexplained}."
+        lead += f" {totals.unexplained_tokens:,} tokens re-billed, no certain cause{unexplained}."
     blocks = capture(partial(simulation.write_simulated, result, turns=False), "Predicted and billed")
     if result.measured is not UNSET:
         blocks = (measured_view().block(result.measured), *blocks)

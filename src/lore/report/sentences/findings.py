@@ -92,7 +92,7 @@ def describe_grounds(cause: results.CauseResult) -> str:
 
 
 def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
-    """Yield how many tokens were re-billed as waste, with no cause found, and as expected, each with a style."""
+    """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style."""
     waste = f"re-billed as waste: {sums.waste_tokens:,} tokens{in_dollars(sums.waste_dollars)}"
     yield waste, "bold red" if sums.waste_tokens or sums.waste else "bold green"
     if sums.unattributable:
@@ -102,7 +102,7 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
             f"{tokens} tokens{in_dollars(sums.unexplained_dollars)} in {count_of(sums.unattributable, 'cache break')}"
         )
         rest = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
-        yield f"re-billed, no cause found: {unsure}{rest}", "yellow"
+        yield f"re-billed, no certain cause: {unsure}{rest}", "yellow"
     if sums.expected_tokens:
         yield f"re-billed as expected: {sums.expected_tokens:,} tokens{in_dollars(sums.expected_dollars)}", ""
 

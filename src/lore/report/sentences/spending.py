@@ -71,7 +71,7 @@ def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
 
 def label_of(cause: SpendingCause) -> str:
     """Return the end of the words of a cause that tells it apart from others with the same words."""
-    return f" ({kind_in_words(cause.code, cause.kind)})"
+    return f" ({kind_in_words(cause.kind)})"
 
 
 def short_of(code: str, name: str) -> str:
