@@ -10,7 +10,7 @@ from lore.model.cause import Place, RuledOut
 from lore.model.codes import CODES
 from lore.model.evidence import Told
 from lore.model.results import Summary
-from lore.report.forms.terminal import sums_lines
+from lore.report.forms.terminal import describe_cost, sums_lines
 
 
 def lost(kind, tokens, *ruled_out):
@@ -35,6 +35,20 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
     settle([lost("unattributable", 30)], summary, costs)
     assert "ruled out" not in "\n".join(sums_lines(summary))
     assert "re-billed as expected: 4,000 tokens\n" in lines
+
+
+# The sums said nothing of tokens that a cache could have held, and lost the "about" and "at least" of their parts.
+def test_sums_hold_missed_reads_and_uncertainty():
+    summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
+    guess = lost("waste", 500).finding
+    settle([Decided(replace(guess, tokens="estimated", lost_dollars=0.5))], summary, costs)
+    settle([lost("waste", 70)], summary, costs)
+    missed = finding("LORE307", Place("a"), Told("m"), lost_tokens=800, lost_dollars=0.25, tokens="recorded")
+    settle([Decided(missed)], summary, costs)
+    lines = sums_lines(summary)
+    assert "re-billed as waste: about 570 tokens (at least $0.50)" in lines
+    assert "not re-billed, but could have been read from a cache: 800 tokens ($0.25)" in lines
+    assert describe_cost(*costliest(costs)) == "about 570 tokens re-billed (at least $0.50) in 2 cache breaks, waste"
 
 
 @pytest.mark.parametrize(

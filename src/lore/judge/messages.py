@@ -108,6 +108,7 @@ _QUALIFIERS = {
     "little-lost": "but usage shows that hardly anything was lost",
     "under-minimum": "nothing was lost: such a short prompt is not cached",
     "outside-the-prefix": "but tools with defer_loading are not part of the cached prefix: nothing was lost",
+    "counted-once": "its loss is counted with another cause of the same cache break",
     "alternates": "the value alternates: it is again what it was before the previous change",
     "stored-otherwise": "the recorder stored one body in another form",
     "another-process": "another process continued the session",

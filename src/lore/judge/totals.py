@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from lore.cache.counts import total
@@ -31,10 +31,11 @@ from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem
 from lore.model.items import TextBlock, UserMessage, is_absent
 from lore.model.ledger import Ledger
-from lore.model.results import CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
+from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
 
-VERSION = 5  # of an encoded result: changes with its fields or their meaning
+AnyCause = TypeVar("AnyCause", Finding, CauseResult)
+VERSION = 6  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -204,6 +205,8 @@ class CauseCost(Struct, frozen=True):
 
     breaks: int = 0
     lost_tokens: int = 0
+    estimated: int = 0  # of these tokens
+    unpriced: int = 0  # of these tokens
     dollars: float | None = None
     fix: str = ""  # of its costliest break, of those whose fix is not in force already
     most: int = 0  # tokens of that break
@@ -213,8 +216,10 @@ class CauseCost(Struct, frozen=True):
         done, fix, lost = CODES[finding.code].fix_done, finding.fix, _lost(finding)
         if self.fix not in ("", done) and (fix == done or lost <= self.most):
             fix, lost = self.fix, self.most
-        dollars = summed((self.dollars, finding.lost_dollars))
-        return CauseCost(self.breaks + 1, self.lost_tokens + _lost(finding), dollars, fix, lost)
+        return CauseCost(
+            self.breaks + 1, self.lost_tokens + _lost(finding), self.estimated + _estimated(finding),
+            self.unpriced + _unpriced(finding), summed((self.dollars, finding.lost_dollars)), fix, lost,
+        )  # fmt: skip
 
 
 Costs = dict[tuple[str, CauseKind], CauseCost]
@@ -222,40 +227,72 @@ Costs = dict[tuple[str, CauseKind], CauseCost]
 
 def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
     """Count the findings of one turn; return whether one that counts is an error."""
-    failed = False
-    breaking, known = list[Finding](), list[Finding]()
-    for finding, out, _ in found:
+    every = list(found)
+    for _, out, _ in every:
         if out:
             setattr(summary, out, getattr(summary, out) + 1)
-            if out == "known" and finding.is_break:
-                known.append(finding)
-            continue
-        failed = failed or finding.severity == "error"
+    counted = [finding for finding, out, _ in every if not out]
+    leading = count_losses(counted, summary)
+    known = [finding for finding, out, _ in every if out == "known" and finding.is_break]
+    if leading is not None:
+        costs[leading.code, leading.kind] = costs.get((leading.code, leading.kind), CauseCost()).plus(leading)
+    elif known:
+        _add_loss(summary, "known", max(known, key=_lost))
+    return any(finding.severity == "error" for finding in counted)
+
+
+def count_losses(found: Iterable[AnyCause], summary: Summary) -> AnyCause | None:
+    """Add the losses of one turn to the sums; return the leading cause of its cache break, if it has one."""
+    breaking = list[AnyCause]()
+    for finding in found:
         if finding.is_break:
             breaking.append(finding)
+        elif finding.lost_tokens:
+            _add_loss(summary, "missed", finding)
     if not breaking:
-        if known:
-            leading = max(known, key=_lost)
-            summary.known_tokens = (summary.known_tokens or 0) + _lost(leading)
-            summary.known_dollars = summed((summary.known_dollars or None, leading.lost_dollars)) or UNSET
-        return failed
-    leading = max(breaking, key=lambda finding: (WORSE.index(finding.kind), _lost(finding)))
+        return None
+    leading = max(breaking, key=weight_of)
     summary.breaks += 1
     setattr(summary, leading.kind, getattr(summary, leading.kind) + 1)
-    costs[leading.code, leading.kind] = costs.get((leading.code, leading.kind), CauseCost()).plus(leading)
-    name = "unexplained" if leading.kind == "unattributable" else leading.kind
-    setattr(summary, f"{name}_tokens", getattr(summary, f"{name}_tokens") + _lost(leading))
-    setattr(summary, f"{name}_dollars", summed((getattr(summary, f"{name}_dollars"), leading.lost_dollars)))
-    if name == "unexplained":
+    _add_loss(summary, "unexplained" if leading.kind == "unattributable" else leading.kind, leading)
+    if leading.kind == "unattributable":
         summary.unexplained = summary.unattributable
         reasons = dict.fromkeys((out.reason for finding in breaking for out in finding.ruled_out if out.out), 1)
         summary.ruled_out = Counter(summary.ruled_out) + Counter(reasons)
     summary.lost_tokens = summary.waste_tokens + summary.unexplained_tokens
-    return failed
+    return leading
 
 
-def _lost(finding: Finding) -> int:
+def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
+    """Add a loss to the sums of this name."""
+    tokens, dollars = f"{name}_tokens", f"{name}_dollars"
+    setattr(summary, tokens, (getattr(summary, tokens) or 0) + _lost(finding))
+    setattr(summary, dollars, _sum_known(getattr(summary, dollars), finding.lost_dollars))
+    summary.estimated_tokens = Counter(summary.estimated_tokens) + Counter({name: _estimated(finding)})
+    summary.unpriced_tokens = Counter(summary.unpriced_tokens) + Counter({name: _unpriced(finding)})
+
+
+def weight_of(finding: Finding | CauseResult) -> tuple[int, int]:
+    """Return the weight of a cause of a cache break: the heaviest leads, and the loss counts as its own."""
+    return WORSE.index(finding.kind), _lost(finding)
+
+
+def _lost(finding: Finding | CauseResult) -> int:
     return finding.lost_tokens or 0
+
+
+def _estimated(finding: Finding | CauseResult) -> int:
+    return _lost(finding) if finding.tokens == "estimated" else 0
+
+
+def _unpriced(finding: Finding | CauseResult) -> int:
+    return _lost(finding) if finding.lost_dollars is None else 0
+
+
+def _sum_known(before: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
+    """Return the sum of two amounts that may be unknown, or left out."""
+    total = summed(amount for amount in (before, more) if not isinstance(amount, UnsetType))
+    return (total or UNSET) if before is UNSET else total
 
 
 def costliest(costs: Costs) -> list[CostlyCause]:
@@ -268,7 +305,17 @@ def costliest(costs: Costs) -> list[CostlyCause]:
         key=lambda item: (-(item[1].dollars or 0.0), -item[1].lost_tokens, -item[1].breaks, item[0]),
     )
     found = [
-        CostlyCause(code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, cost.fix, cost.dollars)
+        CostlyCause(
+            code,
+            CODES[code].name,
+            kind,
+            cost.breaks,
+            cost.lost_tokens,
+            cost.fix,
+            cost.dollars,
+            cost.estimated,
+            cost.unpriced,
+        )
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ]
@@ -380,16 +427,14 @@ def _add(sums: Summary, more: Summary) -> None:
     """Add all counts to `sums`."""
     for name in Summary.__struct_fields__:
         before, value = getattr(sums, name), getattr(more, name)
-        if name in ("known_dollars", "recorded_dollars"):
-            setattr(sums, name, summed((before or None, value or None)) or UNSET)
-        elif name == "known_tokens":
-            setattr(sums, name, (before or 0) + (value or 0) or UNSET)
+        if isinstance(before, dict):
+            setattr(sums, name, Counter(cast("dict[str, int]", before)) + Counter(value))
         elif name.endswith("_dollars"):
-            setattr(sums, name, summed((before, value)))
-        elif name == "ruled_out":
-            setattr(sums, name, Counter(before) + Counter(value))
+            setattr(sums, name, _sum_known(before, value))
+        elif before is UNSET:
+            setattr(sums, name, value)
         else:
-            setattr(sums, name, before + value)
+            setattr(sums, name, before + (value or 0))
 
 
 def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:

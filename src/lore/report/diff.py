@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
+from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
 from lore.model.results import CauseResult, DiffResult, DivergenceResult, PromptLengths
@@ -75,7 +76,10 @@ def write(
         _row(out, "prefix", _describe_prefix(diff, diff.prompt))
     if diff.divergence is not None:
         _divergence(diff.divergence, out)
+    leading = max((cause for cause in diff.causes if cause.is_break), key=weight_of, default=None)
     for cause in diff.causes:
+        if cause.is_break and cause is not leading:
+            cause = replace(cause, lost_tokens=None)
         _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None)
     _evidence(diff, out)
     for cache in diff.caches:
@@ -159,6 +163,8 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
     if cause.lost_tokens:
         size = f", {counted(cause.lost_bytes, 'byte')}" if cause.lost_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")
+    elif cause.is_break and cause.lost_tokens is None:
+        _row(out, "", "its loss is counted with another cause of this cache break")
     if not again and cause.kind != "expected":
         _row(out, "", ": ".join(format_fix(cause)), "green")
 

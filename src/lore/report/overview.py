@@ -278,7 +278,7 @@ def first_to_do(result: Overview) -> list[SpendingCause]:
             cause.tokens * share for cause, share in parts
         )
 
-    return max(actions.values(), key=saving, default=[])
+    return max(actions.values(), key=saving) if actions else []
 
 
 def _write_first(result: Overview, out: Console) -> None:

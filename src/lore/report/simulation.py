@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from typing import IO, Any, cast
@@ -11,9 +11,10 @@ from typing import IO, Any, cast
 from msgspec.structs import replace
 
 from lore.judge.base import summed
+from lore.judge.totals import count_losses
 from lore.model.codes import CODES, UNEXPLAINED, Code
 from lore.model.fact import format_money
-from lore.model.results import CauseResult, Summary, UsageResult
+from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
@@ -23,7 +24,6 @@ from lore.report.sentences.findings import (
     describe_grounds,
     describe_interruption,
     describe_rebilled,
-    format_loss,
     format_prices,
     format_usage,
     in_dollars,
@@ -190,18 +190,14 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
-    for styled in describe_rebilled(_rebilled(result)):
+    sums = Summary()
+    for turn in result.turns:
+        count_losses(turn.causes, sums)
+    for styled in describe_rebilled(sums):
         out.print(line(styled))
-    missed = defaultdict[str, list[CauseResult]](list)  # why requests did not read what could have been cached
-    for cause in [cause for turn in result.turns for cause in turn.causes if not cause.is_break and cause.lost_tokens]:
-        missed[cause.code].append(cause)
-    for code, causes in missed.items():
-        tokens, dollars = (
-            sum(cause.lost_tokens or 0 for cause in causes),
-            summed(cause.lost_dollars for cause in causes),
-        )
-        loss = format_loss(replace(causes[0], lost_tokens=tokens, lost_dollars=dollars))
-        out.print(line((f"{code} {causes[0].name}: {loss}", "yellow")))
+    missed = [f"{each.code} {each.name}" for turn in result.turns for each in turn.causes if not each.is_break]
+    if sums.missed_tokens:
+        out.print(line(f"  by {', '.join(dict.fromkeys(missed))}"))
     predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
     of_them = format_usage(UsageResult.sum_of(filter(None, predicted)))
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), of_them))]
@@ -210,24 +206,6 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
     for name, usage, of in rows:
         out.print(line(f"tokens {name}: {format_usage(usage) or 'not recorded'}{of}"))
-
-
-def _rebilled(result: results.SimulateResult) -> Summary:
-    """Return the sums of cache breaks as `lore check` has them."""
-    totals = result.totals
-    breaks = [(turn, turn.cause) for turn in result.turns if turn.cause is not None]
-    expected = [(turn.lost_tokens or 0, cause.lost_dollars) for turn, cause in breaks if cause.kind == "expected"]
-    unsure = [turn for turn, cause in breaks if cause.kind == "unattributable"]
-    ruled_out = Counter[str]()
-    for turn in unsure:
-        reasons = (reason for cause in turn.causes if cause.is_break for reason in cause.ruled_out)
-        ruled_out.update(dict.fromkeys((reason.reason for reason in reasons if reason.out), 1))
-    return Summary(
-        waste_tokens=totals.waste_tokens, waste_dollars=totals.cost.waste, unattributable=len(unsure),
-        unexplained_tokens=totals.unexplained_tokens, unexplained_dollars=totals.cost.unexplained, ruled_out=ruled_out,
-        expected_tokens=sum(tokens for tokens, _ in expected),
-        expected_dollars=summed(dollars for _, dollars in expected),
-    )  # fmt: skip
 
 
 def _of_turns(result: results.SimulateResult, known: int, billed: str) -> str:

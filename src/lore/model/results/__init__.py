@@ -293,6 +293,11 @@ class Summary(Struct):
     known_tokens: int | UnsetType = UNSET  # re-billed in cache breaks whose findings the baseline removes
     known_dollars: float | UnsetType = UNSET  # beyond the price of reading; like the last left out without any
     recorded_dollars: float | UnsetType = UNSET  # cost that the logs state themselves; left out if none does
+    missed_tokens: int | UnsetType = UNSET  # not re-billed, but could have been read from a cache; left out without any
+    missed_dollars: float | UnsetType = UNSET  # what these cost beyond the price of reading
+    # of waste, unexplained, expected, missed, known: tokens that are estimated, and tokens whose price is not known
+    estimated_tokens: dict[str, int] = {}
+    unpriced_tokens: dict[str, int] = {}
 
 
 class CostlyCause(Struct, frozen=True):
@@ -305,6 +310,8 @@ class CostlyCause(Struct, frozen=True):
     lost_tokens: int  # re-billed in these cache breaks
     fix: str  # what the agent's author or user can do about it
     lost_dollars: float | None = None  # of the breaks whose price is known
+    estimated_tokens: int = 0  # of the lost tokens, those that are not recorded
+    unpriced_tokens: int = 0  # of the lost tokens, those whose price is not known
 
 
 class UnrecordedParts(Struct, frozen=True):

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.judge.base import WORSE, summed
+from lore.judge.base import summed
 from lore.judge.messages import message_of
+from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED
 from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid
@@ -20,11 +21,11 @@ from lore.report.console import Console, line
 from lore.report.plain import counted, path_below, place_of, turn_of
 from lore.report.sentences.findings import (
     describe_interruption,
+    describe_loss,
     describe_missing,
     describe_rebilled,
     format_fix,
     format_loss,
-    in_dollars,
 )
 
 Reported: TypeAlias = CheckResult | LintResult
@@ -45,8 +46,19 @@ def command_of(result: Reported) -> str:
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
-    """Return the findings that a report shows: all, or without notes."""
-    return [finding for finding in findings if verbose or finding.severity != "note"]
+    """Return the findings to show: all, or without notes. Of a cache break only the leading cause has a loss."""
+    found = list(findings)
+    heads = set(map(id, _leading(found)))
+    counted = [finding if id(finding) in heads or not finding.is_break else _without_loss(finding) for finding in found]
+    return [finding for finding in counted if verbose or finding.severity != "note"]
+
+
+def _without_loss(finding: Finding) -> Finding:
+    if not finding.lost_tokens:
+        return finding
+    qualifiers = (*finding.qualifiers, "counted-once")
+    made = replace(finding, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
+    return replace(made, message=message_of(made))
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -85,7 +97,8 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
     first = min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
     tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
     dollars = summed(finding.lost_dollars for finding in group)
-    return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars)
+    source = "estimated" if any(finding.tokens == "estimated" for finding in group) else first.tokens
+    return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars, tokens=source)
 
 
 def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[Finding, str]]:
@@ -211,30 +224,28 @@ class Terminal:
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
-        if verbose and (unsure := _count_unattributable(result.findings)):
-            counts = ", ".join(f"{name} ({count:,})" for name, count in unsure.most_common())
+        unsure = [each for each in _leading(result.findings) if verbose and each.kind == "unattributable"]
+        if unsure:
+            often = Counter(f"{each.code} {each.name}" for each in unsure).most_common()
+            counts = ", ".join(f"{name} ({count:,})" for name, count in often)
             out.print(line(f"with no certain cause: {counts}"))
         for command, purpose in () if out.is_page else _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
 
 
-def _count_unattributable(findings: Iterable[Finding]) -> Counter[str]:
-    """Return how many cache breaks have no cause, by code and name: one for each turn without waste, as in the sums."""
-    leading: dict[tuple[str, str | None, int | None], Finding] = {}
+def _leading(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the leading cause of each cache break."""
+    leading: dict[object, Finding] = {}
     for finding in findings:
-        turn = finding.path, finding.chain, finding.turn
-        if finding.is_break and (turn not in leading or _weight(finding) > _weight(leading[turn])):
-            leading[turn] = finding
-    return Counter(f"{each.code} {each.name}" for each in leading.values() if each.kind == "unattributable")
-
-
-def _weight(finding: Finding) -> tuple[int, int]:
-    return WORSE.index(finding.kind), finding.lost_tokens or 0
+        if finding.is_break:
+            turn = finding.path, finding.chain, finding.turn
+            leading[turn] = max(leading.get(turn, finding), finding, key=weight_of)
+    return list(leading.values())
 
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     """Yield commands about the costliest cause and file, waste first, each with its purpose."""
-    lost = [finding for finding in result.findings if finding.lost_tokens and finding.severity != "note"]
+    lost = [finding for finding in shown(result.findings, verbose=False) if finding.lost_tokens]
     if not lost:
         return
     waste = [cause.code for cause in result.top if cause.kind == "waste"]
@@ -257,8 +268,11 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
 
 def describe_cost(cause: CostlyCause) -> str:
     """Return the cost of a cause and the number of its cache breaks."""
-    tokens = f"{cause.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
-    return f"{tokens} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
+    tokens, dollars = cause.lost_tokens, cause.lost_dollars
+    loss = describe_loss(
+        tokens, dollars, estimated=cause.estimated_tokens, unpriced=cause.unpriced_tokens, what="tokens re-billed"
+    )
+    return f"{loss} in {counted(cause.breaks, 'cache break')}, {cause.kind}"
 
 
 def sums_lines(sums: Summary | LintSummary) -> list[str]:

@@ -93,23 +93,35 @@ def describe_grounds(cause: results.CauseResult) -> str:
 
 def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
     """Yield how many tokens were re-billed as waste, with no certain cause, and as expected, each with a style."""
-    waste = f"re-billed as waste: {sums.waste_tokens:,} tokens{in_dollars(sums.waste_dollars)}"
-    yield waste, "bold red" if sums.waste_tokens or sums.waste else "bold green"
-    if sums.unattributable:
-        tokens = f"{sums.unexplained_tokens:,}" if sums.unexplained_tokens else "an unknown number of"
-        ruled_out = [reason for reason, count in sums.ruled_out.items() if count == sums.unattributable]
-        unsure = (
-            f"{tokens} tokens{in_dollars(sums.unexplained_dollars)} in {count_of(sums.unattributable, 'cache break')}"
+
+    def amount(name: str) -> str:
+        tokens, dollars = getattr(sums, f"{name}_tokens"), getattr(sums, f"{name}_dollars")
+        return describe_loss(
+            tokens, dollars or None, estimated=sums.estimated_tokens.get(name), unpriced=sums.unpriced_tokens.get(name)
         )
+
+    yield f"re-billed as waste: {amount('waste')}", "bold red" if sums.waste_tokens or sums.waste else "bold green"
+    if sums.unattributable:
+        ruled_out = [reason for reason, count in sums.ruled_out.items() if count == sums.unattributable]
+        unsure = amount("unexplained") if sums.unexplained_tokens else "an unknown number of tokens"
         rest = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
-        yield f"re-billed, no certain cause: {unsure}{rest}", "yellow"
+        yield f"re-billed, no certain cause: {unsure} in {count_of(sums.unattributable, 'cache break')}{rest}", "yellow"
     if sums.expected_tokens:
-        yield f"re-billed as expected: {sums.expected_tokens:,} tokens{in_dollars(sums.expected_dollars)}", ""
+        yield f"re-billed as expected: {amount('expected')}", ""
+    if sums.missed_tokens:
+        yield f"not re-billed, but could have been read from a cache: {amount('missed')}", "yellow"
 
 
-def in_dollars(amount: float | None) -> str:
-    """Return an amount as ` ($0.02)`, to follow tokens; empty if it is unknown or 0."""
-    return f" ({format_money(amount)})" if amount else ""
+def describe_loss(
+    tokens: int, dollars: float | None, *, estimated: int | None, unpriced: int | None, what: str = "tokens"
+) -> str:  # fmt: skip
+    """Return tokens with their cost; `estimated` and `unpriced` are how many of them are so."""
+    return f"{'about ' if estimated else ''}{tokens:,} {what}{in_dollars(dollars, is_part=unpriced)}"
+
+
+def in_dollars(amount: float | None, *, is_part: object = False) -> str:
+    """Return an amount as ` ($0.02)`, to follow tokens; empty if unknown or 0. `is_part`: some of it is unknown."""
+    return f" ({'at least ' if is_part else ''}{format_money(amount)})" if amount else ""
 
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
