@@ -325,7 +325,7 @@ def test_shared_document_costs_the_same_in_all_commands():
     assert (of_cause["saved"], of_cause["fix"]) == (found["lost_dollars"], found["fix"])
     assert saved["breakpoints=auto"]["tokens"] == pytest.approx(found["lost_tokens"], rel=0.02)
     assert saved["breakpoints=auto"]["saved"] >= found["lost_dollars"]  # by predicted costs
-    assert f"about {found['lost_tokens']:,} tokens could have been read" in lore("simulate", path).out
+    assert f"read from a cache: about {found['lost_tokens']:,} tokens" in lore("simulate", path).out
     (cause,) = lore("compare", path, path, "--json").json["causes"]
     assert (cause["code"], cause["left"]["events"], cause["left_dollars"]) == ("LORE172", 3, found["lost_dollars"])
 
