@@ -69,8 +69,6 @@ def test_cache_of_missing_plugin_names_the_plugin(name, monkeypatch):
 class Nothing:
     """A cache that keeps nothing."""
 
-    name, provider, options = "nothing", "nobody", ()
-
     def __init__(self, look):
         self.look = look
 
@@ -81,22 +79,25 @@ class Nothing:
         return ""
 
 
+NOTHING = CacheRow("nothing", "nobody", Nothing)
+
+
 class TestNothing(CacheContract):
-    cache = Nothing
+    cache = NOTHING
 
 
 def test_others_publish_models_under_an_entry_point(monkeypatch):
     class Point:
-        name, value = "nothing", "package:Nothing"
+        name, value = "nothing", "package:NOTHING"
 
         @staticmethod
         def load():
-            return Nothing
+            return NOTHING
 
     monkeypatch.setattr(base, "published", lambda group: [Point] if group == "lore.caches" else [])
     known = dict(CACHES)
     register_plugins("lore.caches", known, call=False)
-    assert known["nothing"] is Nothing
+    assert known["nothing"] is NOTHING
     assert PLUGIN_GROUPS["lore.caches"] is CACHES
 
 

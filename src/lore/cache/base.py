@@ -4,9 +4,9 @@ A model gets the requests in the order in which they were sent and predicts each
 never sees the request's own usage, `learn` is called once after it, with the usage or None. Tokens are whole numbers,
 and read + write + uncached = total.
 
-To add a model: write a class with the members of `CacheModel` and `CacheKind` whose constructor takes a `Look` and the
-options by keyword; publish it under the entry-point group `lore.caches`; run `lore.testing.CacheContract` on it. lore's
-own models are rows of `CACHES` in `registry.py`.
+To add a model: write a class with the members of `CacheModel` whose constructor takes a `Look` and the options by
+keyword; publish a `registry.CacheRow` of it under the entry-point group `lore.caches`; run `lore.testing.CacheContract`
+on that row. lore's own models are rows of `CACHES` in `registry.py`.
 """
 
 from __future__ import annotations
@@ -105,25 +105,6 @@ class CacheModel(Protocol):
 
     def learn(self, usage: Usage | None) -> str:
         """Learn from the last request's usage; return why that request cannot have it, an empty text if it can."""
-        ...
-
-
-class CacheKind(Protocol):
-    """A value of `CACHES`: called with a look-up of the rules of its provider and with options, it makes a model."""
-
-    @property
-    def name(self) -> str:
-        """The name by which settings and options choose it."""
-        ...
-
-    @property
-    def provider(self) -> str:
-        """The provider whose rules it follows."""
-        ...
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The names of the options that it takes by keyword."""
         ...
 
 

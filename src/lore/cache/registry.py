@@ -1,7 +1,7 @@
 """The table of cache models by name, and how one is made with options.
 
 A model asks its `Look` for the dated rules of its `provider`; who makes the `Look` knows the platform (Bedrock serves
-models of other makers). A plug-in publishes a row, or a class, under the entry-point group `lore.caches`;
+models of other makers). A plug-in publishes a row under the entry-point group `lore.caches`;
 `lore.recording.base.load_plugins` adds it.
 """
 
@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from lore.cache.base import CacheKind, CacheModel, Look
+from lore.cache.base import CacheModel, Look
 from lore.cache.views import PLAIN, VIEWS, View
 from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
@@ -31,16 +31,12 @@ class CacheRow(Struct, frozen=True):
 
     name: str  # as `--cache` takes it
     provider: str  # whose rules it follows
-    made: Callable[..., CacheModel]  # makes a model of the rules and options
+    made: Callable[..., CacheModel]  # makes a model of a `Look` and options by keyword
     options: tuple[str, ...] = ()  # names
     flags: tuple[str, ...] = ()  # options that are true or false
     numbers: tuple[str, ...] = ()  # options that are numbers; the other ones are whole numbers
     words: Mapping[str, tuple[str, ...]] = {}  # options that are one of these words
     view: View | None = None  # how it sees requests; None: as in `VIEWS`
-
-    def __call__(self, look: Look, **options: Option) -> CacheModel:
-        """Make a model."""
-        return self.made(look, **options)
 
 
 def _make(module: str, name: str, look: Look, **options: Any) -> CacheModel:
@@ -50,7 +46,7 @@ def _make(module: str, name: str, look: Look, **options: Any) -> CacheModel:
 
 _breakpoints = partial(_make, "breakpoints", "Breakpoints")
 _prefix = partial(_make, "implicit", "Prefix")
-CACHES: dict[str, CacheKind] = {
+CACHES: dict[str, CacheRow] = {
     cache.name: cache
     for cache in (
         CacheRow("anthropic", "anthropic", _breakpoints),
@@ -94,7 +90,7 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
     option, value = option.strip().replace("-", "_"), value.strip()
     if not value:
         raise LoreError(f"{place}{text!r} is not KEY=VALUE", hint=hint)
-    if any(option in kind.words for kind in CACHES.values() if isinstance(kind, CacheRow)):
+    if any(option in row.words for row in CACHES.values()):
         return option, value
     if value in ("true", "false"):
         return option, value == "true"
@@ -104,8 +100,8 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
     raise LoreError(f"{place}{option}={value}: not a number", hint=hint)
 
 
-def cache_named(text: str) -> CacheKind:
-    """Return the row or class (no model) of `NAME` or `NAME:…`; LoreError for an unknown name or missing plug-in."""
+def cache_named(text: str) -> CacheRow:
+    """Return the row of `NAME` or `NAME:…`; LoreError for an unknown name or missing plug-in."""
     name = text.partition(":")[0]
     found = CACHES.get(name)
     if found is None and name in BROUGHT:
@@ -117,14 +113,13 @@ def cache_named(text: str) -> CacheKind:
 
 def takes_breakpoints(name: str) -> bool:
     """Return whether one of lore's own caches keeps entries at a request's breakpoints; False for other names."""
-    kind = CACHES.get(name)
-    return isinstance(kind, CacheRow) and kind.made is _breakpoints
+    return name in CACHES and CACHES[name].made is _breakpoints
 
 
 def view_of(name: str) -> View:
     """Return how the cache of this name (without options) sees requests: by its row, else by `VIEWS`, else `PLAIN`."""
-    kind = CACHES.get(name)
-    return (kind.view if isinstance(kind, CacheRow) else None) or VIEWS.get(name, PLAIN)
+    row = CACHES.get(name)
+    return (row and row.view) or VIEWS.get(name, PLAIN)
 
 
 def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> CacheModel:
@@ -133,26 +128,26 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
     Raises LoreError for an unknown name, a missing plug-in, an unknown option or an impossible value.
     """
     name, given = configured(name)
-    kind, options = cache_named(name), {**dict(given), **(options or {})}
+    row, options = cache_named(name), {**dict(given), **(options or {})}
     for option, value in options.items():
-        if option not in kind.options:
-            known = "options: " + ", ".join(kind.options) if kind.options else "it has none"
+        if option not in row.options:
+            known = "options: " + ", ".join(row.options) if row.options else "it has none"
             raise LoreError(f"{name} has no option {option!r}", hint=known)
-        wanted = _misfit(kind, option, value)
+        wanted = _misfit(row, option, value)
         if wanted:
             raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
-    return cast("Callable[..., CacheModel]", kind)(look, **options)
+    return row.made(look, **options)
 
 
-def _misfit(kind: CacheKind, option: str, value: Option) -> str:
+def _misfit(row: CacheRow, option: str, value: Option) -> str:
     """Return what an option accepts, empty if the value is of that kind; None leaves it to the rules."""
     if value is None:
         return ""
-    if not isinstance(kind, CacheRow) or option in kind.numbers:
+    if option in row.numbers:
         return "" if not isinstance(value, str) and abs(value) < _LARGEST else "a number"
-    if option in kind.words:
-        return "" if value in kind.words[option] else "one of " + ", ".join(kind.words[option])
-    if option in kind.flags:
+    if option in row.words:
+        return "" if value in row.words[option] else "one of " + ", ".join(row.words[option])
+    if option in row.flags:
         return "" if value in (0, 1) else "true or false"
     is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
     return "" if is_whole else "a whole number"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
-from lore.cache.base import CONFIDENCES, Breakpoint, CacheKind, CacheModel, Look, Piece, Prediction, Request
+from lore.cache.base import CONFIDENCES, Breakpoint, CacheModel, Look, Piece, Prediction, Request
+from lore.cache.registry import CacheRow
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.events import Usage
@@ -115,13 +115,14 @@ class DialectContract:
 
 
 class CacheContract:
-    """The contract of cache models; `cache` is the class of the model."""
+    """The contract of cache models; `cache` is the row of the model."""
 
-    cache: ClassVar[CacheKind]
+    cache: ClassVar[CacheRow]
 
     def make(self) -> CacheModel:
         """Make the model without rules and with its default options."""
-        return cast("Callable[[Look], CacheModel]", self.cache)(lambda rule, model, at: None)
+        find_no_rule: Look = lambda rule, model, at: None  # noqa: E731
+        return self.cache.made(find_no_rule)
 
     def test_model_names_itself_and_its_options(self) -> None:
         assert self.cache.name
