@@ -7,7 +7,6 @@ from cache.talk import ONE_BY_ONE, bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.cache.base import Prediction
-from lore.judge.attribution import attribute
 from lore.judge.base import findings_of
 from lore.judge.finders import find_other_endpoint
 from lore.judge.pair import PairFacts
@@ -248,12 +247,8 @@ def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
 def test_compaction_leads_over_other_causes():
     talk = opened()
     change = talk.compact()
-    before = talk.last
     one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
     assert (rank(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
-    covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    context = PairFacts(before, talk.last, covered, 2_300, 300.0, (), billed=True, state=talk.state)
-    assert [one.code, *other_codes(attribute(context))] == ["LORE125", "LORE128", "LORE143", "LORE162"]
 
 
 def test_results_that_were_cleared_lead_and_are_foreseen():

@@ -5,10 +5,11 @@ confirms it, what rules it out, and why: how often reads fell with it, and who c
 from `facts/measured.md`: 958 drops of over 1,000 tokens in 38,782 transitions of 769 Claude Code sessions, where 1 % of
 all reads fell; "right" counts findings that were checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
 
-Of all rows that apply, the first strong one leads; weak evidence leads only if nothing strong applies, and is never
-waste. A verdict of the provider that the client changed a section comes before weak evidence, and before causes of
-other sections (right about the section in 175 of 175); those are shown as contradicted. If no row applies, the cause is
-LORE301 or LORE130, with everything that was ruled out (`unexplained`).
+What the log itself records (a compaction, a rewind, other tools: `lore.prefix.causes`) needs no row, and is returned
+before the table is asked. Of all rows that apply, the first strong one leads; weak evidence leads only if nothing
+strong applies, and is never waste. A verdict of the provider that the client changed a section comes before weak
+evidence, and before causes of other sections (right about the section in 175 of 175); those are shown as contradicted.
+If no row applies, the cause is LORE301 or LORE130, with everything that was ruled out (`unexplained`).
 
 To add a cause: add a row, its evidence struct in `lore.model.evidence` with a finder, and a test.
 """
@@ -155,10 +156,6 @@ def _weak(
 
 
 RULES: tuple[EvidenceRule, ...] = (
-    EvidenceRule(
-        Code.COMPACTION, partial(find.find_recorded_change, Code.COMPACTION),
-        "101 of 958 drops; the log records it.",
-    ),
     EvidenceRule(Code.MODEL_CHANGED, find.find_other_model, "11 of 958 drops; no model reads what another one cached."),
     EXPIRED,
     PARALLEL,
@@ -176,12 +173,8 @@ RULES: tuple[EvidenceRule, ...] = (
         "weak", ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
-        Code.TOOL_RESULT_REWRITTEN, partial(find.find_recorded_change, Code.TOOL_RESULT_REWRITTEN),
+        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
         "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12.",
-    ),
-    EvidenceRule(
-        Code.REWIND, partial(find.find_recorded_change, Code.REWIND),
-        "The log records that the user went back.",
     ),
     *(
         EvidenceRule(
@@ -193,7 +186,6 @@ RULES: tuple[EvidenceRule, ...] = (
             (Code.PREFIX_MOVED, "messages", _MISSED_HEAD),
         )
     ),
-    EvidenceRule(Code.SESSION_CHANGED, find.find_other_head, "The log records other tools or another system prompt."),
     EvidenceRule(
         Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
         "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",

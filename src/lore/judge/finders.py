@@ -276,17 +276,11 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 # the log
 
 
-def find_recorded_change(code: Code, facts: PairFacts) -> e.RecordedChange | None:
-    """Return an event that the log records."""
+def find_cleared_results(facts: PairFacts) -> e.RecordedChange | None:
+    """Return that the log records a clearing that names its results."""
+    code = Code.TOOL_RESULT_REWRITTEN
     change = next((change for change in facts.current.changes if change.cause == code), None)
     return None if change is None else e.RecordedChange(code, change.detail)
-
-
-def find_other_head(facts: PairFacts) -> e.RecordedChange | None:
-    """Return that tools or system prompt of the log differ, as an event says or without one."""
-    recorded, state = find_recorded_change(Code.SESSION_CHANGED, facts), facts.state
-    is_silent = recorded is None and state is not None and state.head_changed
-    return e.RecordedChange(Code.SESSION_CHANGED, "tools or system prompt differ") if is_silent else recorded
 
 
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:

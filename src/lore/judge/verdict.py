@@ -100,10 +100,9 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
     is_tail = has_exact_breakpoints(current.model) and Code.CHANGE_AFTER_LAST_BREAKPOINT in {c.code for c in causes}
     if not is_broken and (not fell or (is_tail and facts.read)):
         return (*causes, *_find_other_place(facts))
-    if not causes and (recorded := recorded_causes(current.changes)):
-        return tuple(replace(cause, position=facts.overlap.common) for cause in recorded)
     if not is_broken:
-        return (*causes, *explain_fall(facts))
+        recorded = [replace(cause, position=facts.overlap.common) for cause in recorded_causes(current.changes)]
+        return (*causes, *(recorded or explain_fall(facts)))
     by_clock = first_cause(facts, EXPIRED, PARALLEL) if fell != 0 else None
     if by_clock is None:
         return (*_find_other_place(facts), *causes)
