@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent, scripts, setups
-from lore.prompt.base import Rules
+from lore.prompt.base import AFTER_RESULTS, Rules
 
 models = st.sampled_from(["claude-opus-5", "claude-sonnet-4-5", "amazon.nova-pro-v1:0", "gpt-5.6", "gpt-5"])
 WITH_BREAKPOINTS = [("anthropic", "claude-opus-5"), ("bedrock", "anthropic.claude-opus-5-v1:0"),
@@ -66,7 +66,7 @@ def _may_carry(dialect, segment):
     """Return whether a segment may carry a breakpoint in this dialect."""
     if segment.kind == "envelope" or (dialect in shapes.ITEMS and segment.origin == "assistant"):
         return False
-    if dialect == "openai-chat" and segment.origin == "tool":
+    if dialect == "openai-chat" and (segment.origin == "tool" or segment.origin.endswith(AFTER_RESULTS)):
         return False
     return not shapes.is_thought(segment) and json.loads(segment.data).get("text") != ""
 
