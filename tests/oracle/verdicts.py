@@ -31,8 +31,8 @@ MINIMUM = {
 # The section of a cause that each verdict of the provider names.
 PLACES = {"tools_changed": "tools", "system_changed": "system", "messages_changed": "messages"}
 HEAD = ("tools", "system")
-# Causes that replace text: compaction, tools, results, images, what the client removed without a record of it.
-REPLACING = ("LORE103", "LORE117", "LORE118", "LORE125", "LORE159")
+# Causes that replace text: compaction, tools, results, images, thinking, what the client removed without a record.
+REPLACING = ("LORE103", "LORE116", "LORE117", "LORE118", "LORE125", "LORE159")
 
 
 class Expected(NamedTuple):
@@ -92,9 +92,9 @@ def expected(requests: list[Request], compared: dict[int, int]) -> list[Expected
                 request, requests[place], before, floor, lives.get(request.chain), found[place].first_breakpoint
             )
             is_continued = bool(request.chain) or any(_extends(later, request) for later in requests[number + 1 :])
-            found.append(
-                must._replace(keeps_head=must.keeps_head and not found[place].has_expired, is_continued=is_continued)
-            )
+            if found[place].has_expired:  # what earlier requests left is no longer in the cache
+                must = must._replace(keeps_head=False, first_breakpoint=None)
+            found.append(must._replace(is_continued=is_continued))
         if request.chain:
             lives[request.chain] = request.lifetime or lives.get(request.chain)
     return found
@@ -296,6 +296,7 @@ def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, A
     low, high = must.at_least, must.at_most
     if low is None or high is None or row["lost_tokens"] is None:
         return
+    low = max(0, low - math.ceil(_gone(must) * (1 + SHARE)))
     shown, causes = row["lost_tokens"], [cause for cause in row["causes"] if cause["is_break"]]
     if causes and causes[0]["code"] in REPLACING:
         low = max(0, low - math.ceil(_fresh(must) * (1 + SHARE)))
@@ -316,13 +317,24 @@ def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, A
 def _fresh(must: Expected) -> int:
     """Return at most how many tokens were not sent before; of transcripts, which hold no prompt, that may be all."""
     left, right, bill = must.previous and must.previous.segments, must.request.segments, must.request.first_bill
-    if left is None or right is None or bill is None:
-        return sys.maxsize
-    had = Counter(part.content for part in left)
-    new = Counter(part.content for part in right) - had
+    return sys.maxsize if left is None or right is None or bill is None else _missing_tokens(left, right, bill)
+
+
+def _gone(must: Expected) -> int:
+    """Return how many tokens of the previous prompt are not sent again; 0 for transcripts."""
+    left, right, bill = (
+        must.previous and must.previous.segments,
+        must.request.segments,
+        must.previous and must.previous.bill,
+    )
+    return 0 if left is None or right is None or bill is None else _missing_tokens(right, left, bill)
+
+
+def _missing_tokens(left: Any, right: Any, bill: Any) -> int:
+    """Return the tokens of segments of `right`, billed with `bill`, whose content `left` does not have."""
+    new = Counter(part.content for part in right) - Counter(part.content for part in left)
     size = sum(part.size for part in right)
-    fresh = sum(part.size for part in right if part.content in new)
-    return math.ceil(fresh / size * bill.prompt_tokens)
+    return math.ceil(sum(part.size for part in right if part.content in new) / size * bill.prompt_tokens)
 
 
 def _caused(must: Expected, row: dict[str, Any], findings: list[dict[str, Any]]) -> Iterator[str]:
