@@ -315,7 +315,7 @@ def shown(command: Command, name: str, *options: str) -> str:
 def _rows(table: Path) -> str:
     from pyarrow import parquet  # noqa: PLC0415 - few commands write tables
 
-    return str(parquet.read_table(table).to_pylist())
+    return ascii(parquet.read_table(table).to_pylist())  # data, as in JSON: whatever prints it escapes it
 
 
 def _files() -> Iterator[Path]:
