@@ -298,7 +298,7 @@ def wrong_losses(must: Expected, row: dict[str, Any], findings: list[dict[str, A
         return
     low = max(0, low - math.ceil(_gone(must) * (1 + SHARE)))
     shown, causes = row["lost_tokens"], [cause for cause in row["causes"] if cause["is_break"]]
-    if causes and causes[0]["code"] in REPLACING:
+    if any(cause["code"] in REPLACING for cause in causes):
         low = max(0, low - math.ceil(_fresh(must) * (1 + SHARE)))
     if any(cause["name"] == "reasoning-dropped-by-template" for lead in causes[:1] for cause in lead["also"]):
         low = 0
