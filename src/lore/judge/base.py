@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, cached, prompt_tokens
+from lore.cache import counts
+from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, prompt_tokens
 from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
@@ -48,6 +49,7 @@ class TurnVerdict(Struct, frozen=True):
     pair: Pair | None = None  # the comparison with an earlier turn
     compared: bool = False  # without a pair: the turn surely extends the previous one and read all of it
     foreseen: Predicted | None = None  # the prediction that was made before the usage was read
+    cached: int | None = None  # tokens that the chain's previous request left in the cache; None: unknown
 
     @property
     def causes(self) -> tuple[Cause, ...]:
@@ -91,7 +93,7 @@ class TurnVerdict(Struct, frozen=True):
         pair, foreseen = self.pair, self.foreseen
         if pair is None or not pair.fell or foreseen is None:
             return None
-        stood, read = cached(pair.left.usage), foreseen.prediction.read
+        stood, read = counts.cached(pair.left.usage), foreseen.prediction.read
         return None if stood is None or read is None else read < stood - DROP
 
 

@@ -74,6 +74,7 @@ class Judge:
         self._advised: set[tuple[object, ...]] = set()  # what lint says of a request, once a recording
         self._siblings = Siblings(rules)
         self._alternations: dict[str, Alternation] = {}  # by chain
+        self._cached: dict[str, int | None] = {}  # by chain: tokens that its latest request left in the cache
         self._paces: dict[str, tuple[float, int]] = {}  # by chain: when it began, and the tails replaced since then
         self.turns = 0
 
@@ -99,7 +100,10 @@ class Judge:
             pair = self._priced(turn, excuse_small_loss(pair))
             pair = self._alternations.setdefault(turn.chain, Alternation()).mark(pair)
         self._apply_rules(turn, pair)
-        return TurnVerdict(turn, pair, compared=extends or pair is not None, foreseen=foreseen)
+        usage, cached, odd = turn.usage, self._cached.get(turn.chain), foreseen is not None and foreseen.odd
+        is_doubted = odd or counts.self_contradiction(usage)
+        self._cached[turn.chain] = None if usage is None or is_doubted else counts.position(usage)
+        return TurnVerdict(turn, pair, compared=extends or pair is not None, foreseen=foreseen, cached=cached)
 
     def _follow(self, turn: Turn, foreseen: Predicted | None) -> Transcripts | None:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
@@ -157,6 +161,7 @@ class Judge:
             self._chains.forget(chain)
             self._paces.pop(chain, None)
             self._alternations.pop(chain, None)
+            self._cached.pop(chain, None)
             found += self._findings(chain, place)
         return found
 

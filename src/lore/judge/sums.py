@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, self_contradiction, total
+from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, total
 from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
@@ -44,35 +44,25 @@ _ROW_DIGITS = 9  # of one request's
 # rows
 
 
-class LedgerRows:
-    """Makes the rows of one recording."""
-
-    def __init__(self, rules: DatedRules) -> None:
-        self._rules = rules
-        self._positions: dict[str, int | None] = {}  # of each chain's last request: tokens that it left in the cache
-
-    def row(self, verdict: TurnVerdict) -> LedgerRow:
-        """Return the row of the next verdict."""
-        turn, usage = verdict.turn, verdict.turn.usage
-        left = self._positions.get(turn.chain)
-        self._positions[turn.chain] = None if usage is None or self_contradiction(usage) else position(usage)
-        price = None if usage is None else price_of(self._rules, turn)
-        parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
-        is_plain = usage is not None and not usage.iterations
-        has_all_output = price is None or usage is None or not is_partial(self._rules, usage.client)
-        counts = usage if is_plain else UsageResult.sum_of(() if usage is None else usage.passes)
-        return LedgerRow(
-            chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
-            client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
-            response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
-            **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
-            spent=_spent(verdict, price, parts), loss=_loss(verdict),
-            appended=append_read(verdict, left),
-            compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
-            is_inherited=bool(turn.call.inherited_from),
-            at_least=not (is_whole and has_all_output),
-            recorded=None if usage is None else usage.recorded,
-        )  # fmt: skip
+def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
+    """Return the row of a verdict."""
+    turn, usage = verdict.turn, verdict.turn.usage
+    price = None if usage is None else price_of(rules, turn)
+    parts, is_whole = ({}, True) if price is None or usage is None else price.split(usage)
+    is_plain = usage is not None and not usage.iterations
+    has_all_output = price is None or usage is None or not is_partial(rules, usage.client)
+    counts = usage if is_plain else UsageResult.sum_of(() if usage is None else usage.passes)
+    return LedgerRow(
+        chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
+        client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
+        response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
+        **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
+        spent=_spent(verdict, price, parts), loss=_loss(verdict), appended=was_append_read(verdict),
+        compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
+        is_inherited=bool(turn.call.inherited_from),
+        at_least=not (is_whole and has_all_output),
+        recorded=None if usage is None else usage.recorded,
+    )  # fmt: skip
 
 
 def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
@@ -343,9 +333,9 @@ class Reliability:
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, str], Tally] = {}
 
-    def take(self, verdict: TurnVerdict, left: int | None) -> None:
-        """Count a turn; `left` is how many tokens the previous turn left in the cache, None if not known."""
-        was_read = append_read(verdict, left)
+    def take(self, verdict: TurnVerdict) -> None:
+        """Count a turn."""
+        was_read = was_append_read(verdict)
         if was_read is None:
             return
         for key in _keys(verdict.turn):
@@ -378,12 +368,12 @@ def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
         yield "key", turn.call.account
 
 
-def append_read(verdict: TurnVerdict, left: int | None) -> bool | None:
-    """Return whether an append read the `left` tokens in the cache; None if it is no append or has no usage."""
-    read = first_pass_read(verdict.turn.usage)
-    if not left or read is None or not is_append(verdict):
+def was_append_read(verdict: TurnVerdict) -> bool | None:
+    """Return whether an append read the tokens in the cache; None if it is no append or has no usage."""
+    read, cached = first_pass_read(verdict.turn.usage), verdict.cached
+    if not cached or read is None or not is_append(verdict):
         return None
-    return read >= left * (1 - SHARE) - block_tokens(verdict.turn)
+    return read >= cached * (1 - SHARE) - block_tokens(verdict.turn)
 
 
 def is_append(verdict: TurnVerdict) -> bool:
@@ -415,7 +405,6 @@ class RunningSums:
 
     def __init__(self, rules: Callable[[], DatedRules], worded: Callable[[SpendingCause], SpendingCause]) -> None:
         self._rules, self._worded = rules, worded
-        self._rows: LedgerRows | None = None
         self._sums = Sums()
         self._lifetimes: dict[str, Lifetime] = {}
         self._last: TurnVerdict | None = None
@@ -423,8 +412,7 @@ class RunningSums:
 
     def take(self, verdict: TurnVerdict, reader: Reader) -> LedgerRow:
         """Add the next verdict; return its row."""
-        self._rows = self._rows or LedgerRows(self._rules())
-        row, turn = self._rows.row(verdict), verdict.turn
+        row, turn = make_row(verdict, self._rules()), verdict.turn
         request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None and row.loss.tokens:

@@ -25,7 +25,7 @@ from lore.cache.predictor import NO_CHANGE, Predictor
 from lore.errors import LoreError, reason_of
 from lore.formats.registry import lacks_of
 from lore.judge.messages import MASKED
-from lore.judge.sums import CauseSums, LedgerRequest, LedgerRows, Sums, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import CauseSums, LedgerRequest, Sums, make_row, rebilled_dollars, rebilled_tokens
 from lore.model.codes import Code, Problem
 from lore.model.events import MAIN
 from lore.model.results.page import PageSession, PageTurn
@@ -256,7 +256,7 @@ class _Reading:
         """Read every turn. Raises LoreError if the recording cannot be read to its end."""
         context, rules = self._context, self._context.dated.rules()
         counter = context.options.counter or o200k.Counter()
-        predictor, rows = Predictor(rules, self._cache, NO_CHANGE, counter.count), LedgerRows(rules)
+        predictor = Predictor(rules, self._cache, NO_CHANGE, counter.count)
         simulation = Simulation(predictor, dated=context.dated, reader=context.reader, redact=context.redact)
         for played in simulation.recording(self._recording):
             turn = played.verdict.turn
@@ -264,7 +264,7 @@ class _Reading:
                 self._lacks = lacks_of(self._recording.state.format, turn.basis)
             is_subagent = turn.chain != MAIN and not turn.chain.startswith(UTILITY) and self._recording.events
             path, project = self._session.path, self._session.project or ""
-            row = LedgerRequest(rows.row(played.verdict), path, "", project, is_subagent, turn.at)
+            row = LedgerRequest(make_row(played.verdict, rules), path, "", project, is_subagent, turn.at)
             self._sums.add(row)
             self._causes.add(row)
             self._chains.setdefault(turn.chain, []).append(self._page_turn(played))

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import cached, first_pass_read, position, reason_to_doubt, total
+from lore.cache.counts import cached, first_pass_read, reason_to_doubt, total
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
@@ -73,13 +73,11 @@ class _ChainCache:
     """What the previous turns of a chain left in the cache, in tokens; None if unknown."""
 
     billed: int | None = None  # by the latest usage
-    position: int | None = None  # of the previous request's last breakpoint, by its usage
     left: int | None = None  # by the usage of the previous request, else by its prediction
 
     def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
         """Update the cache with a turn."""
         usage = None if predicted.odd else turn.usage
-        self.position = None if usage is None else position(usage)
         self.billed = self.billed if cached(usage) is None else cached(usage)
         self.left = self.left if turn.failed else paid.left
 
@@ -128,10 +126,10 @@ class Simulation:
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
             transition = _transition(turn, predicted, cache)
-            paid, last_breakpoint = paid_turn(verdict, predicted.prediction, cache.left), cache.position
+            paid = paid_turn(verdict, predicted.prediction, cache.left)
             cache.advance(turn, predicted, paid)
             if not self._is_copy(turn):
-                self.reliability.take(verdict, last_breakpoint)
+                self.reliability.take(verdict)
                 yield self._played(verdict, predicted, transition, paid, place)
 
     def _played(

@@ -145,9 +145,7 @@ class LedgerMaker:
         self._file, self._project = file, project_in(opened.head)
         counted = opened._replace(data=self._count_bytes(opened.data))
         self.recording = options.open(file.path, problems, opened=counted, growing=False)
-        from lore.judge.sums import LedgerRows  # noqa: PLC0415 - as above
-
-        self._rows, self._made = list[LedgerRow](), LedgerRows(rules)
+        self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
 
     def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
@@ -157,7 +155,9 @@ class LedgerMaker:
 
     def add(self, verdict: TurnVerdict) -> None:
         """Add the next verdict."""
-        self._rows.append(self._made.row(verdict))
+        from lore.judge.sums import make_row  # noqa: PLC0415 - as above
+
+        self._rows.append(make_row(verdict, self._rules))
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
