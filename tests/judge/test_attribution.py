@@ -124,6 +124,15 @@ def test_older_entry_within_three_seconds_is_strong():
     assert talk.lead.evidence == OlderEntry(1.0, 13_300)
 
 
+def test_read_of_head_alone_is_no_older_entry():
+    talk = Judged()
+    talk.ask()
+    talk.turn(bill(10_000, 3_000))
+    talk.use()
+    talk.turn(bill(10_000, 3_300), after=1.0)
+    assert rank(talk.lead) == ("LORE301", "weak", "unattributable")
+
+
 def test_too_many_new_positions_are_strong_evidence():
     talk = opened(ONE_BY_ONE)
     for _ in range(15):
@@ -295,21 +304,29 @@ def test_another_model_that_no_event_tells_is_strong():
     assert (rank(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
 
 
-@pytest.mark.parametrize("is_prompted", [True, False])
-def test_unexplained_fall_at_new_prompt_points_to_the_client(is_prompted):
+@each("turns, is_prompted, words", [
+    (2, True, "the user had written again"), (2, False, "the conversation had just begun"),
+    (3, True, "the user had written again"), (3, False, "the conversation had just begun"), (4, False, ""),
+])  # fmt: skip
+def test_unexplained_fall_at_beginning_points_to_the_client(turns, is_prompted, words):
     talk = opened()
+    for _ in range(turns - 2):
+        talk.turn(bill(12_300, 0))
+        talk.use()
     if is_prompted:
         talk.ask()
     one = dropped(talk)
-    assert (one.code, one.evidence.at_prompt) == ("LORE301", is_prompted)
-    assert ("the client probably changed the prompt" in one.evidence.sentence()) is is_prompted
-    assert ("compare those" in fix_of(one.code, "author", one.kind, one.evidence.fix_detail())) is is_prompted
+    is_by_client = "the client probably changed the prompt" in one.evidence.sentence()
+    assert (one.code, one.evidence.at_prompt, is_by_client) == ("LORE301", is_prompted, bool(words))
+    assert words in one.evidence.sentence()
+    assert ("compare those" in fix_of(one.code, "author", one.kind, one.evidence.fix_detail())) is is_by_client
 
 
 def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
     one = dropped(talk, verdict="unavailable")
-    assert (rank(one), one.evidence) == (("LORE301", "weak", "unattributable"), ReadFell(2_300, 12_300, 10_000))
+    fell = ReadFell(2_300, 12_300, 10_000, at_begin=True)
+    assert (rank(one), one.evidence) == (("LORE301", "weak", "unattributable"), fell)
     first = one.ruled_out[0]
     assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)
     looked = {said.reason: said.out for said in one.ruled_out}

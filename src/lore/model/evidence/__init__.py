@@ -403,16 +403,18 @@ class ReadFell(EvidenceFact, frozen=True):
     words = (
         "{lost_tokens:,} of {cached_tokens:,} cached tokens were not read again ({read_tokens:,} were); the recording "
         "shows no cause{at_prompt:?, but the user had written again: within a tool loop such falls are rare, so the "
-        "client probably changed the prompt}"
+        "client probably changed the prompt|{at_begin:?, but the conversation had just begun: later such falls are rare, "
+        "so the client probably changed the prompt}}"
     )
     lost_tokens: int  # cached tokens that were not read again
     cached_tokens: int  # of the previous prompt, as far as they could be read
     read_tokens: int  # tokens that this request read
     at_prompt: bool = False  # the request brings a new prompt of the user, in a log of a cache with breakpoints
+    at_begin: bool = False  # it does not, and is the second to fourth request of such a log's chain
 
     def fix_detail(self) -> str:
-        """Return `at-prompt` if the request brings a new prompt of the user, else an empty text."""
-        return "at-prompt" if self.at_prompt else ""
+        """Return `by-client` if the client probably changed the prompt, else an empty text."""
+        return "by-client" if self.at_prompt or self.at_begin else ""
 
 
 class NothingRead(EvidenceFact, frozen=True):
