@@ -88,6 +88,21 @@ def test_pause_before_late_compaction_is_expiry(tmp_path, minutes, code):
     assert [(one["turn"], one["code"]) for one in said["findings"]] == [(3, code)]
 
 
+@pytest.mark.parametrize(("model", "signs", "pause", "code"), [
+    ("claude-x", ("client-version",), 20.0, "LORE157"), ("claude-x", (), 400.0, "LORE128"),
+    ("claude-y", (), 400.0, "LORE128"),
+])  # fmt: skip
+def test_new_text_of_a_shrunk_prompt_is_no_loss(model, signs, pause, code):
+    """Other models count tokens in other ways, so that a smaller count shows nothing."""
+    talk = opened()
+    talk.turn(bill(12_300, 17_700))
+    talk.ask(8_000)
+    talk.model = model
+    talk.turn(bill(0, 25_000), after=pause, signs=signs)
+    assert talk.lead.code == code
+    assert (talk.verdict.lost_tokens < 23_000) is (model == "claude-x")
+
+
 def test_dropped_thinking_does_not_limit_an_expired_loss():
     """With breakpoints most such prompts read everything if nothing expires."""
     talk = Judged()

@@ -252,10 +252,11 @@ def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | N
                 counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
 
 
-# Causes that take content out of the prompt: what is left and not new is billed again, and no more.
+# Causes that take content out of the prompt: what is left and not new is billed again, and no more. Usage shows for the
+# others whether the prompt of a log shrank.
 _REMOVING = frozenset((
-    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.CLIENT_CAUSE_UNKNOWN, Code.REASONING_DROPPED_BY_TEMPLATE,
-    Code.RESUME_RERENDERED, Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
+    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.REASONING_DROPPED_BY_TEMPLATE, Code.RESUME_RERENDERED,
+    Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
 ))  # fmt: skip
 _REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
 _ENDS = 512  # bytes at the beginning of a block that name its type
@@ -280,12 +281,12 @@ def limit_rebilled(
     readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
     if readable > (read or 0) and codes & _NOT_BY_PROMPT:
         return readable - (read or 0)  # what follows it could not be read anyway
-    if codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes:
-        return None
     most = counts.prompt_tokens(None if usage is None else usage.first_pass)
+    is_same = current.is_rebuilt and previous.model == current.model  # each model counts tokens in its own way
+    has_shrunk = is_same and 0 < most < counts.sent_tokens(previous.usage)
+    if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
+        return None
     unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
-    if codes == {Code.CLIENT_CAUSE_UNKNOWN} and most >= counts.sent_tokens(previous.usage) and current.is_rebuilt:
-        return None  # the prompt grew, so nothing shows that text was removed
     is_rewritten = not codes.isdisjoint(_REWRITING)
     if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
         grown, output = state.grown, state.output
