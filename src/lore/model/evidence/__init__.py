@@ -403,8 +403,8 @@ class ReadFell(EvidenceFact, frozen=True):
     words = (
         "{lost_tokens:,} of {cached_tokens:,} cached tokens were not read again ({read_tokens:,} were); the recording "
         "shows no cause{at_prompt:?, but the user had written again: within a tool loop such falls are rare, so the "
-        "client probably changed the prompt|{at_begin:?, but the conversation had just begun: later such falls are rare, "
-        "so the client probably changed the prompt}}"
+        "client probably changed the prompt|{at_begin:?, but the conversation had just begun: later such falls are "
+        "rare, so the client probably changed the prompt}}"
     )
     lost_tokens: int  # cached tokens that were not read again
     cached_tokens: int  # of the previous prompt, as far as they could be read
