@@ -43,9 +43,10 @@ def unexplained(facts: PairFacts) -> Cause:
         read, state = facts.read or 0, facts.state
         # 9.5 % of the reads at such a prompt fell (facts/measured.md). Within a tool loop 3 % of the second to fourth
         # reads of a session fell (56 of 1,867 in 665 public sessions), of later ones 9 of 35,717.
-        is_log = state is not None and not state.implicit
-        at_prompt = is_log and state.grown.prompted
-        at_begin = is_log and not at_prompt and facts.current.number <= _BEGINNING
+        at_prompt = at_begin = False
+        if state is not None and not state.implicit:
+            at_prompt = state.grown.prompted
+            at_begin = not at_prompt and facts.current.number <= _BEGINNING
         evidence = e.ReadFell(min(facts.fell, reachable - read), reachable, read, at_prompt, at_begin)
     reasons = tuple(_examine(facts))
     is_implicit = facts.state is not None and facts.state.implicit
