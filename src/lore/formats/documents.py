@@ -147,7 +147,7 @@ class ElementCutter:
                 return False
 
     def _read_on(self) -> bool:
-        """Double the bytes that are held, so that a long element is parsed a few times only."""
+        """Read until twice the bytes are held, so that a long element is parsed a few times only; False at the end."""
         held, begin = len(self._data) - self._at, max(0, self._at - _MARGIN)
         pieces, size = [self._data[begin:]], 0
         for piece in self._pieces:

@@ -422,7 +422,10 @@ def _is_responses(members: dict[str, bytes]) -> bool:
 
 
 def _begins_with(raw: bytes, keys: tuple[str, ...]) -> bool:
-    """Return whether an array begins with an object that has one of these texts, or with no object."""
+    """Return whether an array may hold messages: its first element is an object with text under one of `keys`.
+
+    An empty array, or one whose first element is no object, may hold them as well; other values than arrays may not.
+    """
     if raw[:1] != b"[":
         return False
     first = first_element(raw)

@@ -61,7 +61,11 @@ class EvidenceRule(Struct, frozen=True):
 
 
 def _is_doubtful(evidence: e.Evidence) -> bool:
-    """Return whether evidence is weak in any row: the read or the total does not fit it, or the provider did it."""
+    """Return whether evidence is weak in whichever rule uses it, as its own numbers do not confirm it.
+
+    The read is not exactly what precedes the dropped reasoning or hook text, no smaller total confirms omitted
+    thinking, or the provider may have removed the content itself.
+    """
     match evidence:
         case e.ReasoningDropped() | e.HookText():
             return not evidence.exact
@@ -379,10 +383,11 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
 
 
 def _rank(found: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> list[Cause]:
-    """Order causes: strong ones that the verdict allows, the verdict, the weak ones, what the verdict contradicts.
+    """Return causes in order: expiry, strong ones that the verdict allows, the verdict, weak ones, contradicted ones.
 
-    A disputed verdict names no section. A cause that says less than the verdict does not precede it: one that names
-    neither the change nor its section. Entries that had expired could not be read, whatever else the client changed.
+    Expiry is first because an expired entry cannot be read, whatever else changed. "The client changed something"
+    without a section follows the verdict, which at least names a section. The section is removed from a disputed
+    verdict (the read shows that it is wrong). Without a verdict, strong causes precede weak ones.
     """
     if verdict is None:
         return sorted(found, key=lambda cause: cause.strength == "weak")
@@ -403,9 +408,11 @@ def _rank(found: list[Cause], verdict: Cause | None, *, is_disputed: bool) -> li
 
 
 def limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Return a transcript's causes from bytes so that none leads which the verdict contradicts: they were never sent.
+    """Return the causes that a byte comparison found, with a cause first that agrees with the provider's verdict.
 
-    Bytes from the wire are certain and lead all the same; LORE302 says that the verdict differs.
+    Only a prompt that was rebuilt from a transcript is limited: its bytes were never sent, so they may differ where the
+    request did not. If none of the causes agrees, evidence that does is added, and they follow as contradicted. Bytes
+    from the wire are certain: then a cause may lead that the verdict contradicts (and LORE302 reports the difference).
     """
     verdict = provider_cause(facts) if facts.fell and facts.current.is_rebuilt else None
     if verdict is None or not causes or any(fits(cause.code, cause.section, verdict.section) for cause in causes):

@@ -178,7 +178,11 @@ class Judge:
 
 
 def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
-    """Return a replaced tail with its daily cost, a cold compaction with its cost and that of a warm one."""
+    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
+
+    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
+    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
+    """
     evidence = cause.evidence
     if isinstance(evidence, TailReplaced) and daily and price.uncached is not None:
         dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)

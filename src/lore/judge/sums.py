@@ -66,7 +66,11 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
 
 
 def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
-    """Return the parts of a cost, as far as counts and prices are known; None without usage or a price."""
+    """Return what a request cost, in five parts; None without usage, or without a price of what was used.
+
+    `parts` are the dollars of each kind of its tokens and tools, as `Price.split` returns them; they are used up. What
+    was re-billed is a part of its own, and is deducted from the context that was not read.
+    """
     usage = verdict.turn.usage
     if usage is None or not usage.has_input:
         return None
@@ -133,9 +137,10 @@ class Copies:
         self.count = 0
 
     def has(self, row: LedgerRow, recording: str) -> bool:
-        """Return whether another recording has this row: its session inherited it, or an earlier one has its response.
+        """Remember a row, and return whether it is a copy of a request that another recording counts.
 
-        A response that one recording holds twice is not a copy.
+        It is one if its session was forked and holds the parent's requests, or if a recording that was asked about
+        earlier has the same response id. A response that one recording holds twice is not a copy.
         """
         copied, response_id = row.is_inherited, lasting_id(row.response_id)
         if response_id and not copied:

@@ -121,7 +121,7 @@ class Source:
 
 
 def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Return text as readers expect it: in UTF-8 (PowerShell writes UTF-16), without separators of records."""
+    """Yield text as readers expect it: in UTF-8 (PowerShell writes UTF-16), each record separator (0x1E) as a space."""
     start, whole = peek(pieces)
     if start == _SEPARATOR:
         return (piece.replace(_SEPARATOR, b" ") for piece in whole)
@@ -387,7 +387,7 @@ def common_length(left: str, right: str) -> tuple[int, int, int]:
 
 
 def folder_hint(path: str) -> str:
-    """Return a hint for a name that is not a file."""
+    """Return what to do if a command needs a regular file, and `path` is a folder, a pipe or a device."""
     return "name a file in it; `lore check` takes folders" if filesystem.is_folder(path) else "name a regular file"
 
 

@@ -74,7 +74,7 @@ class BodyPairs(PackReader):
         self._request: tuple[PackMember, Http] | None = None  # one that awaits its response
 
     def _read(self, member: PackMember) -> Iterable[Read]:
-        """Return a request whose response could not be read before what follows it."""
+        """Return what a file completes: the waiting request comes first, if this file is its unreadable response."""
         return chained(self._rest() if member.header.fault else [], super()._read(member))
 
     def _member(self, member: PackMember) -> list[Judged | Read]:
@@ -114,7 +114,8 @@ def _looks_like_body(head: bytes) -> bool:
 def _judged(data: bytes, *, is_part: bool = False) -> list[Judged]:
     """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body.
 
-    An object whose members are calls has as many requests, if it `is_part` of none.
+    Each member of an object whose members are all calls is a request of its own. `is_part` is True for such a member,
+    whose members are not searched for calls again.
     """
     if len(data) < _SMALL and _NAMED.search(data) is None:  # not worth slicing: there may be a million
         return []

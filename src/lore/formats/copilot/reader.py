@@ -310,7 +310,7 @@ _DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its dat
 
 
 def _chain_of(agent: str | None) -> str:
-    """Return the chain of an agent, whose id may be the name of the main chain."""
+    """Return an agent's chain: its id, with a prefix if that is the main chain's name; the main chain for None."""
     return e.MAIN if not agent else f"agent-{agent}" if agent == e.MAIN else agent
 
 
