@@ -144,3 +144,21 @@ def test_varying_text_has_its_kind(text, kinds):
 ])  # fmt: skip
 def test_date_in_a_tool_counts_as_current_only(description, kinds):
     assert [word.kind for word in find_varying_text(description, in_tool=True)] == kinds
+
+
+SHUFFLED = ("- lint: run the linter\n- unit: run tests\n- docs: build pages", "- docs: build pages\n- lint: run the linter\n- unit: run tests")
+
+
+@each("previous, current", [
+    SHUFFLED,
+    ("Tools: read, write, edit, bash.", "Tools: bash, edit, read, write."),
+    ("# Memory\n- likes tea\n- lives in Bern\n", "# Memory\n- lives in Bern\n- likes tea\n"),
+])  # fmt: skip
+def test_shuffled_list_is_named_as_another_order(previous, current):
+    (reason,) = explain_text(f"Intro.\n{previous}", f"Intro.\n{current}", SearchBudget())
+    assert (reason.code, reason.what) == ("LORE100", "order")
+
+
+def test_shuffled_list_with_another_entry_is_not_an_order():
+    reasons = explain_text(SHUFFLED[0], SHUFFLED[1].replace("pages", "books"), SearchBudget())
+    assert all(reason.what != "order" for reason in reasons)

@@ -15,8 +15,9 @@ from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Own, j
 BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "envelope", "other"]
 # What varies in a text, or what the text is about; empty: not known.
 Varies: TypeAlias = Literal[
-    "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory"
-]
+    "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory",
+    "order",
+]  # fmt: skip
 # How equal content is written in other bytes. A server that decodes JSON sees no difference in the first four.
 Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
@@ -31,6 +32,7 @@ _VARIES: dict[Varies, str] = {
     "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
     "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
     "repository": "the state of a repository or directory", "memory": "recalled memory or context",
+    "order": "the order of the same words",
 }  # fmt: skip
 _BLOCKS: dict[BlockKind, str] = {
     "text": "text", "result": "tool result", "call": "tool call", "image": "image", "thinking": "thinking",
@@ -177,6 +179,9 @@ class TextChanged(EvidenceFact, frozen=True):
 
     def headline(self) -> str:
         return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
+
+    def fix_detail(self) -> str:
+        return "order" if self.what == "order" else ""
 
 
 class BlockChanged(EvidenceFact, frozen=True):

@@ -40,6 +40,8 @@ _LONG_PIECES = 4_000  # characters of two pieces whose equal ends are cut before
 _CONTEXT_CHARACTERS, _CONTEXT_PARTS = 4_000, 100  # before a difference, searched for its heading
 _STEP_COST = 64  # characters that one comparison costs in addition to its texts
 _LINE = pattern(r"[^\n]*\n|[^\n]+")
+_WORD = pattern(r"[^\s,;]*[^\s,;.:]")
+_LISTED = 4  # different words that a list has at least: fewer may be swapped by chance
 _PART_END = pattern(r"(?<=[\n\t|])|(?<=[.!?;>|][ \t])(?![ \t])|(?<=>)(?=[^\s<])|(?<=[^\s>])(?=<)")  # of a sentence
 
 
@@ -288,11 +290,13 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     spelling = name_text_spelling(previous, current)
     if spelling is not None:
         return [TextReason(spelling.code, spelling, previous, current)]
+    lines, new_lines, is_cut = _split_lines(previous, current)
+    if not is_cut and _is_reordered(lines, new_lines):
+        return [TextReason(Code.PREFIX_MOVED, "order", previous, current)]
     added = find_volatile_addition(previous, current)
     if added is not None:
         return [TextReason(*added, previous, current)]
     reasons: list[TextReason] = []
-    lines, new_lines, is_cut = _split_lines(previous, current)
     gaps = find_gaps(lines, new_lines)
     if is_cut and len(gaps) > 1:  # the last gap ends where the windows end, at unrelated lines
         gaps.pop()
@@ -307,6 +311,12 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     for reason in reasons:
         first.setdefault((reason.code, reason.what), reason)
     return list(first.values())
+
+
+def _is_reordered(lines: Sequence[str], new_lines: Sequence[str]) -> bool:
+    """Return whether the lines around the differences hold the same words in another order: a list was shuffled."""
+    words, new_words = (_WORD.findall("".join(part)) for part in (lines, new_lines))
+    return words != new_words and len(set(words)) >= _LISTED and Counter(words) == Counter(new_words)
 
 
 def _split_lines(previous: str, current: str) -> tuple[list[str], list[str], bool]:
