@@ -66,3 +66,16 @@ def test_rewritten_last_message_after_explicit_breakpoint_is_noted(tmp_path):
     usages = [(6_500, 0, 6_500), (7_800, 6_020, 1_780), (8_400, 6_020, 2_380), (9_000, 6_020, 2_980)]
     verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.6-luna", texts, usages))
     assert [[one.code for one in verdict.causes] for verdict in verdicts[1:]] == [["LORE146"]] * 3
+
+
+def test_system_prompt_that_flips_is_charged_each_time(tmp_path):
+    """Each variant reads what it had sent itself; what the other one sent in between is billed again."""
+    history = [{"role": "user", "content": TEXT * 50}, {"role": "assistant", "content": "done"}]
+    systems = [{"role": "system", "content": SYSTEM + ending} for ending in ("", "\nDelegate first.")]
+    texts = [[systems[number % 2], *history * number, history[0]] for number in range(1, 7)]
+    usages = [(7_900, 0, 0), (8_800, 6_912, 0), (9_700, 7_808, 0), (10_600, 8_704, 0), (11_500, 9_600, 0)]
+    verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.4", texts[:5], usages))
+    codes = [[(one.code, one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+    assert codes == [[("LORE100", "waste")]] * 4
+    assert [verdict.lost_tokens for verdict in verdicts[2:]] == [992, 996, 1_000]
+    assert ["alternates" in verdict.causes[0].qualifiers for verdict in verdicts[1:]] == [False, True, True, True]

@@ -422,7 +422,11 @@ class ComparedChains:
             if original != turn.chain:
                 chain.advance(turn)  # the next request may continue it
             return Compared()
-        pair = chain.advance(turn, state_of, self._ends.add(turn))
+        end = self._ends.add(turn)
+        flips = _flips_back(before, end, turn)
+        pair = chain.advance(turn, state_of, None if flips else end)
+        if flips and pair is not None:
+            pair = _mark_alternating(pair)
         return Compared(self._compare_with_summarised(turn) or pair)
 
     def forget(self, name: str) -> None:
@@ -535,6 +539,25 @@ class ComparedChains:
             if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
                 return start if usage.read_tokens <= (other.read_tokens or 0) else None
         return None
+
+
+def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
+    """Return whether a request continues the last one's messages with tools and system prompt of an earlier one.
+
+    The messages in between were sent with the other head, so that they are billed again.
+    """
+    if before is None or end is None or counts.first_pass_read(turn.usage) is None or before.prompt.head == turn.prompt.head:
+        return False
+    shared, sent = before.prompt.messages, end.turn.prompt.messages
+    return len(sent) < len(shared) == shared.common(turn.prompt.messages)
+
+
+def _mark_alternating(pair: Pair) -> Pair:
+    """Return the pair with its causes in the head marked; usage may show more than its bytes share."""
+    head, causes = len(pair.left.prompt.head), [one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]
+    return replace(pair, causes=tuple([
+        replace(one, qualifiers=(*one.qualifiers, "alternates")) if one.position < head else one for one in causes
+    ]))  # fmt: skip
 
 
 def _head_tokens(turn: Turn) -> int:

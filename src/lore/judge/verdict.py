@@ -398,7 +398,7 @@ class Alternation:
         return replace(pair, causes=tuple(map(self._marked, pair.causes)))
 
     def _marked(self, cause: Cause) -> Cause:
-        change = None if is_remark(cause) else change_of(cause.evidence)
+        change = None if is_remark(cause) or "alternates" in cause.qualifiers else change_of(cause.evidence)
         if change is None:
             return cause
         key = cause.code, cause.position, cause.path
