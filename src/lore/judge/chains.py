@@ -25,7 +25,7 @@ from lore.cache.served import served_by
 from lore.cache.transcript_history import TokenRate, growth
 from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
-from lore.judge.pair import Pair, PairFacts, Tally
+from lore.judge.pair import Pair, PairFacts, Tally, is_remark
 from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
@@ -37,7 +37,7 @@ from lore.model.state import UTILITY, Change, Entry
 from lore.model.turn import Turn
 from lore.model.vector import Vector
 from lore.prefix.causes import recorded_causes
-from lore.prefix.chains import RequestEnd, RequestEnds
+from lore.prefix.chains import RequestEnd, RequestEnds, cache_scope
 from lore.prefix.overlap import ChainSums, Overlap, byte_size, compare_prompts
 from lore.prefix.purpose import asks_for_summary, quoted_share
 from lore.prefix.tools import explain_hashes
@@ -53,6 +53,11 @@ _LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
 SIBLINGS = 16  # first turns of chains, among which requests that were sent at the same time are searched
+_TRIED = 4  # of them, with which a head is compared
+# What differs in the heads of requests that one program sends.
+_BY_CHANCE = frozenset((
+    Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.TOOLS_REORDERED, Code.KEY_ORDER_CHANGED,
+))  # fmt: skip
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 _COVERED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
 
@@ -427,7 +432,7 @@ class ComparedChains:
         pair = chain.advance(turn, state_of, None if flips else end)
         if flips and pair is not None:
             pair = _mark_alternating(pair)
-        return Compared(self._compare_with_summarised(turn) or pair)
+        return Compared(self._compare_with_summarised(turn) or pair or (self._compare_heads(turn) if is_new else None))
 
     def forget(self, name: str) -> None:
         """Forget a chain that no turn will continue."""
@@ -444,10 +449,32 @@ class ComparedChains:
         previous = self._latest.get(turn.given_up) or self._sibling(turn)
         if previous is not None:
             chain.advance(previous)
-        if turn.answered_at is not None and turn.prompt.head:
-            # only tools and system prompt, which it shares with others that are sent at the same time
+        if turn.prompt.head:  # only tools and system prompt, which it may share with others
             self._starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
         return chain
+
+    def _compare_heads(self, turn: Turn) -> Pair | None:
+        """Return the verdict on the first request of a chain against another's head that differs as if by chance.
+
+        That is by a clock, an id, a count or an order: without it, the later request would have read the head.
+        """
+        head, tried = turn.prompt.head, 0
+        for start in [*self._starts][-2::-1] if head else ():
+            other = start.prompt.head
+            if cache_scope(start) != cache_scope(turn) or [one.path for one in other] != [one.path for one in head]:
+                continue
+            tried += 1
+            if other == head or tried > _TRIED:
+                return None
+            chain = ComparedChain(rules=self._rules)
+            chain.advance(replace(start, chain=turn.chain))
+            pair = chain.advance(turn)
+            causes = [] if pair is None else [cause for cause in pair.causes if not is_remark(cause)]
+            if pair is not None and causes and all(map(_is_by_chance, causes)):
+                kept = counts.first_pass_read(turn.usage) or 0
+                most = max(0, round(pair.bytes.previous / pair.bytes_per_token) - kept)
+                return replace(pair, rebilled=min(most, most if pair.rebilled is None else pair.rebilled))
+        return None
 
     def _chain_of_original(self, turn: Turn) -> str | None:
         """Return the chain of the call that this one is a copy of: the same response to as long a prompt, at that time.
@@ -539,6 +566,10 @@ class ComparedChains:
             if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
                 return start if usage.read_tokens <= (other.read_tokens or 0) else None
         return None
+
+
+def _is_by_chance(cause: Cause) -> bool:
+    return cause.code in _BY_CHANCE or cause.evidence.fix_detail() == "order"
 
 
 def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
