@@ -63,6 +63,18 @@ def test_requests_without_any_breakpoint_are_compared():
     assert len(shared(ask(*bodies, usages=[bill(0, 0, 9_040)] * 3))) == 1
 
 
+def test_automatic_breakpoint_after_the_question_is_no_shared_one():
+    bodies = [question(number, marked=False) | {"cache_control": CACHE_CONTROL} for number in range(3)]
+    (found,) = shared(ask(*bodies))
+    assert (found.json_path, found.evidence.requests) == ("messages[0].content[0]", 2)
+
+
+def test_history_up_to_an_automatic_breakpoint_is_covered():
+    first = question(1, marked=False) | {"cache_control": CACHE_CONTROL}
+    longer = {**first, "messages": [*first["messages"], {"role": "assistant", "content": "Much."}]}
+    assert shared(ask(first, longer, usages=[bill(0, 9_040), bill(0, 9_050)])) == []
+
+
 @each([
     ask(question(1)),
     ask(*(question(number, on_document=True) for number in range(3)), usages=[bill(0, 9_040), *[bill(9_000, 40)] * 2]),

@@ -146,7 +146,10 @@ def test_date_in_a_tool_counts_as_current_only(description, kinds):
     assert [word.kind for word in find_varying_text(description, in_tool=True)] == kinds
 
 
-SHUFFLED = ("- lint: run the linter\n- unit: run tests\n- docs: build pages", "- docs: build pages\n- lint: run the linter\n- unit: run tests")
+SHUFFLED = (
+    "- lint: run the linter\n- unit: run tests\n- docs: build pages",
+    "- docs: build pages\n- lint: run the linter\n- unit: run tests",
+)
 
 
 @each("previous, current", [

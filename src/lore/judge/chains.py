@@ -430,8 +430,8 @@ class ComparedChains:
         end = self._ends.add(turn)
         flips = _flips_back(before, end, turn)
         pair = chain.advance(turn, state_of, None if flips else end)
-        if flips and pair is not None:
-            pair = _mark_alternating(pair)
+        if flips and pair is not None:  # usage shows more than these bytes share
+            pair = replace(pair, causes=tuple([one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]))
         return Compared(self._compare_with_summarised(turn) or pair or (self._compare_heads(turn) if is_new else None))
 
     def forget(self, name: str) -> None:
@@ -575,20 +575,14 @@ def _is_by_chance(cause: Cause) -> bool:
 def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
     """Return whether a request continues the last one's messages with tools and system prompt of an earlier one.
 
-    The messages in between were sent with the other head, so that they are billed again.
+    It read what that one left; the messages in between were sent with the other head, so that they are billed again.
     """
-    if before is None or end is None or counts.first_pass_read(turn.usage) is None or before.prompt.head == turn.prompt.head:
+    read = counts.first_pass_read(turn.usage)
+    if before is None or end is None or read is None or read < (counts.cached(end.turn.usage) or 0):
         return False
-    shared, sent = before.prompt.messages, end.turn.prompt.messages
-    return len(sent) < len(shared) == shared.common(turn.prompt.messages)
-
-
-def _mark_alternating(pair: Pair) -> Pair:
-    """Return the pair with its causes in the head marked; usage may show more than its bytes share."""
-    head, causes = len(pair.left.prompt.head), [one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]
-    return replace(pair, causes=tuple([
-        replace(one, qualifiers=(*one.qualifiers, "alternates")) if one.position < head else one for one in causes
-    ]))  # fmt: skip
+    sent = (counts.cached if counts.bills_writes(before) else counts.prompt_tokens)(before.usage) or 0
+    shared, known = before.prompt.messages, len(end.turn.prompt.messages)
+    return sent - read > 2 * counts.block_tokens(before) and known < len(shared) == shared.common(turn.prompt.messages)
 
 
 def _head_tokens(turn: Turn) -> int:
@@ -599,7 +593,6 @@ def _head_tokens(turn: Turn) -> int:
 
 def _may_read(previous: Turn, current: Turn) -> bool:
     """Return whether a request could read what another one left in the cache, if it began with the same prompt."""
-    places = [(turn.call.endpoint, turn.call.account, turn.call.answered_by) for turn in (previous, current)]
-    is_same = previous.model == current.model and places[0] == places[1]
     has_entries = (counts.cached(previous.usage) or 0) > counts.TOLERANCE_TOKENS
+    is_same = cache_scope(previous) == cache_scope(current)
     return is_same and has_entries and not asks_for_summary(previous.prompt, previous.call)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 # A finder whose evidence was turned into a cause in another room returns that cause.
 Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]
 
+_SOONEST = 0.25  # seconds that a provider takes at least to begin a response
 _HOUR = 3600.0  # clocks of two machines may differ, and a recording may be put together from several
 _TOOLS_COUNTED = (2, 1, 119)  # the version of Claude Code from which falls after a tool search were counted
 # Seconds, whatever a provider documents: of 11 longer pauses (31 minutes to 16 hours) in caches of OpenAI that keep
@@ -100,10 +101,17 @@ def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
 
 
 def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
-    """Return how many seconds before the previous response began the current request was sent; None if it was not."""
+    """Return how many seconds before the previous response began the current request was sent; None if it was not.
+
+    If that is not recorded, no response begins sooner than `_SOONEST`.
+    """
     begun = previous.answered_at
-    if begun is None or current.at is None or previous.at is None or begun == previous.at:
+    if current.at is None or previous.at is None or begun == previous.at:
         return None
+    if begun is None:
+        if previous.at >= current.at:  # equal times may not be those of requests
+            return None
+        begun = previous.at + _SOONEST
     early = begun - current.at
     return early if early > 0 and current.at >= previous.at - _HOUR else None
 

@@ -26,6 +26,7 @@ from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
 from lore.model.results import Finding
 from lore.model.turn import Turn
+from lore.prefix.chains import cache_scope
 from lore.prefix.overlap import byte_size, count_shared_segments
 
 _COMPARED = 16  # earlier requests
@@ -55,7 +56,7 @@ class Siblings:
         """Compare the first request of a chain with earlier ones."""
         if turn.failed or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial or not needs_breakpoints(turn):
             return
-        if not turn.prompt.auto_breakpoint and first_pass_read(turn.usage) is not None:
+        if first_pass_read(turn.usage) is not None:
             self._compare(turn)
         self._earlier.append(turn)
 
@@ -72,7 +73,9 @@ class Siblings:
             common = count_shared_segments(other.prompt, prompt)
             while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
                 common -= 1  # of the message in which they part
-            covered = max([place + 1 for place in other.prompt.breakpoints if place < common], default=0)
+            own = other.prompt
+            ends = [*[place + 1 for place in own.breakpoints], *([own.stable] if own.auto_breakpoint else [])]
+            covered = max([end for end in ends if end <= common], default=0)
             held, kept = (round(sum(map(byte_size, islice(prompt, end))) / per_token) for end in (common, covered))
             lost = held - max(kept, read)
             last = prompt.segment_at(common - 1) if common and lost >= least else None
@@ -104,9 +107,7 @@ class Siblings:
 
 def _may_share(earlier: Turn, turn: Turn) -> bool:
     """Return whether a request could have read an entry of an earlier one."""
-    if earlier.model != turn.model or earlier.call.endpoint != turn.call.endpoint:
-        return False
-    if earlier.call.account != turn.call.account or earlier.call.answered_by != turn.call.answered_by:
+    if cache_scope(earlier) != cache_scope(turn):
         return False
     begun = earlier.answered_at if earlier.answered_at is not None else earlier.at
     return begun is not None and turn.at is not None and 0 <= turn.at - begun <= FIVE_MINUTES

@@ -77,7 +77,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("counter", (
         (r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
          r"(?i:[ _-](?:no\.?|number|count|index|id))?"
-         r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b(?!-[0-9a-fA-F]{4}-)"),  # step 3 of 10, not a UUID
+         r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b(?!-[0-9a-fA-F]{4}-)"),  # step 3 of 10
     )),
     ("date", (
         rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])",

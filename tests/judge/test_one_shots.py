@@ -1,0 +1,70 @@
+"""The first requests of conversations: heads that differ by chance, and requests that are sent together."""
+
+import pytest
+
+from helpers.each import each
+from judge.captures import SYSTEM, call, judged
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+WRITTEN = {"input_tokens": 40, "cache_creation_input_tokens": 2_600, "cache_read_input_tokens": 0, "output_tokens": 9}
+PERSONA = SYSTEM * 4
+TOOLS = [
+    {"name": name, "description": "Use it with care. " * 40, "input_schema": {}} for name in ("ask", "bring", "cut")
+]
+
+
+def ask(number, system, at=None, tools=(), usage=WRITTEN, question="Turn on lamp"):
+    body = {
+        "model": "claude-sonnet-4-6", "max_tokens": 9, "tools": [*tools],
+        "system": [{"type": "text", "text": system, **MARK}],
+        "messages": [{"role": "user", "content": f"{question} {number}."}],
+    }  # fmt: skip
+    return call(20.0 * number if at is None else at, body, usage)
+
+
+def first_pairs(tmp_path, *calls):
+    """Return the codes, kinds and lost tokens of each request after the first."""
+    verdicts, _ = judged(tmp_path, *calls)
+    return [([(one.code, one.kind) for one in verdict.causes], verdict.lost_tokens) for verdict in verdicts[1:]]
+
+
+@each("before, after, code", [
+    ("Time: 15:09:20.\n", "Time: 15:09:34.\n", "LORE101"),
+    (f"Request {'1' * 8}-427b-4b4a-97b7-50923ceb3ffd.\n", "Request d95bafc8-427b-4b4a-97b7-50923ceb3ffd.\n", "LORE108"),
+    ("Rooms: hall, attic, cellar, garden.\n", "Rooms: cellar, hall, garden, attic.\n", "LORE100"),
+])  # fmt: skip
+def test_head_that_differs_by_chance_is_charged(tmp_path, before, after, code):
+    heads = [before + PERSONA, after + PERSONA]
+    assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate(heads))) == [([(code, "waste")], 2_600)]
+
+
+def test_head_with_reordered_tools_is_charged(tmp_path):
+    calls = [ask(number, PERSONA, tools=TOOLS[:: 1 - 2 * number]) for number in range(2)]
+    ((causes, lost),) = first_pairs(tmp_path, *calls)
+    assert (causes, lost) == ([("LORE102", "waste")], 2_600)
+
+
+def test_loss_of_one_shots_excludes_their_messages(tmp_path):
+    """The breakpoint is at the end of the question, which no other request could have read."""
+    usage = WRITTEN | {"cache_creation_input_tokens": 12_600}
+    calls = [ask(n, f"Time: 15:09:2{n}.\n{PERSONA}", usage=usage, question="Why? " * 8_000) for n in range(2)]
+    ((_, lost),) = first_pairs(tmp_path, *calls)
+    assert lost == pytest.approx(len(PERSONA) / (len(PERSONA) + 40_000) * 12_600, rel=0.05)
+
+
+@each("before, after", [
+    (f"You sort mail. {PERSONA}", f"You write songs. {PERSONA}"),  # two programs
+    (f"Time: 15:09:20.\n{PERSONA}", f"Time: 15:09:20.\n{PERSONA}"),
+    (f"Time: 15:09:20.\n{PERSONA}", f"Time: 15:09:34. You write songs.\n{PERSONA}"),
+])  # fmt: skip
+def test_heads_of_other_programs_are_not_compared(tmp_path, before, after):
+    assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate((before, after)))) == [([], None)]
+
+
+@each("pause, codes", [(0.1, [("LORE129", "expected")]), (2.0, [])])
+def test_requests_without_answer_times_may_start_together(tmp_path, pause, codes):
+    calls = [ask(number, PERSONA, at=number * pause) for number in range(2)]
+    for one in calls:
+        del one["response"]["timestamp"], one["logged_at"]
+    pairs = first_pairs(tmp_path, *calls)
+    assert [causes for causes, _ in pairs] == [codes]
