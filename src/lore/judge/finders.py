@@ -421,6 +421,9 @@ def find_removed(facts: PairFacts) -> Cause | None:
     least, is_implicit = (None, True) if state is None else (state.min_read, state.implicit)
     if shrunk.tokens_before - shrunk.tokens_after <= SHRANK:
         return None if shrunk.boundary or is_implicit else Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
+    other = find_signal("instructions", facts)
+    if other is not None and head_was_read(facts) is None:  # another agent has tools and a system prompt of its own
+        return Cause(Code.SESSION_CHANGED, None, other)
     if least is not None and (facts.read or 0) < least:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if not shrunk.boundary and not facts.has_tool_call:
