@@ -431,7 +431,9 @@ class ComparedChains:
         flips = _flips_back(before, end, turn)
         pair = chain.advance(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
-            pair = replace(pair, causes=tuple([one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]))
+            causes = [one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]
+            marked = [replace(one, qualifiers=(*one.qualifiers, "alternates")) for one in causes]
+            pair = replace(pair, causes=tuple(marked))
         return Compared(self._compare_with_summarised(turn) or pair or (self._compare_heads(turn) if is_new else None))
 
     def forget(self, name: str) -> None:

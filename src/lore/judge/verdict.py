@@ -398,7 +398,7 @@ class Alternation:
         return replace(pair, causes=tuple(map(self._marked, pair.causes)))
 
     def _marked(self, cause: Cause) -> Cause:
-        change = None if is_remark(cause) else change_of(cause.evidence, in_head=cause.section != "messages")
+        change = None if is_remark(cause) or "alternates" in cause.qualifiers else change_of(cause.evidence)
         if change is None:
             return cause
         key = cause.code, cause.position, cause.path
@@ -406,15 +406,12 @@ class Alternation:
         return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
 
 
-def change_of(evidence: e.Evidence, *, in_head: bool = False) -> _Values | None:
-    """Return what evidence shows before and after a change; None if it does not show both.
-
-    A text `in_head` counts; one of a message may come back by chance, as a list of recent files does.
-    """
+def change_of(evidence: e.Evidence) -> _Values | None:
+    """Return what evidence shows before and after a change; None if it does not show both."""
     if isinstance(evidence, ToolsChanged):
         is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
         return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
-    if evidence.quoted_change() is not None and not in_head:
+    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
         return None
     fields = asdict(evidence)
     before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.judge.base import finding
+from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pair import Pair
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect, Linter
@@ -62,6 +62,7 @@ class Laws:
         self._was_cached = False  # a usage shows a read or a write
         self._below: _HeldLaw | None = None  # every request up to here was too short to be cached
         self._long = False  # one was not, or its length is not known
+        self._unread, self._dollars = 0, None  # tokens that a breakpoint would have let it read, and their cost
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._before: Prompt | None = None  # the last prompt
@@ -100,9 +101,12 @@ class Laws:
             evidence = replace(below.broken.evidence, turns=below.times)
             self._held[Code.PROMPT_UNDER_MINIMUM] = below._replace(broken=replace(below.broken, evidence=evidence))
         for broken, turn, times in self._held.values():
+            is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
                 broken.code, place, broken.evidence, at=turn, section=broken.section or None,
                 json_path=broken.path or None, times=times, kind=broken.kind,
+                lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
+                tokens="estimated" if is_unread else None,
             )  # fmt: skip
         for defect in self._defects:
             broken = defect.broken
@@ -164,7 +168,7 @@ class Laws:
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
         """Find a long prompt that is sent repeatedly without a breakpoint, to a cache that needs one."""
         prompt = turn.prompt
-        if pair is None or Code.BREAKPOINTS_MISSING in self._held or prompt.fidelity == "structural":
+        if pair is None or prompt.fidelity == "structural":
             return
         if any(usage is not None and (usage.read_tokens or usage.write_tokens)
                for usage in (turn.usage, pair.left.usage)):  # fmt: skip
@@ -173,7 +177,18 @@ class Laws:
         missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
         if missing is not None:
             last = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-            self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
+            self._hold_missing(pair, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
+
+    def _hold_missing(self, pair: Pair, broken: laws.Broken) -> None:
+        """Hold a missing breakpoint, and add what the request repeats and paid for in full."""
+        turn, usage = pair.right, pair.right.usage
+        self._hold(turn, broken)
+        common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
+        unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
+        if unread > 0:
+            price = price_of(self._rules(), turn)
+            self._unread += unread
+            self._dollars = summed((self._dollars, None if price is None else paid_again(price, usage, unread)))
 
     def _find_uncached_history(self, turn: Turn, pair: Pair) -> None:
         """Find a history that is sent repeatedly at full price, since all breakpoints are before it."""
@@ -188,4 +203,6 @@ class Laws:
         if all(usage is not None and (usage.first_pass.uncached_tokens or 0) >= minimum for usage in usages):
             tokens = prompt_tokens(turn.usage)
             missing = BreakpointsMissing(tokens, minimum, cached(turn.usage) or 0)
-            self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, at), missing))
+            self._hold_missing(
+                pair, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, at), missing)
+            )
