@@ -25,7 +25,7 @@ from lore.cache.served import served_by
 from lore.cache.transcript_history import TokenRate, growth
 from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
-from lore.judge.pair import Pair, PairFacts, Tally, is_remark
+from lore.judge.pair import ESTIMATED, Pair, PairFacts, Tally, is_remark
 from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
@@ -57,6 +57,7 @@ _TRIED = 4  # of them, with which a head is compared
 # What differs in the heads of requests that one program sends.
 _BY_CHANCE = frozenset((
     Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.TOOLS_REORDERED, Code.KEY_ORDER_CHANGED,
+    Code.PARALLEL_START,
 ))  # fmt: skip
 _REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
 _COVERED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
@@ -448,7 +449,7 @@ class ComparedChains:
         self.seen += 1
         if turn.basis is not None or turn.failed:
             return chain
-        previous = self._latest.get(turn.given_up) or self._sibling(turn)
+        previous = self._latest.get(turn.given_up)
         if previous is not None:
             chain.advance(previous)
         if turn.prompt.head:  # only tools and system prompt, which it may share with others
@@ -456,9 +457,10 @@ class ComparedChains:
         return chain
 
     def _compare_heads(self, turn: Turn) -> Pair | None:
-        """Return the verdict on the first request of a chain against another's head that differs as if by chance.
+        """Return the verdict on the first request of a chain against the same program's head in another one.
 
-        That is by a clock, an id, a count or an order: without it, the later request would have read the head.
+        The heads differ by a clock, an id, a count or an order: without it, the later request would have read the other
+        one. Or they are equal, and were sent together.
         """
         head, tried = turn.prompt.head, 0
         for start in [*self._starts][-2::-1] if head else ():
@@ -466,16 +468,15 @@ class ComparedChains:
             if cache_scope(start) != cache_scope(turn) or [one.path for one in other] != [one.path for one in head]:
                 continue
             tried += 1
-            if other == head or tried > _TRIED:
+            if tried > _TRIED:
                 return None
             chain = ComparedChain(rules=self._rules)
-            chain.advance(replace(start, chain=turn.chain))
+            chain.advance(start)
             pair = chain.advance(turn)
             causes = [] if pair is None else [cause for cause in pair.causes if not is_remark(cause)]
             if pair is not None and causes and all(map(_is_by_chance, causes)):
-                kept = counts.first_pass_read(turn.usage) or 0
-                most = max(0, round(pair.bytes.previous / pair.bytes_per_token) - kept)
-                return replace(pair, rebilled=min(most, most if pair.rebilled is None else pair.rebilled))
+                most = round(pair.bytes.previous / pair.bytes_per_token)  # its messages would not have been read
+                return replace(pair, rebilled=most) if (pair.short or 0) > ESTIMATED * most else pair
         return None
 
     def _chain_of_original(self, turn: Turn) -> str | None:
@@ -554,19 +555,6 @@ class ComparedChains:
             facts = PairFacts(start, turn, _COVERED, short, billed=True, lifetime=None, positions=())
             cause = PARALLEL.explain(facts)
             return None if cause is None else replace(judge_unmeasured(facts, (cause,), short), rebilled=lost)
-        return None
-
-    def _sibling(self, turn: Turn) -> Turn | None:
-        """Return the first turn of another chain that wrote the same head too late for this one to read it."""
-        usage, prompt = turn.usage, turn.prompt
-        if usage is None or usage.read_tokens is None or not usage.write_tokens:
-            return None
-        for start in self._starts:
-            other = start.usage
-            if other is None or not other.write_tokens or seconds_before_answer(start, turn) is None:
-                continue
-            if start.prompt.head == prompt.head and start.prompt.model == prompt.model:
-                return start if usage.read_tokens <= (other.read_tokens or 0) else None
         return None
 
 

@@ -155,7 +155,7 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
         tokens = counts.prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
     if pair.short is not None:
         left, right, unbilled = pair.left, pair.right, 0
-        is_lost = cause.lost and left.chain == right.chain
+        is_lost = cause.lost and (left.chain == right.chain or not len(left.prompt.messages))
         if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
             unbilled = min(tokens, counts.prompt_tokens(left.usage) - (counts.first_pass_read(right.usage) or 0))
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
