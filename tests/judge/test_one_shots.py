@@ -2,8 +2,14 @@
 
 import pytest
 
+from formats.opencode import Export
 from helpers.each import each
-from judge.captures import SYSTEM, call, judged
+from judge.captures import SYSTEM, call, judged, text, usage
+from lore.model.cause import Place
+from lore.recording.base import Problems
+from lore.recording.opening import Options
+from lore.run.checking.verdicts import verdicts
+from lore.run.rules import Dated
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 WRITTEN = {"input_tokens": 40, "cache_creation_input_tokens": 2_600, "cache_read_input_tokens": 0, "output_tokens": 9}
@@ -13,13 +19,13 @@ TOOLS = [
 ]
 
 
-def ask(number, system, at=None, tools=(), usage=WRITTEN, question="Turn on lamp"):
+def ask(number, system, at=None, tools=(), bill=WRITTEN, question="Turn on lamp"):
     body = {
         "model": "claude-sonnet-4-6", "max_tokens": 9, "tools": [*tools],
         "system": [{"type": "text", "text": system, **MARK}],
         "messages": [{"role": "user", "content": f"{question} {number}."}],
     }  # fmt: skip
-    return call(20.0 * number if at is None else at, body, usage)
+    return call(20.0 * number if at is None else at, body, bill)
 
 
 def first_pairs(tmp_path, *calls):
@@ -46,8 +52,8 @@ def test_head_with_reordered_tools_is_charged(tmp_path):
 
 def test_loss_of_one_shots_excludes_their_messages(tmp_path):
     """The breakpoint is at the end of the question, which no other request could have read."""
-    usage = WRITTEN | {"cache_creation_input_tokens": 12_600}
-    calls = [ask(n, f"Time: 15:09:2{n}.\n{PERSONA}", usage=usage, question="Why? " * 8_000) for n in range(2)]
+    bill = WRITTEN | {"cache_creation_input_tokens": 12_600}
+    calls = [ask(n, f"Time: 15:09:2{n}.\n{PERSONA}", bill=bill, question="Why? " * 8_000) for n in range(2)]
     ((_, lost),) = first_pairs(tmp_path, *calls)
     assert lost == pytest.approx(len(PERSONA) / (len(PERSONA) + 40_000) * 12_600, rel=0.05)
 
@@ -68,3 +74,29 @@ def test_requests_without_answer_times_may_start_together(tmp_path, pause, codes
         del one["response"]["timestamp"], one["logged_at"]
     pairs = first_pairs(tmp_path, *calls)
     assert [causes for causes, _ in pairs] == [codes]
+
+
+def test_history_without_breakpoints_has_a_cost(tmp_path):
+    talk = [text("user", "Why? " * 3_000)]
+    calls = []
+    for number in range(4):
+        body = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": PERSONA, "messages": [*talk]}
+        calls.append(call(20.0 * number, body, usage(0, 0, 28_150 + 800 * number)))
+        talk += [text("assistant", "Because. " * 300), text("user", "And? " * 100)]
+    _, late = judged(tmp_path, *calls)
+    (found,) = [one for one in late if one.code == "LORE114"]
+    assert found.lost_tokens == pytest.approx(28_150 + 28_950 + 29_750, rel=0.01)
+    assert found.lost_dollars == pytest.approx(found.lost_tokens * (3.0 - 0.3) / 1e6, rel=0.01)  # dollars a million
+
+
+@each("whole, kind", [(42_400, "expected"), (43_800, "unattributable")])
+def test_another_agent_with_fewer_tools_is_named(tmp_path, whole, kind):
+    bills = [("build", 41_000, 0), ("build", 42_000, 40_900), ("plan", 43_700, 41_900), ("ask", whole, 0)]
+    export = Export()
+    for agent, size, read in bills:
+        export.user("Go on.", agent=agent).answer("Done.", bill=(size - read, read, 90), agent=agent)
+    path = tmp_path / "ses_1.json"
+    path.write_bytes(export.data())
+    recording = Options().open(str(path), Problems())
+    *_, (last, _), _ = verdicts(recording, Dated().judge(), Place("ses_1.json"))
+    assert [(cause.code, cause.kind) for cause in last.causes] == [("LORE145", kind)]

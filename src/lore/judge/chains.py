@@ -474,7 +474,8 @@ class ComparedChains:
             chain.advance(start)
             pair = chain.advance(turn)
             causes = [] if pair is None else [cause for cause in pair.causes if not is_remark(cause)]
-            if pair is not None and causes and all(map(_is_by_chance, causes)):
+            by_chance = [one.code in _BY_CHANCE or one.evidence.fix_detail() == "order" for one in causes]
+            if pair is not None and causes and all(by_chance):
                 most = round(pair.bytes.previous / pair.bytes_per_token)  # its messages would not have been read
                 return replace(pair, rebilled=most) if (pair.short or 0) > ESTIMATED * most else pair
         return None
@@ -556,10 +557,6 @@ class ComparedChains:
             cause = PARALLEL.explain(facts)
             return None if cause is None else replace(judge_unmeasured(facts, (cause,), short), rebilled=lost)
         return None
-
-
-def _is_by_chance(cause: Cause) -> bool:
-    return cause.code in _BY_CHANCE or cause.evidence.fix_detail() == "order"
 
 
 def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:

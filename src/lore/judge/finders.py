@@ -108,10 +108,8 @@ def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
     begun = previous.answered_at
     if current.at is None or previous.at is None or begun == previous.at:
         return None
-    if begun is None:
-        if previous.at >= current.at:  # equal times may not be those of requests
-            return None
-        begun = previous.at + _SOONEST
+    if begun is None:  # equal times may not be those of requests
+        begun = previous.at + _SOONEST if current.at > previous.at else current.at
     early = begun - current.at
     return early if early > 0 and current.at >= previous.at - _HOUR else None
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.finders import seconds_since
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -36,10 +37,7 @@ class _SharedBeginning(Struct, frozen=True):
     """A beginning that several requests share."""
 
     turn: Turn  # the first request that paid for it again
-    path: str  # of its last segment
-    tokens: int  # from the breakpoint before it to its end, in the first of these requests
-    marked: str  # path of the first breakpoint after it in that request; empty if that request has no later one
-    requests: int = 0  # that paid for it again
+    block: SharedBlock  # as in that request, and how many requests paid for it again
     lost: int = 0  # tokens, summed over them
     dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
 
@@ -68,7 +66,8 @@ class Siblings:
         per_token = bytes_per_token(turn, size)
         least = max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or UNPUBLISHED)
         for other in reversed(self._earlier):
-            if not _may_share(other, turn):
+            pause = seconds_since(other, turn)
+            if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(other) != cache_scope(turn):
                 continue
             common = count_shared_segments(other.prompt, prompt)
             while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
@@ -83,31 +82,22 @@ class Siblings:
                 continue
             key = turn.model, last.path
             marked = next((prompt.segment_at(place) for place in prompt.breakpoints if place >= common), None)
-            before = self._shared.get(key) or _SharedBeginning(
-                turn, last.path, held - kept, "" if marked is None else marked.path
-            )
+            block = SharedBlock(held - kept, 0, last.path, "" if marked is None else marked.path)
+            before = self._shared.get(key) or _SharedBeginning(turn, block)
+            block = replace(before.block, requests=before.block.requests + 1)
             price = price_of(self._rules(), turn)
             dollars = None if price is None else paid_again(price, turn.usage, lost)
-            self._shared[key] = replace(
-                before, requests=before.requests + 1, lost=before.lost + lost, dollars=summed((before.dollars, dollars))
-            )
+            dollars = summed((before.dollars, dollars))
+            self._shared[key] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
             return
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield a finding for each shared beginning."""
         for shared in self._shared.values():
-            evidence = SharedBlock(shared.tokens, shared.requests, shared.path, shared.marked)
+            path = shared.block.path
             yield finding(
-                Code.SHARED_BLOCK_UNMARKED, place, evidence, at=shared.turn, json_path=shared.path,
-                section=shared.path.partition("[")[0] or None, lost_tokens=shared.lost, lost_dollars=shared.dollars,
+                Code.SHARED_BLOCK_UNMARKED, place, shared.block, at=shared.turn, json_path=path,
+                section=path.partition("[")[0] or None, lost_tokens=shared.lost, lost_dollars=shared.dollars,
                 tokens="estimated",
             )  # fmt: skip
         self._shared.clear()
-
-
-def _may_share(earlier: Turn, turn: Turn) -> bool:
-    """Return whether a request could have read an entry of an earlier one."""
-    if cache_scope(earlier) != cache_scope(turn):
-        return False
-    begun = earlier.answered_at if earlier.answered_at is not None else earlier.at
-    return begun is not None and turn.at is not None and 0 <= turn.at - begun <= FIVE_MINUTES
