@@ -1,5 +1,7 @@
 """The reader of pi's sessions: requests, usage, the tree of entries, compactions, prompts."""
 
+import pytest
+
 from formats.pi import Pages, call, plain, shown, thought
 from formats.recorded import folded
 from helpers.recognising import recognise
@@ -53,9 +55,10 @@ class TestContract(ReaderContract):
     )
 
 
-def test_requests_older_than_the_fork_are_inherited(tmp_path):
-    made = plain()
-    made.lines[0] |= {"parentSession": "/s/parent.jsonl", "timestamp": made.at}
+@pytest.mark.parametrize(("version", "member"), [(1, "branchedFrom"), (3, "parentSession")])
+def test_requests_older_than_the_fork_are_inherited(tmp_path, version, member):
+    made = plain(version)
+    made.lines[0] |= {member: "/s/parent.jsonl", "timestamp": made.at}
     own = len(turns(made.user("forked").answer("own")))
     (tmp_path / "fork.jsonl").write_bytes(made.data())
     summary = check([str(tmp_path)]).result.summary

@@ -40,6 +40,15 @@ def prompt(exchange):
     return dialect.parse(exchange.body, exchange.fidelity, Memo())
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("member", ["events", "spans"])
+def test_every_listed_span_is_a_request(member, indent):
+    listed = [json.loads(span(**{"gen_ai.usage.input_tokens": count})) for count in (5, 9)]
+    data = json.dumps({member: listed}, indent=indent).encode()
+    assert recognise(data) is GenAI
+    assert [one.usage.uncached_tokens for one in exchanges(GenAI, data)] == [5, 9]
+
+
 _TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 _NUMBERED = {f"llm.input_messages.{n}.message.{key}": text for n, one in enumerate(_TURNS) for key, text in one.items()}
 _PARTS = {

@@ -1,5 +1,7 @@
 """Recordings: turns as they become whole, bounded problems, times, sides."""
 
+from time import process_time
+
 import pytest
 
 from formats.streaming import anthropic, sse
@@ -69,6 +71,27 @@ def test_text_before_records_is_no_part_of_them(tmp_path, before, between):
     lines = [between + line for line in LOG.splitlines(keepends=True)]
     made = recording(tmp_path, before + (b"08:01 other text\n" if between else b"").join(lines))
     assert ([turn.number for turn in made.turns()], made.problems.total) == ([1, 1, 2], 0)
+
+
+@pytest.mark.parametrize("piece", [7, 10_000])
+@each("member, others", [("log", {"stream": "stdout"}), ("message", {"timestamp": 1}), ("textPayload", {"a": ["{"]})])
+def test_text_of_wrapped_record_is_read(tmp_path, member, others, piece):
+    """Docker cuts a text after 16 KiB; the last piece ends with a line feed."""
+    lines, starts = list[bytes](), list[tuple[int, int]]()
+    for text in (text.decode() + "\n" for text in (b"started {port}", *LOG.splitlines())):
+        starts += [(len(lines) + 1, sum(map(len, lines)))] if "turn_started" in text else []
+        lines += [dumps({**others, member: text[at : at + piece]}) + b"\n" for at in range(0, len(text), piece)]
+    made = recording(tmp_path, b"".join([*lines, b"torn\n"]))
+    assert [(turn.line, turn.byte) for turn in made.turns()] == starts
+    assert [(one.code, one.line) for one in made.problems.kept] == [("LORE201", len(lines) + 1)]
+
+
+def test_many_pieces_of_wrapped_text_cost_linear_time(tmp_path):
+    texts = [*(line.decode() + "\n" for line in LOG.splitlines()), '{"a":"', *("x" * 60_000)]
+    began = process_time()
+    made = recording(tmp_path, b"".join(dumps({"log": text}) + b"\n" for text in texts))
+    assert (len(list(made.turns())), made.problems.total) == (3, 1)
+    assert process_time() - began < 4
 
 
 @each("text", [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import accumulate, chain
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,11 +12,14 @@ import msgspec
 from lore.errors import LoreError, Where, lacks_plug_in
 from lore.formats.base import Reader
 from lore.formats.beginning import BOM, SQLITE, may_be_recording
+from lore.formats.contents import unescape
 from lore.formats.documents import end_of_value
+from lore.formats.lines import nonblank_lines
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
 from lore.formats.unrecognised import describe, find_foreign_file
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
+from lore.model.jsonslice import raw_members
 from lore.model.limits import RECORD_BYTES
 from lore.model.state import Change
 from lore.model.turn import Memo, Turn
@@ -74,6 +77,11 @@ class Options(msgspec.Struct, frozen=True):
         is_text = reader is not None and (self.format is None or getattr(FORMATS.get(reader.name), "text", False))
         if not is_text and (bare := _without_log_text(opened)) is not None:
             reader, opened = _reader(bare.head, self.format), bare
+        if self.format is None and (reader is None or reader.name in GENERIC):
+            inner = _without_wrapper(opened)
+            inside = None if inner is None else _reader(inner.head, None)
+            if inner is not None and inside is not None and (reader is None or inside.name not in GENERIC):
+                reader, opened = inside, inner
         if self.format is None and (reader is None or reader.name in GENERIC):
             foreign = find_foreign_file(opened.head, path)
             if foreign is not None:  # a file of an agent that lore does not read
@@ -168,6 +176,47 @@ def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
             yield held + piece[:end]
         held = piece[end:] if end else held + piece
     yield held
+
+
+_WRAPPED = (b'"{\\"', b'"{ ')  # a text that begins as a JSON object
+_LOOKED_AT = 64  # lines at a file's beginning: a program may write other text before its first record
+
+
+def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
+    """Return the records that are texts in a member of each line, as Docker and CloudWatch keep what a program prints.
+
+    None if the first lines hold none. Every record keeps its line and byte.
+    """
+    first = islice(nonblank_lines(opened.head) if any(map(opened.head.count, _WRAPPED)) else (), _LOOKED_AT)
+    lines = [raw_members(line) or {} for line in first]
+    name = next((name for own in lines for name, raw in own.items() if raw.startswith(_WRAPPED)), None)
+    if name is None:
+        return None
+    may_be_cut = any(own.get(name, b"").endswith(b'\\n"') for own in lines)
+    inner = (_inner_lines(pieces, name, may_be_cut) for pieces in (iter([opened.head]), opened.data))
+    return corpus.Opened(b"".join(next(inner)), next(inner))
+
+
+def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterator[bytes]:
+    """Yield what a member of each line says, as many lines and bytes as they are; a text that is no object is blank.
+
+    Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one (`may_be_cut`).
+    """
+    held, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
+    for piece in _whole_lines(pieces):
+        for line in piece.splitlines(keepends=True):
+            own = raw_members(line.strip())
+            if own is None and not held:
+                yield line
+                continue
+            held.append(unescape((own or {}).get(name, b'""')))
+            size, ends = size + len(line), ends + line.endswith(b"\n")
+            is_object = held[0][:1] == b"{"
+            if not (is_object and may_be_cut) or held[-1][-1:] in (b"\n", b"") or size >= RECORD_BYTES:
+                text = b"".join(held).strip().replace(b"\n", b" ") if is_object else b""
+                yield text.ljust(size - ends) + b"\n" * ends
+                held, size, ends = [], 0, 0
+    yield b"".join(held).ljust(size)
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:

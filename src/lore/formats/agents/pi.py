@@ -167,8 +167,7 @@ class Pi(LogReader):
         parent = entry.parent_session or entry.branched_from
         uuid = _UUID.search(parent) if parent is not None else None
         parent = parent if uuid is None else uuid[0]
-        if entry.parent_session is not None:
-            self.forked = (parent or "", entry.timestamp or "")
+        self.forked = (parent or "", entry.timestamp or "")
         self._start_session(entry.id or "", parent)
 
     def _start_session(self, id: str, parent: str | None = None) -> None:

@@ -52,6 +52,7 @@ _NESTED = (
     ("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords"),
     ("batches", "scopeSpans", "spans"),  # Tempo
 )  # fmt: skip
+_OF_SPANS = ("name", "attributes", "tags", "eventName", "event_name")  # a span or log record has one of them
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
 _SMALL = 1024  # bytes of a record that is searched for a call's attributes before it is sliced
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
@@ -74,6 +75,8 @@ class SpanRecord(NamedTuple):
 def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
     """Return the spans and log records in an object; any other object is returned as a record without attributes."""
     found: list[SpanRecord] = []
+    if record.keys().isdisjoint(_OF_SPANS):  # an exporter's batch
+        found += [_span(span, {}) for name in ("events", "spans") for span in _tables(record.get(name, b""))]
     for outer, middle, inner in _NESTED:
         for resource in _tables(record.get(outer, b"")):
             shared = _attributes((raw_members(resource.get("resource", b"")) or {}).get("attributes", b""))
