@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean, kind_of
-from lore.formats.lines import fault, is_crowded, too_long, too_many
+from lore.formats.lines import fault, is_crowded, too_many, too_much
 from lore.model import events as e
 from lore.model import items as i
 from lore.model import lenient
@@ -106,7 +106,7 @@ def _decode(line: bytes, kind: type[object]) -> None:
 
 def good_line(line: bytes, name: str) -> None:
     """Raise MisuseError for an event that no reader accepts: it is too long, has too many values, or is not text."""
-    reason = too_long() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
+    reason = too_much() if len(line) > RECORD_BYTES else too_many() if is_crowded(line) else fault(line)
     if reason:
         raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
 

@@ -58,12 +58,7 @@ def too_many(most: int = RECORD_VALUES) -> str:
     return f"it holds more than {most:,} values"
 
 
-def too_long() -> str:
-    """Return the reason why a line was not held."""
-    return too_much(RECORD_BYTES)
-
-
-def too_much(limit: int) -> str:
+def too_much(limit: int = RECORD_BYTES) -> str:
     """Return the reason why something longer than `limit` bytes is refused."""
     return f"longer than {limit // 1024 // 1024} MiB"
 
@@ -295,7 +290,7 @@ def _malformed_at(data: memoryview) -> int:
 def fault(line: bytes) -> str:
     """Return in a few words why a line is not a JSON object; empty if it is one."""
     if not line:
-        return too_long()
+        return too_much()
     if is_deep(line):
         return too_deep()
     try:

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 import msgspec
 
-from lore.formats.lines import Line, fault, is_crowded, too_long, too_many
+from lore.formats.lines import Line, fault, is_crowded, too_many, too_much
 from lore.formats.lore_log import LoreLog, event_of
 from lore.model.canonical import canonical, printable
 from lore.model.events import SessionStarted, TurnStarted
@@ -49,14 +49,14 @@ def check_notes(leaf_id: str | None, *times: str | None) -> None:
 
 def refusal(line: bytes) -> str:
     """Return why readers of logs refuse a line (an empty one was too long); empty if they accept it."""
-    return too_long() if not line else fault(line) or (too_many() if is_crowded(line) else "")
+    return too_much() if not line else fault(line) or (too_many() if is_crowded(line) else "")
 
 
 def check_line(line: bytes) -> bytes:
     """Return a line that every reader of logs accepts, as immutable bytes; raises StoreError."""
     line = bytes(line)
     if len(line) > RECORD_BYTES:
-        raise StoreError(f"an event of {len(line):,} bytes: {too_long()}", hint="write less content in one event")
+        raise StoreError(f"an event of {len(line):,} bytes: {too_much()}", hint="write less content in one event")
     reason = "it contains a line feed" if b"\n" in line else too_many() if is_crowded(line) else fault(line)
     if reason:
         raise StoreError(f"an event is not a line of a log: {reason}", hint="one JSON object on one line")

@@ -20,7 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
@@ -39,7 +39,7 @@ _PI_STEM = pattern(_PI_NAME)
 _BELOW_PI = pattern(rf"(.+[/\\]{_PI_NAME})[/\\].+\.jsonl", re.DOTALL)
 _BELOW_CLAUDE = pattern(r"(.+)[/\\]subagents[/\\].*agent-[^/\\]*\.jsonl", re.DOTALL)
 _CHAT = pattern(rb'"sessionId"[ ]*:[ ]*"([A-Za-z0-9_-]{1,200})"')  # a name that cannot lead out of its folder
-_MOST_FOLDERS, _MOST_FILES = 4_096, 65_536  # remembered
+_MOST = 65_536  # files and folders that are remembered
 _EXPORT = 256 * 1024  # bytes in which the messages of an export begin, as for recognising it
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def companions(path: str) -> list[str]:
             files = corpus.files_below(below, lambda place, _: found.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
             found.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
-    names = _list_once(_list_companions, folder) or ()
+    names = _read_once(_list_companions, folder, is_folder=True) or ()
     session = _session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
@@ -154,31 +154,30 @@ def _gemini_chat(chats: str, session: str) -> str | None:
     return next((path for path in paths if _chat_named(path) == session), None)
 
 
-def _list_once(read: Callable[..., T], folder: str) -> T | None:
-    """Return what a cached function lists in a folder, which it does once for all sessions in it; None if it fails."""
-    try:
-        status = None if filesystem.is_remote(folder) else os.stat(folder or os.curdir)
-        if status is None or time.time() - status.st_mtime < SETTLED_SECONDS:
-            return cast("Any", read).__wrapped__(folder)
-        return read(folder, status.st_dev, status.st_ino, status.st_mtime_ns)
-    except OSError:
-        return None
-
-
-@lru_cache(maxsize=_MOST_FOLDERS)
-def _list_companions(folder: str, *_: int) -> tuple[str, ...]:
+def _list_companions(folder: str) -> tuple[str, ...]:
     return tuple(filter(is_companion, filesystem.names(folder or os.curdir)))
 
 
-def _read_once(read: Callable[..., T], path: str) -> T | None:
-    """Return what a cached function reads from a file in its present state; None if that fails."""
+def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) -> T | None:
+    """Return what a function reads from a file or lists in a folder, once as long as that stays as it is.
+
+    None if it fails.
+    """
     try:
         if filesystem.is_remote(path):
-            return read(path, *filesystem.status(path))
-        about = os.stat(path)
-        return read(path, about.st_ino, about.st_size, about.st_mtime_ns)
+            state = None if is_folder else filesystem.status(path)
+        else:
+            about = os.stat(path or os.curdir)
+            may_change = is_folder and time.time() - about.st_mtime < SETTLED_SECONDS
+            state = None if may_change else (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+        return read(path) if state is None else _remembered(read, path, state)
     except (OSError, ValueError):
         return None
+
+
+@lru_cache(maxsize=_MOST)
+def _remembered(read: Callable[[str], T], path: str, _: object) -> T:
+    return read(path)
 
 
 def _session_named(path: str) -> str | None:
@@ -186,8 +185,7 @@ def _session_named(path: str) -> str | None:
     return _read_once(_read_session, path)
 
 
-@lru_cache(maxsize=_MOST_FILES)
-def _read_session(path: str, *_: object) -> str | None:
+def _read_session(path: str) -> str | None:
     with filesystem.opened(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
@@ -216,7 +214,7 @@ def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])
     own = _read_once(_read_file, path) if path.endswith(".json") else None
-    family = None if own is None else _list_once(_list_files, os.path.dirname(path))
+    family = None if own is None else _read_once(_list_files, os.path.dirname(path), is_folder=True)
     return ("", {}) if own is None or family is None else (own.id, family)
 
 
@@ -247,15 +245,13 @@ def _opencode_root(path: str) -> str | None:
     return None if len(above) == 1 else family[above[-1]].name
 
 
-@lru_cache(maxsize=_MOST_FOLDERS)
-def _list_files(folder: str, *_: int) -> Mapping[str, _FileSession]:
+def _list_files(folder: str) -> Mapping[str, _FileSession]:
     names = (name for name in filesystem.names(folder or os.curdir) if name.endswith(".json"))
     sessions = (_read_once(_read_file, os.path.join(folder, name)) for name in names)
     return {session.id: session for session in sessions if session is not None}
 
 
-@lru_cache(maxsize=_MOST_FILES)
-def _read_file(path: str, *_: object) -> _FileSession | None:
+def _read_file(path: str) -> _FileSession | None:
     """Return the session that a file of a storage folder or an export holds; None for any other file."""
     if corpus.opencode().is_session_file(path):
         found = corpus.opencode().session_of(path)
