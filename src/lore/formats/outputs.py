@@ -14,6 +14,7 @@ Bedrock's ConverseStream.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
 from typing import ClassVar
@@ -107,22 +108,23 @@ def _response_items(events: Iterable[bytes]) -> bytes:
 
 
 class _Growing:
-    """An object that the events of a stream extend."""
+    """An object that the events of a stream extend; `inner` are members that such events extend themselves."""
 
     def __init__(self, members: dict[str, bytes]) -> None:
+        self.inner = defaultdict[str, _Growing](lambda: _Growing({}))
         self._members = members
-        self._texts: dict[str, list[bytes]] = {}  # what string members continue with
-        self._lists: dict[str, list[bytes]] = {}  # what array members continue with
+        self._texts = defaultdict[str, list[bytes]](list)  # what string members continue with
+        self._lists = defaultdict[str, list[bytes]](list)  # what array members continue with
 
     def text(self, key: str, raw: bytes) -> None:
         """Append to a string member, or begin it."""
         if raw[:1] == b'"':
-            self._texts.setdefault(key, []).append(raw[1:-1])
+            self._texts[key].append(raw[1:-1])
 
     def element(self, key: str, raw: bytes) -> None:
         """Append an element to an array member."""
         if raw:
-            self._lists.setdefault(key, []).append(raw)
+            self._lists[key].append(raw)
 
     def once(self, members: dict[str, bytes]) -> None:
         """Set members that are missing or empty."""
@@ -138,7 +140,7 @@ class _Growing:
             found[key] = b'"%s%s"' % (before[1:-1] if before[:1] == b'"' else b"", b"".join(pieces))
         for key, elements in self._lists.items():
             found[key] = array_of([*array(found.get(key, b"")), *elements])
-        return found
+        return found | {key: object_of(grown.members()) for key, grown in self.inner.items()}
 
 
 class _BlockParts:
@@ -156,12 +158,12 @@ class _BlockParts:
             self._blocks[place] = self._open[place] = _Growing(members)
 
     def answer(self) -> bytes:
-        blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place].members()))]
+        blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place]))]
         return object_of({"role": _ASSISTANT, "content": array_of(map(object_of, blocks))}) if blocks else b""
 
-    def _finish(self, grown: dict[str, bytes]) -> dict[str, bytes]:
+    def _finish(self, block: _Growing) -> dict[str, bytes]:
         """Return a block in the dialect's form; nothing if it is empty."""
-        return _with_input(grown, "partial_json")
+        return _with_input(block.members(), "partial_json")
 
 
 class _AnthropicParts(_BlockParts):
@@ -205,7 +207,7 @@ class _ChatParts:
 
     def __init__(self) -> None:
         self._message = _Growing({})
-        self._calls: dict[int, tuple[_Growing, _Growing]] = {}  # a call, and its function
+        self._calls = defaultdict[int, _Growing](lambda: _Growing({}))
         self._next = 0  # index of a call without one
         self._any = False
 
@@ -226,20 +228,17 @@ class _ChatParts:
             return
         self._next = max(self._next, place + 1)
         text = function.pop("arguments", b"")
-        call, called = self._calls.setdefault(place, (_Growing({}), _Growing({})))
+        call = self._calls[place]
         call.once(piece)
-        called.once(function)
-        called.text("arguments", text)
+        call.inner["function"].once(function)
+        call.inner["function"].text("arguments", text)
 
     def answer(self) -> bytes:
         if not self._any:
             return b""
         members = {"role": _ASSISTANT, "content": b"null"} | self._message.members()
-        calls = [self._calls[place] for place in sorted(self._calls)]
-        if calls:
-            members["tool_calls"] = array_of(
-                object_of(call.members() | {"function": object_of(called.members())}) for call, called in calls
-            )
+        if self._calls:
+            members["tool_calls"] = array_of(object_of(call.members()) for _, call in sorted(self._calls.items()))
         return object_of(members)
 
 
@@ -284,8 +283,9 @@ class _ConverseParts(_BlockParts):
         if "start" in event:
             start = raw_members(event["start"]) or {}
             for kind in ("toolUse", "toolResult"):
-                if kind in start and (members := raw_members(start[kind])) is not None:
-                    self._begin(place, {f"{kind}.{key}": value for key, value in members.items()})
+                if kind in start and (members := raw_members(start[kind])) is not None and place not in self._blocks:
+                    self._begin(place, {})
+                    self._blocks[place].inner[kind].once(members)
             return
         if "delta" not in event:
             self._open.pop(place, None)
@@ -297,19 +297,14 @@ class _ConverseParts(_BlockParts):
         delta = raw_members(event["delta"]) or {}
         block.text("text", delta.get("text", b""))
         block.element("citations", delta.get("citation", b""))
-        block.text("toolUse.partial", (raw_members(delta.get("toolUse", b"")) or {}).get("input", b""))
+        block.inner["toolUse"].text("partial", (raw_members(delta.get("toolUse", b"")) or {}).get("input", b""))
         for raw in array(delta.get("toolResult", b"")):
-            block.element("toolResult.content", raw)
+            block.inner["toolResult"].element("content", raw)
         for key, value in (raw_members(delta.get("reasoningContent", b"")) or {}).items():
-            block.text(f"reasoning.{key}", value)
+            block.inner["reasoningText"].text(key, value)
 
-    def _finish(self, grown: dict[str, bytes]) -> dict[str, bytes]:
-        kinds: dict[str, dict[str, bytes]] = {"toolUse": {}, "toolResult": {}, "reasoning": {}}
-        for key, value in grown.items():
-            kind, dot, name = key.partition(".")
-            if dot:
-                kinds[kind][name] = value
-        call, result, thought = kinds.values()
+    def _finish(self, block: _Growing) -> dict[str, bytes]:
+        call, result, thought = (block.inner[kind].members() for kind in ("toolUse", "toolResult", "reasoningText"))
         if call:
             call.setdefault("input", b"{}")
             return {"toolUse": object_of(_with_input(call, "partial"))}
@@ -319,9 +314,10 @@ class _ConverseParts(_BlockParts):
             return {"reasoningContent": object_of({"redactedContent": thought["redactedContent"]})}
         if thought:
             return {"reasoningContent": object_of({"reasoningText": object_of(thought)})}
-        text = {"text": grown["text"]} if "text" in grown else {}
-        if "citations" in grown:
-            cited = {"content": array_of([object_of(text)] if text else []), "citations": grown["citations"]}
+        own = block.members()
+        text = {"text": own["text"]} if "text" in own else {}
+        if "citations" in own:
+            cited = {"content": array_of([object_of(text)] if text else []), "citations": own["citations"]}
             return {"citationsContent": object_of(cited)}
         return text
 
