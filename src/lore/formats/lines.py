@@ -27,7 +27,7 @@ from lore.model.canonical import decode
 from lore.model.codes import Code, Problem
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, is_deep, is_json, raw_members
-from lore.model.limits import BEGINNING_BYTES, RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES, SHORT_ENTRIES
+from lore.model.limits import BEGINNING_BYTES, RECORD_BYTES, RECORD_LEVELS, RECORD_VALUES
 from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
@@ -337,7 +337,6 @@ class LineReader(TextReader):
     paths: ClassVar[tuple[str, ...]] = ("",)  # of the array of a document that holds its records; "": the document
     most: ClassVar[int] = RECORD_VALUES  # values of a record
     longest: ClassVar[int] = RECORD_BYTES  # bytes of an element of an array
-    shortest: ClassVar[int] = 0  # of an element that may be a record: after too many shorter ones the rest is skipped
 
     def __init__(self) -> None:
         self.array = ""  # path of the array that holds the records, if it is not the document itself
@@ -375,15 +374,8 @@ class LineReader(TextReader):
             yield problem(Code.UNREADABLE_LINE, f"a document without {where}{within}", Line(1, 0, b""))
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:
-        short = 0
         for record in records:
             yield from self.read_line(record)
-            short += 0 < len(record.data) < self.shortest
-            if short == SHORT_ENTRIES:  # of millions of `{}` each would be a problem
-                reason = f"{SHORT_ENTRIES:,} of its entries are shorter than {self.shortest} bytes"
-                message = f"the rest of the document is passed over: {reason}"
-                yield problem(Code.CAPTURE_TOO_LARGE, message, records.place)
-                return
         self.is_whole = records.is_whole
         yield from self.end()
         if not records.is_whole:

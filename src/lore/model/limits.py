@@ -58,7 +58,6 @@ CAPTURED_CALLS = 4_096  # recorded calls that did not end yet
 ZSTD_WINDOW_BYTES = 64 * 1024 * 1024  # that a compressed file may ask to be held
 
 # Reading a file
-SHORT_ENTRIES = 10_000  # entries of a document that are too short for a call; what follows them is not read
 BRANCH_WALKS = 16  # times that each line of Claude Code's log is read again, on average, to apply compactions
 REPLAYED_ENTRIES = 100_000  # entries of pi that come again on another branch: a session has some hundred
 OPEN_CALLS = 512  # calls of a chat without a result: each result is looked for among them

@@ -54,7 +54,6 @@ class Documents(CallReader):
     reads_arrays: ClassVar[bool] = False
     words: ClassVar[tuple[bytes, ...]]
     longest: ClassVar[int] = ENTRY_BYTES
-    shortest: ClassVar[int] = 128  # bytes: the address and the headers of a call are longer
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
