@@ -160,7 +160,8 @@ FORMATS: dict[str, Format] = {
 # Formats of lore's own plug-ins, by plug-in: an installation may lack these.
 _PLUG_INS = {
     "formats": (
-        "flue", "kimi-cli", "kimi-cli-session", "mini-swe-agent", "openfang", "openhands", "sidecode", "swe-agent",
+        "codex-exec", "flue", "kimi-cli", "kimi-cli-session", "mini-swe-agent", "openfang", "openhands", "sidecode",
+        "swe-agent",
     ),
     "engines": ("engine-metrics", "llama-log", "sglang-log", "vllm-log"),
 }  # fmt: skip

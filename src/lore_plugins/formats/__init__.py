@@ -6,6 +6,10 @@ from lore.formats import Format
 
 _HERE = "lore_plugins.formats"
 
+CODEX_EXEC = Format(
+    f"{_HERE}.codex_exec:CodexExec", "what `codex exec --json` prints", "reconstructed", "yes", "some", "no", "no",
+    "no", signs=(b'"thread.started"', b'"item.completed"', b'"item.started"'), before="managed-agents-list",
+)  # fmt: skip
 FLUE = Format(
     f"{_HERE}.flue:Flue", "sessions of flue", "reconstructed", "yes", "yes", "no", "no", "yes",
     signs=(b'"parentId"', b'"leafId"', b'"newEntries"', b'"removedEntryIds"'), before="cline",

@@ -90,17 +90,65 @@ class StreamRecord(Struct, frozen=True, gc=False):
 decode_stream = lenient.decoding(StreamRecord)
 
 
-class GeminiStream(LogReader):
-    """Reader of such a run."""
+class PrintedRun(LogReader):
+    """A reader of what an agent prints without a screen. A format implements `recognises`, `handle` and `end_text`.
 
-    name: ClassVar[str] = "gemini-cli-stream"
+    Tokens are counted once for a run: no request has counts of its own.
+    """
+
+    client: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
-        self._model: str | None = None
-        self._response = ""  # name of the response whose parts arrive; empty: none does
-        self._text: list[bytes] = []  # pieces of its text, as they are in JSON
+        self.model: str | None = None
+        self.response = ""  # name of the response whose parts arrive; empty: none does
         self._answered_at: str | None = None  # time of its latest record
+        self._ended = 0  # the last request of the previous run
+
+    def finish(self) -> None:
+        self.end_response()
+
+    def start_part(self) -> str:
+        """Return the response that the record is part of; the first part starts the turn."""
+        session = self.session
+        if not self.response:
+            session.start_turn(self.model)
+            self.response = session.line_id
+        self._answered_at = session.at
+        return self.response
+
+    def end_text(self) -> None:
+        """Append the text that is held of the response."""
+
+    def end_response(self, usage: e.Usage | None = None) -> None:
+        """End the response, if there is one; the next request is asked for by the record that ends it."""
+        session = self.session
+        session.counter.asked_at = session.at
+        if self.response:
+            self.end_text()
+            asked_at, session.at = session.at, self._answered_at
+            session.end_turn(usage, self.response)
+            session.at, self.response = asked_at, ""
+
+    def end_run(self, sums: list[e.Usage]) -> None:
+        """End the last response with the counts of the run."""
+        if not self.response and sums:  # the run ended with a call, or answered nothing
+            self.start_part()
+        is_single = self.session.counter.number - self._ended == len(sums) == 1
+        usage = e.Usage(iterations=tuple(sums), client=self.client) if sums else None
+        self._ended = self.session.counter.number
+        self.end_response(sums[0] if is_single else usage)
+
+
+class GeminiStream(PrintedRun):
+    """Reader of such a run."""
+
+    name: ClassVar[str] = "gemini-cli-stream"
+    client: ClassVar[str] = CLIENT
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text: list[bytes] = []  # pieces of the response's text, as they are in JSON
         self._messages = 0  # of the response
 
     @classmethod
@@ -120,14 +168,21 @@ class GeminiStream(LogReader):
         session.start_session(record.session_id, at=session.at, dialect="gemini")
         match record.type:
             case "init":
-                self._model = record.model
+                self.model = record.model
             case "message" if record.role == "user":
-                self._end_response(None)
+                self.end_response()
                 session.append(UserMessage(session.line_id, blocks=(TextBlock(_text(record.content)),)))
-            case "message" | "tool_use":
-                self._add_part(record)
+            case "message":
+                self.start_part()
+                self._text.append(bytes(_text(record.content))[1:-1])
+            case "tool_use":
+                response = self.start_part()
+                self.end_text()
+                given = Raw(b"{}") if is_absent(record.parameters) else record.parameters
+                call = record.tool_id or session.line_id
+                session.append(ToolCall(session.line_id, call, record.tool_name, given, response_id=response))
             case "tool_result":
-                self._end_response(None)
+                self.end_response()
                 error = (record.error or {}).get("message", NULL)
                 output = error if is_absent(record.output) else record.output
                 output = Raw(b'""') if is_absent(output) else output
@@ -136,69 +191,34 @@ class GeminiStream(LogReader):
                 if record.severity == "error":
                     session.signal(Sign("api-error"))
             case "result":
-                self._end_run(record.stats)
+                self.end_run(list(self._sums(record.stats or StreamStats())))
             case kind:
                 session.keep_unknown("unknown record type", kind)
 
-    def finish(self) -> None:
-        self._end_response(None)
-
-    def _add_part(self, record: StreamRecord) -> None:
-        """Add to the response; the first part starts the turn. Pieces of text are one message."""
-        session = self.session
-        if not self._response:
-            session.start_turn(self._model)
-            self._response, self._messages = session.line_id, 0
-        self._answered_at = session.at
-        if record.type == "message":
-            self._text.append(bytes(_text(record.content))[1:-1])
-            return
-        self._end_text()
-        given = Raw(b"{}") if is_absent(record.parameters) else record.parameters
-        call = record.tool_id or session.line_id
-        session.append(ToolCall(session.line_id, call, record.tool_name, given, response_id=self._response))
-
-    def _end_text(self) -> None:
+    def end_text(self) -> None:
         text, self._text = b"".join(self._text), []
         if text:
-            uuid, self._messages = f"{self._response}/{self._messages}", self._messages + 1
+            uuid, self._messages = f"{self.response}/{self._messages}", self._messages + 1
             blocks = (TextBlock(Raw(b'"%b"' % text)),)
-            self.session.append(AssistantMessage(uuid, blocks=blocks, response_id=self._response))
+            self.session.append(AssistantMessage(uuid, blocks=blocks, response_id=self.response))
 
-    def _end_response(self, usage: e.Usage | None) -> None:
-        """End the response, if there is one; the next request is asked for by the record that ends it."""
-        session = self.session
-        session.counter.asked_at = session.at
-        if self._response:
-            self._end_text()
-            asked_at, session.at = session.at, self._answered_at
-            session.end_turn(usage, self._response)
-            session.at, self._response = asked_at, ""
+    def end_response(self, usage: e.Usage | None = None) -> None:
+        super().end_response(usage)
+        self._messages = 0
 
-    def _end_run(self, stats: StreamStats | None) -> None:
-        """End the last response with the counts of the run."""
-        sums = list(_sums(stats or StreamStats()))
-        if not self._response and sums:  # the run ended with a call, or answered nothing
-            self.session.start_turn(self._model)
-            self._response, self._answered_at = self.session.line_id, self.session.at
-        is_single = self.session.counter.number == len(sums) == 1
-        usage = e.Usage(iterations=tuple(sums), client=CLIENT) if sums else None
-        self._end_response(sums[0] if is_single else usage)
+    def _sums(self, stats: StreamStats) -> Iterator[e.Usage]:
+        """Yield the counts of each model."""
+        for model, tokens in stats.models.items():
+            thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
+            output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
+            usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=self.client)
+            yield replace(usage, kind=RUN, model=model)
 
 
 def _text(raw: Raw) -> Raw:
     if bytes(memoryview(raw)[:1]) != b'"':
         raise ValueError("content is no text")
     return raw
-
-
-def _sums(stats: StreamStats) -> Iterator[e.Usage]:
-    """Yield the counts of each model."""
-    for model, tokens in stats.models.items():
-        thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
-        output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
-        usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=CLIENT)
-        yield replace(usage, kind=RUN, model=model)
 
 
 STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
