@@ -58,7 +58,7 @@ class SessionBuilder:
     def __init__(self) -> None:
         self.history: list[Message] = []  # the messages of the main chain
         self.turns: dict[str, TurnCounter] = {}  # by chain
-        self.settings: dict[str, str] = {}  # by name: the latest value
+        self.settings: dict[tuple[str, str], str] = {}  # by chain and name: the latest value
         self.version = ""  # of the agent, for signals
         self.line = Line(0, 0, b"")  # the record that is read
         self._first_on_line = self.line  # the first record of its line that needed an id
@@ -236,10 +236,9 @@ class SessionBuilder:
             self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
 
     def setting(self, name: str, value: str | None) -> None:
-        """Remember a setting; a change of a known value is a signal, an unknown value changes nothing."""
-        before = self.settings.get(name)
+        """Remember a setting of the chain; a change of a known value is a signal, an unknown value changes nothing."""
         if value:
-            self.settings[name] = value
+            before, self.settings[self.chain, name] = self.settings.get((self.chain, name)), value
             if before and before != value:
                 self.signal(Sign(name, before=before, after=value))
 

@@ -62,7 +62,6 @@ class ClaudeChain(Struct):
     prompts: dict[str, str] = {}  # the user's message under each parent
     boundary: e.CompactApplied | None = None  # a compaction that waits for its summary
     held: list[tuple[Line, e.Append]] = []  # between the two
-    settings: dict[str, Raw] = {}  # the latest values, by field
     has_answer: bool = False  # since the latest prompt
     has_thought: bool = False  # since the latest prompt
     ever_thought: bool = False
@@ -97,6 +96,7 @@ class ClaudeCode(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self._graph, self._run = RecordGraph(), ClaudeRun()
+        self._version = NULL  # of the latest record
         self._chains: dict[str, ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
         self._removed: set[str] = set()  # records that rewinds took back
@@ -131,6 +131,8 @@ class ClaudeCode(LogReader):
             self._graph.add(uuid, record.parent_uuid, None if record.message is None else session.line)
         session.chain = self._chain_of(record)
         session.at, session.agent = record.timestamp, record.agent_id
+        if record.version != self._version:
+            self._version, session.version = record.version.copy(), records.shown(bytes(record.version))
         if record.type not in records.MODELLED:
             self._read_metadata(record)
             return
@@ -186,11 +188,6 @@ class ClaudeCode(LogReader):
             self._sidechains[uuid] = name
         return name
 
-    def _signal(self, record: ClaudeRecord, signs: Iterable[Sign]) -> None:
-        for sign in signs:
-            self.session.version = "" if is_absent(record.version) else records.shown(record.version)
-            self.session.signal(sign)
-
     def _note_start(self) -> bool:
         """Return whether the record shows a hook that runs when a process of the client begins, and remember it."""
         is_start = records.STARTED in self.session.line.data
@@ -198,23 +195,12 @@ class ClaudeCode(LogReader):
             self._records_starts = self._has_started = True
         return is_start
 
-    def _note_streaming(self, record: ClaudeRecord, chain: ClaudeChain, is_whole: bool) -> None:
+    def _note_streaming(self, chain: ClaudeChain, is_whole: bool) -> None:
         """Signal a switch to a request without streaming, whose answer is one record with all its blocks, and back."""
-        if is_whole is not chain.is_whole and chain.turns and not is_absent(record.version):
+        if is_whole is not chain.is_whole and chain.turns and self.session.version:
             names = ("off", "on") if chain.is_whole else ("on", "off")
-            self._signal(record, (Sign("streaming", before=names[0], after=names[1]),))
+            self.session.signal(Sign("streaming", before=names[0], after=names[1]))
         chain.is_whole = is_whole
-
-    def _note_setting(self, record: ClaudeRecord, chain: ClaudeChain, name: str) -> None:
-        """Remember a setting of the client; a change of a known value is a signal."""
-        value: Raw = getattr(record, name)
-        before = chain.settings.get(name, NULL)
-        if value == before or is_absent(value):
-            return
-        chain.settings[name] = value.copy()
-        if not is_absent(before):
-            changed = Sign(records.SETTINGS[name], before=records.shown(before), after=records.shown(value))
-            self._signal(record, (changed,))
 
     # records without content
 
@@ -222,7 +208,7 @@ class ClaudeCode(LogReader):
         session = self.session
         if record.type == "progress":
             if self._note_start() and session.chain in self._chains and records.RESUMED in session.line.data:
-                self._signal(record, (Sign("resume"),))
+                self.session.signal(Sign("resume"))
         elif record.type in records.TITLES:
             self._read_title(record.type)
         elif record.type == "result":
@@ -284,7 +270,7 @@ class ClaudeCode(LogReader):
                     part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
                 self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
                 if opens(part.content) == "[":
-                    self._signal(record, records.signals_of_result(part.content))
+                    self.session.signal(*records.signals_of_result(part.content))
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -328,13 +314,13 @@ class ClaudeCode(LogReader):
         self.session.append(
             records.prompt_item(uuid, records.message_of(record).content, parts, records.source_of(record))
         )
-        self._note_setting(record, chain, "permission_mode")
+        self.session.setting("permission-mode", records.shown(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
             chain.aside = chain.aside if has_result else records.names_plan(parts)
             self._note_thinking(record, chain)
             chain.has_plan = False
         signals = list(records.signals_of_prompt(parts))
-        self._signal(record, signals)
+        self.session.signal(*signals)
         if record.is_meta:
             chain.aside = chain.expands or chain.aside
         elif not has_result:
@@ -345,7 +331,7 @@ class ClaudeCode(LogReader):
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
         is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
         if chain.has_answer and not chain.has_thought and is_on:
-            self._signal(record, (Sign("no-thinking"),))
+            self.session.signal(Sign("no-thinking"))
         chain.has_answer = chain.has_thought = False
         chain.is_thinking_on = chain.is_thinking_on if chain.aside else is_on
 
@@ -385,12 +371,12 @@ class ClaudeCode(LogReader):
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self._signal(record, [Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
+            self.session.signal(*[Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
         if self._hides_ids or _is_placeholder(message.id or ""):
-            billed = records.billed(message.usage, NULL)
+            billed = billed_of(message.usage)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
         self._continue_response(record, chain, response, message, parts)
@@ -409,7 +395,7 @@ class ClaudeCode(LogReader):
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
                     skill = records.signal_of_skill(part)
-                    self._signal(record, (skill,))
+                    self.session.signal(skill)
                     chain.expands = next(iter(skill.names), "")
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
@@ -429,28 +415,30 @@ class ClaudeCode(LogReader):
             if message.model is not None and message.model != counter.model:
                 counter.model = message.model
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
-            self._note_setting(record, chain, "version")
-            self._note_setting(record, chain, "effort")
-            chain.billed, chain.cost = (message.usage, self._billed(chain, message.usage)), record.cost
+            session.setting("client-version", session.version)
+            session.setting("effort", records.shown(bytes(record.effort)))
+            chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
             omits = chain.is_thinking_on and records.omits_thinking_aside(record.version)
             thinks = any(map(records.is_thinking, parts))
             switched = chain.thinking.change(uncached, thinks=thinks, aside=chain.aside, omits=omits)
-            self._signal(record, () if switched is None else (switched,))
+            self.session.signal(*() if switched is None else (switched,))
             chain.expands = ""
             source = records.fork_source(record)
-            self._note_streaming(record, chain, len(parts) > 1)
+            self._note_streaming(chain, len(parts) > 1)
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage
             if not is_absent(message.diagnostics):
                 chain.verdict = parse_verdict(bytes(message.diagnostics)) or chain.verdict
         elif not is_absent(message.usage) and chain.turns[response] == session.counter.number - 1:
-            usage = self._billed(chain, message.usage)  # its last record came after the next response began
+            usage = self._billed(message.usage)  # its last record came after the next response began
             session.end_turn(usage, response, number=chain.turns[response], at=None, agent_id=None)
 
-    def _billed(self, chain: ClaudeChain, usage: Raw) -> e.Usage | None:
-        return records.billed(usage, chain.settings.get("version", NULL))
+    def _billed(self, usage: Raw) -> e.Usage | None:
+        """Return usage as the chain's version of Claude Code noted it."""
+        version = self.session.settings.get((self.session.chain, "client-version"), "")
+        return billed_of(usage, client=version and f"claude-code {version}")
 
     def _end_response(self, chain: ClaudeChain, result: Mapping[str, bytes] | None = None) -> None:
         """End the turn of the latest response; `result` are the members of the record that ends its run."""
@@ -458,7 +446,7 @@ class ClaudeCode(LogReader):
         if response is None:
             return
         raw, usage = chain.billed
-        usage = with_cost(usage if chain.usage == raw else self._billed(chain, chain.usage), bytes(chain.cost))
+        usage = with_cost(usage if chain.usage == raw else self._billed(chain.usage), bytes(chain.cost))
         if usage is not None:
             self._run.add(usage)
             usage = usage if result is None else self._complete_run(usage, result)
@@ -498,7 +486,7 @@ class ClaudeCode(LogReader):
             self._end_response(chain)
             session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
         elif record.subtype in records.SYSTEM:
-            self._signal(record, (Sign(records.SYSTEM[record.subtype]),))
+            self.session.signal(Sign(records.SYSTEM[record.subtype]))
         self._add_silent(record, chain)
 
     def _compact(self, record: ClaudeRecord, chain: ClaudeChain, meta: records.Compact) -> e.CompactApplied:
@@ -560,4 +548,4 @@ class ClaudeCode(LogReader):
         found = records.signals_of_attachment(bytes(record.attachment))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
             found = (sign for sign in found if sign.names != (records.PENDING,))
-        self._signal(record, found)
+        self.session.signal(*found)

@@ -18,12 +18,10 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.formats.bills import billed_of
 from lore.formats.lines import Line
 from lore.formats.values import Other, Parts, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
-from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
@@ -275,19 +273,10 @@ def fork_source(record: ClaudeRecord) -> str:
     return "" if is_absent(fork) else text_in((raw_members(bytes(fork)) or {}).get("sessionId", b""))
 
 
-def billed(usage: Raw, version: Raw) -> Usage | None:
-    """Return usage as a version of Claude Code noted it."""
-    return billed_of(usage, client=_client(bytes(version)))
-
-
 @lru_cache(64)
-def _client(version: bytes) -> str:
-    return f"claude-code {shown(Raw(version))}" if version[:1] == b'"' else ""
-
-
-def shown(raw: Raw) -> str:
-    """Return the value of a setting as it is shown."""
-    return cut_masked(bytes(raw).decode("utf-8", "replace").strip('"'), LONGEST)
+def shown(raw: bytes) -> str:
+    """Return the value of a setting as it is shown; empty if it is absent."""
+    return "" if raw == b"null" else cut_masked(raw.decode("utf-8", "replace").strip('"'), LONGEST)
 
 
 # items
@@ -345,7 +334,6 @@ def summary_of(parts: Sequence[Part]) -> Raw:
 STARTED = b'"SessionStart:'  # the hooks that run when a process of the client begins or resumes a session
 RESUMED = b'"SessionStart:resume"'
 PENDING = "pendingMcpServers"  # tool servers that are not connected: a new process, or a server that dropped out
-SETTINGS = {"version": "client-version", "effort": "effort", "permission_mode": "permission-mode"}  # field: signal
 SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}  # subtype of a system record: signal
 _ATTACHMENTS = {
     "deferred_tools_delta": "tools-delta",

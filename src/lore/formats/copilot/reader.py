@@ -158,7 +158,8 @@ class Copilot(LogReader):
                 self._read_start(kind, change)
             case "session.model_change":
                 self.model = _model_named(change.new_model) or self.model
-                session.setting("effort", session.settings.get("effort") or change.previous_reasoning_effort)
+                if (session.chain, "effort") not in session.settings:
+                    session.setting("effort", change.previous_reasoning_effort)
                 session.setting("effort", change.reasoning_effort)
             case "session.title_changed":
                 if title := text_in(change.title):
