@@ -197,13 +197,13 @@ class Codex(LogReader):
                 self._root = meta.forked_from_id or meta.id
         else:
             session.signal(Sign("resume"))
-            if meta.cli_version != session.version:
-                before, session.version = session.version, meta.cli_version
-                session.signal(Sign("client-version", before=before, after=meta.cli_version))
+            session.version = meta.cli_version
+            session.setting("client-version", session.version)
 
     def _start_thread(self, meta: items.CodexMeta) -> None:
         session, self._thread = self._session, meta.id
         session.version, self._start = meta.cli_version, meta.subagent_history_start_ordinal or 0
+        session.setting("client-version", session.version)
         self._root = meta.forked_from_id or meta.id
         base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
         served = meta.model_provider or ""

@@ -183,15 +183,14 @@ class Copilot(LogReader):
             self.header, session.version = start, start.copilot_version
             self.model = model
             session.setting("effort", start.reasoning_effort)
+            session.setting("client-version", session.version)
             return
         self._start_session()
         self.model = model or self.model
         self.bills.spent = {}
-        before, signs = session.version, [Sign("resume")]
-        if start.copilot_version and start.copilot_version != before:
-            signs.append(Sign("client-version", before=before, after=start.copilot_version))
-            session.version = start.copilot_version
-        session.signal(*signs)
+        session.version = start.copilot_version or session.version
+        session.signal(Sign("resume"))
+        session.setting("client-version", session.version)
 
     def _start_session(self) -> None:
         """Emit the header, if there is one or a message needs it."""
