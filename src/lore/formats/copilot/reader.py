@@ -71,7 +71,8 @@ class Copilot(LogReader):
             if line.startswith(OPENING):  # lore alone writes this
                 return True
             members = raw_members(line) or {}
-            is_known = text_in(members.get("type", b"")) in _DATA.keys() | records.SILENT
+            kind = text_in(members.get("type", b""))
+            is_known = kind in _DATA or kind.startswith(records.SILENT)
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
@@ -89,7 +90,7 @@ class Copilot(LogReader):
     def handle(self, data: bytes) -> None:
         record, session = records.decode_line(data), self.session
         if record.type not in _DATA:
-            if record.type not in records.SILENT and not record.ephemeral:
+            if not record.ephemeral and not record.type.startswith(records.SILENT):
                 session.keep_unknown("unknown record type", record.type)
             return
         session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)

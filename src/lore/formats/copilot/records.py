@@ -16,27 +16,19 @@ from lore.model import lenient
 from lore.model.items import NULL
 from lore.model.jsonslice import raw_members
 
-# Lines about the screen, hooks, permissions and the client's own state. The text of a skill comes again as a message,
-# name and arguments of a call with the message that made it.
-SILENT = frozenset((
-    "hook.start", "hook.end", "hook.progress", "tool.execution_start", "tool.execution_partial_result",
-    "tool.execution_progress", "tool.user_requested", "assistant.turn_end", "assistant.intent", "assistant.idle",
-    "assistant.reasoning", "assistant.reasoning_delta", "assistant.message_delta", "assistant.message_start",
-    "assistant.streaming_delta", "assistant.usage", "prompt_cache_break", "permission.requested",
-    "permission.completed", "user_input.requested", "user_input.completed", "elicitation.requested",
-    "elicitation.completed", "external_tool.requested", "external_tool.completed", "command.queued",
-    "command.execute", "command.completed", "commands.changed", "exit_plan_mode.requested",
-    "exit_plan_mode.completed", "auto_mode_switch.requested", "auto_mode_switch.completed", "mcp.oauth_required",
-    "mcp.oauth_completed", "sampling.requested", "sampling.completed", "pending_messages.modified",
-    "session.info", "session.warning", "session.idle", "session.handoff",
-    "session.plan_changed", "session.workspace_file_changed", "session.context_changed", "session.usage_info",
-    "session.task_complete", "session.background_tasks_changed", "session.remote_steerable_changed",
-    "session.schedule_created", "session.schedule_cancelled", "session.custom_agents_updated",
-    "session.extensions_loaded", "session.custom_notification", "session.import_legacy", "session.skills_loaded",
-    "session.mcp_servers_loaded", "session.mcp_server_status_changed", "session.tools_updated",
-    "session.binary_asset", "session.autopilot_objective_changed", "subagent.completed", "subagent.failed",
-    "subagent.selected", "subagent.deselected", "capabilities.changed", "result",
-))  # fmt: skip
+# Beginnings of the types of lines about the screen, hooks, permissions and the client's own state. The text of a skill
+# comes again as a message, name and arguments of a call with the message that made it.
+SILENT = (
+    "hook.", "tool.execution_start", "tool.execution_partial_result", "tool.execution_progress", "tool.user_requested",
+    "assistant.message_", "assistant.turn_end", "assistant.intent", "assistant.idle", "assistant.reasoning",
+    "assistant.streaming_", "assistant.usage", "prompt_cache_break", "permission.", "user_input.", "elicitation.",
+    "external_tool.", "command", "exit_plan_mode.", "auto_mode_switch.", "mcp.", "sampling.", "pending_messages.",
+    "subagent.completed", "subagent.failed", "subagent.selected", "subagent.deselected", "capabilities.", "result",
+    "session.info", "session.warning", "session.idle", "session.handoff", "session.plan_", "session.workspace_",
+    "session.context_changed", "session.usage_info", "session.task_", "session.background_", "session.remote_",
+    "session.schedule_", "session.custom_", "session.extensions_", "session.import_", "session.skills_",
+    "session.mcp_", "session.tools_", "session.binary_", "session.autopilot_",
+)  # fmt: skip
 
 
 class CopilotLine(Struct, frozen=True, gc=False, rename="camel"):
@@ -183,6 +175,6 @@ def decode_line(data: bytes) -> CopilotLine:
         return _LINE(data)
     except ValueError:
         kind = text_in((raw_members(data) or {}).get("type", b""))
-        if kind in SILENT:
+        if kind.startswith(SILENT):
             return CopilotLine(kind)
         raise
