@@ -283,9 +283,10 @@ class _ConverseParts(_BlockParts):
         if "start" in event:
             start = raw_members(event["start"]) or {}
             for kind in ("toolUse", "toolResult"):
-                if kind in start and (members := raw_members(start[kind])) is not None and place not in self._blocks:
+                if kind in start and (members := raw_members(start[kind])) is not None:
                     self._begin(place, {})
-                    self._blocks[place].inner[kind].once(members)
+                    if (block := self._open.get(place)) is not None:
+                        block.inner[kind].once(members)
             return
         if "delta" not in event:
             self._open.pop(place, None)
