@@ -48,22 +48,22 @@ def test_compare_sums_folders_as_simulate_does(two):
     assert answer["causes"][0]["outcome"] == "higher"
     shown = lore("compare", "before", "after").out
     assert "A  before  2026-01-01 · claude-code 2.1.9" in shown
-    assert "cache breaks: higher in B" in shown
+    assert "requests with a cache break: higher in B" in shown
 
 
 def test_column_without_a_word_is_left_out(two):
-    assert "B against A" in lore("compare", "before", "after").out
+    assert "B compared with A" in lore("compare", "before", "after").out
     few = lore("compare", "before/a1.jsonl", "after/b1.jsonl")
-    assert (few.code, "B against A" in few.out, "1 session of A and 1 of B" in few.out) == (0, False, True)
+    assert (few.code, "B compared with A" in few.out, "1 session of A and 1 of B" in few.out) == (0, False, True)
     assert "too few to say" in lore("compare", "before/a1.jsonl", "after/b1.jsonl", "-v").out
 
 
 @pytest.mark.parametrize(("left", "right"), [
     ("version:<2.1.10", "version:>=2.1.10"),
     ("version:2.1.9", "version:2.1.10"),
-    ("2026-01-01..2026-01-10", "2026-01-10.."),
+    ("2026-01-01..2026-01-09", "2026-01-10.."),
     ("client:claude-code 2.1.9", "client:claude-code 2.1.10"),
-    ("agent:claude-code,..2026-01-10", "model:claude-opus,2026-01-10.."),
+    ("agent:claude-code,..2026-01-09", "model:claude-opus,2026-01-10.."),
 ])  # fmt: skip
 def test_terms_select_the_requests_of_a_side(two, left, right):
     """Versions are numbers: 2.1.10 comes after 2.1.9."""
@@ -128,7 +128,7 @@ def test_compare_and_overview_show_the_same_sums():
     claude("a", FALLEN, day=1)
     claude("b", [*FALLEN, (10, 0, 14_000, 100)], day=12)
     overview = lore("--json", "--since", "2026-01-08", "--until", "2026-01-15", "--compare").json
-    answer = compared("2026-01-01..2026-01-08", "2026-01-08..")
+    answer = compared("2026-01-01..2026-01-07", "2026-01-08..")
     for side, total in (("left", overview["before"]), ("right", overview["total"])):
         assert {**answer[side]["spending"], "name": ""} == {**total, "name": ""}
 

@@ -84,9 +84,9 @@ def log():
 def test_diff_prefix_compares_turn_with_previous_turn():
     found, named = lore("diff-prefix", "s.jsonl#3", "--json"), lore("diff-prefix", "s.jsonl#2", "s.jsonl#3", "--json")
     assert found.code == 0
-    assert (found.json["left"]["name"], found.json["right"]["name"]) == ("s.jsonl#main:2", "s.jsonl#3")
+    assert (found.json["left"]["name"], found.json["right"]["name"]) == ("s.jsonl#2", "s.jsonl#3")
     assert {**found.json, "left": None} == {**named.json, "left": None}
-    assert lore("diff-prefix", "s.jsonl#main:2", "--json").json["left"]["name"] == "s.jsonl#main:1"
+    assert lore("diff-prefix", "s.jsonl#main:2", "--json").json["left"]["name"] == "s.jsonl#1"
 
 
 def test_diff_prefix_rejects_first_turn():

@@ -25,6 +25,13 @@ def test_every_format_has_title_and_fidelity():
     assert not [row.name for row in rows if "unknown" in astuple(FORMATS[row.name])]
 
 
+def test_formats_of_common_agents_come_first():
+    listed = [row["name"] for row in lore("formats", "--json").json["formats"]]
+    assert [name for name in listed if not name.startswith("gemini-cli-")][:5] == [
+        "claude-code", "codex", "copilot", "gemini-cli", "opencode",
+    ]  # fmt: skip
+
+
 def test_guide_lists_same_fidelity():
     table = re.findall(
         r"^\| (`[a-z`, -]+`) \| .* \| ([^|]+) \|$",

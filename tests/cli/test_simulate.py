@@ -251,6 +251,9 @@ def test_rules_can_be_printed_and_overridden():
     found = {one["rule"]: one["value"] for one in ran.json["rules"] if not one["platform"]}
     assert (found["minimum_tokens"], found["price_uncached"]) == (4096, 5)
     assert "price_uncached" in lore("simulate", "--rules").out
+    openai = lore("simulate", "--rules", "--model", "gpt-5.5", "--json").json["rules"]
+    assert {one["provider"] for one in openai} == {"openai", "*"}, "others have rules for any model of theirs"
+    assert lore("simulate", "--rules", "--model", "none-such").code == 2
     row = 'rule = "price_uncached"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\n'
     row += 'model = "claude-opus-4-6"\nvalid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
     put("tenfold.toml", f"[[rules]]\n{row}".encode())

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from lore.report.console import Console
 
 
+# The agents whose formats are listed first.
+_COMMON = ("claude-code", "codex", "copilot", "gemini", "opencode", "cline", "qwen", "pi", "kimi")
+
+
 def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     """List the formats that lore reads, and the data in each.
 
@@ -40,6 +44,9 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     rows = [
         replace(row, agents=[agent.name for agent in AGENTS if row.name in agent.formats]) for row in registry.formats()
     ]
+    rows.sort(
+        key=lambda row: min((_COMMON.index(name) for name in row.agents if name in _COMMON), default=len(_COMMON))
+    )
     unread = [UnreadFormat(file.agent, file.what, file.why) for file in FOREIGN_FILES]
     return answer(FormatsResult(formats=rows, unread=unread), write_formats, as_json=as_json, color=color)
 

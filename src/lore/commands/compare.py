@@ -33,7 +33,7 @@ from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
 from lore.report.sentences.spending import words_of_causes
 from lore.run.checking.verdicts import CheckContext
-from lore.run.recent import since
+from lore.run.recent import since, until
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import gathered, is_of, requests_of
 from lore.store.registry import is_store, mask_url
@@ -62,7 +62,7 @@ def run(
 
     Recordings or folders (lore compare before/ after/), a client's releases (version:<2.1.215 version:>=2.1.215),
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
-    A span ends where its last date begins: June is 2026-06-01..2026-07-01.
+    A span holds its last day: June is 2026-06-01..2026-06-30.
     """
     page = page_target(report, opens=open_page, name="compare", taken=as_json)
     loaded, now = common.found_settings(config), time.time()
@@ -82,7 +82,7 @@ def run(
 
 # sides
 
-_HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-07-01), several joined by commas"
+_HINT = "a side is a path, KEY:VALUE (keys: {}) or FROM..TO (14d..7d, 2026-06-01..2026-06-30), several joined by commas"
 _VERSION = re.compile(r"(<=|>=|<|>|=)?\s*v?(\d[\w.+-]*)")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq}
 
@@ -119,8 +119,8 @@ def side_of(text: str, now: float) -> SelectedSide:
 
 def _span(term: str, now: float) -> Test:
     begin, _, end = term.partition("..")
-    first = since(begin, now) if begin.strip() else float("-inf")
-    last = since(end, now) if end.strip() else float("inf")
+    first = since(begin, now, "FROM of a span") if begin.strip() else float("-inf")
+    last = until(end, now, "TO of a span") if end.strip() else float("inf")
     if first >= last:
         raise LoreError(f"{term!r} ends before it begins", hint="the older end comes first: 14d..7d")
     return lambda request: request.at is not None and first <= request.at < last

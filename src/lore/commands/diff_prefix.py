@@ -302,6 +302,11 @@ def _side(
     return turn, changes, _described(str(name), recording, turn, options)
 
 
+def _name_of(recording: Recording, turn: Turn) -> str:
+    chain = "" if turn.chain == MAIN else f"{turn.chain}:"
+    return f"{recording.shown}#{chain}{turn.number}"
+
+
 def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
     prompt = None if turn is None else turn.prompt
     if turn is None or prompt is None:
@@ -328,7 +333,7 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
         raise LoreError(f"{recording.shown} holds whole prompts: nothing is missing", hint=HINT_COMPLETE)
     pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
     for verdict, diff in pairs:
-        turns.append(f"{recording.shown}#{verdict.turn.chain}:{verdict.turn.number}")
+        turns.append(_name_of(recording, verdict.turn))
         if diff is None:
             continue
         if held and corpus.is_stream(parsed.path):
@@ -371,8 +376,7 @@ class _SessionPairs:
             if pair.left.chain != turn.chain:
                 figures[turn.chain] = comparison.figures(pair.left)
             sides = [
-                _described(f"{recording.shown}#{side.chain}:{side.number}", recording, side, comparison.options)
-                for side in (pair.left, turn)
+                _described(_name_of(recording, side), recording, side, comparison.options) for side in (pair.left, turn)
             ]
             problems = recording.problems.take()
             yield (

@@ -11,19 +11,19 @@ import os
 import time
 from collections.abc import Mapping
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Annotated
 
 import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.judge.sums import Sums
+from lore.judge.sums import Copies, Sums
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
 from lore.recording.agents.logs import Agent, Surroundings, agent_named
-from lore.recording.agents.sessions import AgentLog, agent_logs
+from lore.recording.agents.sessions import AgentLog, agent_logs, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.found import write_sessions
@@ -43,10 +43,10 @@ def run(
         str | None, typer.Option("--agent", help="Those of this agent alone; an unknown word lists them.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Sessions written since then: 30m, 2h, 1d, 1w, or a date.")
+        str | None, typer.Option("--since", help="Sessions with a request since then: 30m, 2h, 1d, 1w, or a date.")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, help="At most this many, of the files written last.")
+        int, typer.Option("--limit", "-n", min=1, help="At most this many, those with the newest requests.")
     ] = SHOWN,
     every: Annotated[
         bool, typer.Option("--all", help="All of them, each read to its end: as long as `lore check` takes.")
@@ -61,10 +61,9 @@ def run(
     """List the sessions that agents keep here, the newest first.
 
     Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
-    project, title and path. The row of a session that began as a copy of another one counts the copied requests, too;
-    bare `lore` counts them once. The sessions shown are read for these figures, at most 256 MB; --all reads all.
-    `lore check PATH` shows why tokens were re-billed. Results are kept in your cache folder, in numbers and names
-    alone; nothing leaves this machine.
+    project, title and path. A request that several sessions hold counts in the first of those shown. The sessions
+    shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows why tokens were
+    re-billed. Results are kept in your cache folder, in numbers and names alone; nothing leaves this machine.
     """
     loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -92,8 +91,11 @@ def list_sessions(
     grouped, there, failed = agent_logs(here, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
-    wanted = [logs for logs in grouped if since is None or (logs[0].written or since) >= since]
-    chosen = list(islice(wanted, most))
+    ordered, count = newest_first(grouped), len(grouped)
+    if since is not None:
+        ordered = list(takewhile(lambda pair: pair[0] >= since, ordered))
+        count = len(ordered)
+    chosen = [logs for _, logs in islice(ordered, most)]
     known = ledgers.kept(log.file for logs in chosen for log in logs) if most_bytes is not None else {}
     read, left_out = 0, set[str]()
     for logs in chosen:
@@ -104,10 +106,13 @@ def list_sessions(
             read += size
     files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
     made = {file.path: ledger for file, ledger in ledgers.each(files, progress)}
-    rows = [_row(logs, made, NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING) for logs in chosen]
+    copies, rows = Copies(), list[FoundSession]()
+    for logs in sorted(chosen, key=lambda logs: logs[0].written or 0.0):
+        without = NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING
+        rows.insert(0, _row(logs, made, without, copies))
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
-        sessions=rows, found=len(wanted), bytes=total, read_bytes=ledgers.read_bytes,
+        sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
         unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
     )  # fmt: skip
 
@@ -119,7 +124,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> FoundSession:
+def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str, copies: Copies) -> FoundSession:
     """Return the row of a session with its subagents' requests; `without` is its message if it has no ledger."""
     own = logs[0]
     row = FoundSession(
@@ -138,12 +143,13 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> Foun
     )  # fmt: skip
     if not first.format:
         return row
-    sums, billed, latest = Sums(), 0, None
+    sums, billed, latest, before = Sums(), 0, None, copies.count
     for log, ledger in found:
         for request in every_request(ledger, log):
-            sums.add(request)
-            billed += request.row.read_tokens is not None
             latest = max(latest or 0.0, request.at or 0.0) or None
+            if not copies.has(request.row, log.file.path):
+                sums.add(request)
+                billed += request.row.read_tokens is not None
     spending = sums.result(row.path, row.title)
     return replace(
         row, format=first.format, session_id=first.session or None, counted=True, requests=spending.requests,
@@ -152,5 +158,5 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str) -> Foun
         paid_again_tokens=spending.paid_again_tokens if billed else None, paid_again_dollars=spending.paid_again,
         unexplained_tokens=spending.unexplained_tokens if billed else None, dollars=spending.dollars,
         recorded_dollars=spending.recorded_dollars, spending=spending,
-        latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None,
+        latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None, copied=copies.count - before,
     )  # fmt: skip

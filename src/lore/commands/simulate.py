@@ -13,6 +13,7 @@ from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.pages import PageTarget, page_target, read_twice, write_pages
 from lore.config import Loaded
+from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
 from lore.model.patterns import matches_shell
 from lore.model.results import copy_fields
@@ -170,14 +171,18 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
 
 
 def list_rules(rules: DatedRules, provider: str | None = None, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that apply to requests of a provider or model."""
-    name = None if model is None else normal_name(model)
-    rows = [
-        _describe_rule(row)
-        for row in rules.rows
-        if (provider is None or row.provider in (provider, "*")) and (name is None or matches_shell(row.model, name))
-    ]
-    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=rows)
+    """Return all rows, or those that apply to requests of a provider or model.
+
+    The providers of a model are those that have rows for it by name; raises LoreError for one that no row names.
+    """
+    rows, providers = rules.rows, None if provider is None else {provider}
+    if model is not None:
+        rows = [row for row in rows if matches_shell(row.model, normal_name(model))]
+        providers = providers or {row.provider for row in rows if row.model != "*"}
+        if not providers:
+            raise LoreError(f"no rule names the model {model}", hint="lore simulate --rules lists all rules")
+    shown = [_describe_rule(row) for row in rows if providers is None or row.provider in {*providers, "*"}]
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=shown)
 
 
 def _describe_rule(row: DatedRule) -> RuleResult:

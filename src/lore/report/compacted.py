@@ -31,11 +31,11 @@ UNCONFIGURED = (
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 _WARMTH = {True: "warm", False: "cold", None: "?"}
 _COLUMNS = (
-    TableColumn("turn", right=True), TableColumn("when (UTC)"), TableColumn("trigger", drop=3),
-    TableColumn("pruned", right=True, drop=6),
-    TableColumn("kept", right=True, drop=7), TableColumn("prompt", right=True), TableColumn("cache", drop=4),
-    TableColumn("next: warm", right=True, drop=2), TableColumn("cold", right=True, drop=1),
-    TableColumn("pays after", right=True, drop=5), TableColumn("saved", right=True),
+    TableColumn("after turn", right=True), TableColumn("when (UTC)"), TableColumn("trigger", drop=3),
+    TableColumn("messages removed", right=True, drop=6), TableColumn("kept", right=True, drop=7),
+    TableColumn("prompt tokens", right=True), TableColumn("cache", drop=4),
+    TableColumn("next turn if warm", right=True, drop=2), TableColumn("if cold", right=True, drop=1),
+    TableColumn("paid off after", right=True, drop=5), TableColumn("saved", right=True),
 )  # fmt: skip
 
 

@@ -17,13 +17,13 @@ _MODELS = 2  # named in a sentence
 _MUCH = 1.25  # times as much: from there on a difference is named
 _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
-    "share_read": "read from a cache",
-    "breaks": "cache breaks",
-    "reliability": "appends that were read",
-    "prompt": "tokens of a prompt",
-    "output": "tokens of an answer",
-    "money": "cost of a request",
-    "paid_again": "of it re-billed",
+    "share_read": "share of prompts read from a cache",
+    "breaks": "requests with a cache break",
+    "reliability": "unchanged prefixes that were read",
+    "prompt": "prompt tokens per request",
+    "output": "output tokens per request",
+    "money": "cost per request",
+    "paid_again": "re-billed per request",
 }
 _OUTCOMES: dict[Outcome, str] = {
     "higher": "higher", "lower": "lower", "no-difference": "no difference beyond chance", "too-few": "too few to say",
@@ -46,16 +46,18 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     ]
     missing = [each.unpriced + each.unbilled + each.at_least for each in (left, right)]
     if any(missing):
-        rows.append(("requests not fully priced", f"{missing[0]:,}", f"{missing[1]:,}", ""))
+        rows.append(("requests without a whole price", f"{missing[0]:,}", f"{missing[1]:,}", ""))
     rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
-    _write_sides([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B against A")], rows, out)
+    _write_sides([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B compared with A")], rows, out)
     if result.causes:
         out.print()
-        out.print(line(("causes, of the requests with recorded tokens", "bold")))
-        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B against A")]
+        out.print(
+            line(("causes: requests that they affect, of those with recorded tokens, and the re-billed cost", "bold"))
+        )
+        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B compared with A")]
         shown = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
         _write_sides(heads, [_cause(cause, verbose=verbose) for cause in shown], out)
         if len(shown) < len(result.causes):

@@ -104,13 +104,12 @@ def _row(out: Console, label: str, text: str, style: str = "") -> None:
 
 
 def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
-    """Return the names of both sides; for a pair of a session its name once, with the turns."""
-    left, right = diff.left.name, diff.right.name
-    path = right.rpartition("#")[0]
-    if diff.turn is None or not left.startswith(f"{path}#"):
-        return (left, "bold"), " → ", (right, "bold")
-    before = left[len(path) + 1 :].rpartition(":")[2]
-    return (path, "bold"), "  ", (f"turn {before} → {turn_of(diff.turn, diff.chain)}", "bold")
+    """Return the names of both sides; of two turns of one recording its name once, with the turns."""
+    (before_path, _, before), (path, _, after) = (side.name.rpartition("#") for side in (diff.left, diff.right))
+    (_, _, old), (chain, _, new) = before.rpartition(":"), after.rpartition(":")
+    if before_path != path or not (old.isdecimal() and new.isdecimal()):
+        return (diff.left.name, "bold"), " → ", (diff.right.name, "bold")
+    return (path, "bold"), "  ", (f"turn {old} → {turn_of(int(new), chain or None)}", "bold")
 
 
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:

@@ -51,14 +51,14 @@ def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
     return list(found)
 
 
-def since(text: str, now: float) -> float:
-    """Parse the value of `--since` into seconds since the epoch; raises LoreError."""
-    return _parse_time(text, now, "--since")
+def since(text: str, now: float, option: str = "--since") -> float:
+    """Parse the value of an option into seconds since the epoch; raises LoreError."""
+    return _parse_time(text, now, option)
 
 
-def until(text: str, now: float) -> float:
-    """Parse the value of `--until` into seconds since the epoch: a date means its end. Raises LoreError."""
-    moment = _parse_time(text, now, "--until")
+def until(text: str, now: float, option: str = "--until") -> float:
+    """Parse the value of an option into seconds since the epoch: a date means its end. Raises LoreError."""
+    moment = _parse_time(text, now, option)
     return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from heapq import heappop, heappush
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError
 from lore.formats.registry import GENERIC, row_of
+from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem
 from lore.recording.agents.beside import md5_name
 from lore.recording.agents.companions import session_of
@@ -91,13 +94,54 @@ def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
     return list(groups.values())
 
 
+# Times of records, as agents write them: text, or seconds or milliseconds since the epoch.
+_TIME = pattern(
+    r'(?<!\\)"(?:timestamp|ts|created|completed|updated)"\s*:\s*(?:"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)"|(\d{10}(?:\.\d+)?)\b|(\d{13})\b)'
+)
+_END = 65_536  # bytes at the end of a log in which its last time is looked for
+
+
+def newest_first(groups: Iterable[list[AgentLog]]) -> Iterator[tuple[float, list[AgentLog]]]:
+    """Yield sessions by the last time that their logs record, the newest first, each with that time (0: unknown).
+
+    A log that was copied has a newer file. `groups` come by the time of their files; as no log records a later time,
+    only the ends of logs that may be the next are read.
+    """
+    waiting = list[tuple[float, int, list[AgentLog]]]()
+    for number, logs in enumerate(groups):
+        while waiting and -waiting[0][0] >= (logs[0].written or 0.0):
+            last, _, found = heappop(waiting)
+            yield -last, found
+        heappush(waiting, (-max(map(_last_time, logs)), number, logs))
+    for last, _, found in sorted(waiting):
+        yield -last, found
+
+
+def _last_time(log: AgentLog) -> float:
+    """Return the last time at the end of a log; when it was written if there is none."""
+    written, times = log.written or 0.0, list[float]()
+    try:
+        with open(log.file.path, "rb") as file:
+            file.seek(-min(_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
+            end = file.read(_END).decode("latin-1")
+        for text, seconds, milliseconds in _TIME.findall(end):
+            times.append(
+                datetime.fromisoformat(text).timestamp()
+                if text
+                else float(seconds or 0) + float(milliseconds or 0) / 1000
+            )
+    except (OSError, ValueError, OverflowError):  # a session in a database, a folder, a time that is none
+        return written
+    return min(max(times, default=written), written)
+
+
 def newest(paths: list[str], format: str | None) -> str:
-    """Return the recording at these paths that was written last, itself or one of its subagents' files.
+    """Return the recording at these paths that has the newest request, itself or in one of its subagents' files.
 
     Raises LoreError if no file is a recording, and for one that cannot be read: it may be the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    for logs in _grouped([AgentLog(None, file, written_at(file)) for file in files]):
+    for _, logs in newest_first(_grouped([AgentLog(None, file, written_at(file)) for file in files])):
         path = logs[0].file.path
         if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
             return path
@@ -130,7 +174,7 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
     kept = (place for folder in named for place in places(here._replace(folder=folder), project=True))
     own = tuple(os.path.join(place.path, "") for place in kept)
-    for logs in agent_logs(here).groups:
+    for _, logs in newest_first(agent_logs(here).groups):
         path = logs[0].file.path
         if (path.startswith(own) or _is_about(logs[0], folders, root)) and is_recording(path, format):
             return path
@@ -139,7 +183,7 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
 
 def newest_of_agents(here: Surroundings) -> str | None:
     """Return the newest session that agents keep here; None without sessions."""
-    paths = (logs[0].file.path for logs in agent_logs(here).groups)
+    paths = (logs[0].file.path for _, logs in newest_first(agent_logs(here).groups))
     return next((path for path in paths if is_recording(path, None)), None)
 
 
