@@ -44,6 +44,15 @@ def test_file_is_replaced_only_with_force(desk):
     )
 
 
+# `-o page.html` alone wrote a trace into it.
+def test_name_of_the_output_selects_a_page(desk):
+    claude("a", FALLEN, path="logs/{}.jsonl")
+    assert lore("report", "logs", "--no-cache", "-o", "page.html").code == 0
+    assert "<!doctype html>" in Path("page.html").read_text()
+    assert lore("report", "logs", "--no-cache", "-o", "page.html", "--format", "trace", "--force").code == 0
+    valid_trace(json.loads(Path("page.html").read_bytes()))
+
+
 def test_trace_is_not_written_to_terminal(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     reading, writing = os.openpty()

@@ -134,8 +134,12 @@ def test_sessions_carry_project_and_causes_for_filters():
         "home/.claude/projects/-w/a.jsonl", growing(9, falls=(4,)), minutes=[n * 61 for n in range(9)], project="/w/a"
     )
     session("home/.claude/projects/-w/b.jsonl", growing(3), project="/w/b")
-    for arguments in (("--since", "2020-01-01"), ("check", "home/.claude/projects")):
+    for arguments, lead in (
+        (("--since", "2020-01-01"), "Do first: /compact before, or a new session after ($"),
+        (("check", "home/.claude/projects"), "Re-billed as waste: 0 tokens. Re-billed as expected: "),
+    ):
         written(*arguments)
+        assert lead in Read(page()).text
         rows = {row["data-project"]: row["data-cause"] for row in Read(page()).rows}
         assert set(rows) == {"/w/a", "/w/b"}
         assert "LORE128" in rows["/w/a"].split()

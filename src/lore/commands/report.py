@@ -32,7 +32,10 @@ class ReportOptions(common.CommonOptions, frozen=True):
     """The options of `lore report`."""
 
     paths: flags.Paths = None
-    format: Annotated[str, typer.Option("--format", help=f"The form: {', '.join(FORMS)}.")] = "trace"
+    format: Annotated[
+        str | None,
+        typer.Option("--format", help=f"The form: {', '.join(FORMS)}; default: html for -o FILE.html, else trace."),
+    ] = None
     output: flags.Output = None
     force: flags.Force = False
     open_page: flags.Open = False
@@ -54,7 +57,8 @@ def run(options: ReportOptions) -> int:
     html: a page for a browser, with the cost of the recordings and each session turn by turn; FILE.html is one page,
     another name a folder. json: their cost, as `lore --json` writes it.
     """
-    form, on_terminal = options.format, options.output is None and sys.stdout.isatty()
+    is_page = (options.output or "").endswith((".html", ".htm"))
+    form, on_terminal = options.format or (HTML if is_page else "trace"), options.output is None and sys.stdout.isatty()
     common.refuse(
         (form not in FORMS, f"--format {form}: no such form",
          ELSEWHERE.get(form) or did_you_mean(form, FORMS, "forms")),

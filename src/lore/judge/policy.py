@@ -43,7 +43,7 @@ class Budgets(Struct, frozen=True):
     def fault(self) -> str:
         """Return the error in these budgets, or an empty text."""
         if self.min_reuse is not None and not 0 <= self.min_reuse <= 1:
-            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1 (0.9 is 90%)"
+            return f"min_reuse is {self.min_reuse}, and not a share from 0 to 1 (0.9 is 90 %)"
         for name in ("max_breaks", "max_lost_tokens"):
             value: int | None = getattr(self, name)
             if value is not None and value < 0:

@@ -26,7 +26,8 @@ from lore.report.table import Cell, TableColumn, write_table
 from lore.report.timeline import write_problems
 
 UNCONFIGURED = (
-    "Nothing is configured: without a [compaction] table in lore.toml, or --policy FILE, no session is ever compacted."
+    "No policy: without a [compaction] table in lore.toml, or --policy FILE, lore compacts nothing. To try one: lore "
+    "compact PATH --dry-run --window 200000"
 )
 NO_TRIGGER = "The policy enables no trigger: set continuous_interval, gap_secs or window."
 _WARMTH = {True: "warm", False: "cold", None: "?"}

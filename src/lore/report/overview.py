@@ -264,7 +264,7 @@ def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     return money(sum(known), is_part=is_part) if known else "-", tokens_of(sum(cause.tokens for cause in causes))
 
 
-def first_to_do(result: Overview) -> list[SpendingCause]:
+def _first_causes(result: Overview) -> list[SpendingCause]:
     """Return the causes that one action removes, of all actions the one that surely saves most; empty if none does."""
     actions: dict[str, list[SpendingCause]] = {}
     for cause in (*result.causes, *result.missed):
@@ -281,19 +281,27 @@ def first_to_do(result: Overview) -> list[SpendingCause]:
     return max(actions.values(), key=saving) if actions else []
 
 
+def first_in_words(result: Overview) -> tuple[str, str]:
+    """Return the first thing to change with its cost, and the command that explains it; both empty if there is none."""
+    causes = _first_causes(result)
+    if not causes:
+        return "", ""
+    first, (cost, tokens) = causes[0], _amounts(causes)
+    amount = f"{tokens} tokens" if cost == "-" else cost
+    what = "re-billed" if first in result.causes else "that a cache could have saved"
+    says = first.says.removesuffix(label_of(first))
+    if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
+        says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name) for cause in causes)), 2)
+    return f"{first.fix} ({amount} {what}: {says})", first.command
+
+
 def _write_first(result: Overview, out: Console) -> None:
     """Write the first thing to change, and the session that cost most."""
-    if causes := first_to_do(result):
-        first = causes[0]
-        cost, tokens = _amounts(causes)
-        amount = f"{tokens} tokens" if cost == "-" else cost
-        what = "re-billed" if first in result.causes else "that a cache could have saved"
-        says = first.says.removesuffix(label_of(first))
-        if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
-            says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name) for cause in causes)), 2)
+    first, command = first_in_words(result)
+    if first:
         out.print()
-        out.print(line(("do first: ", "bold"), f"{first.fix} ({amount} {what}: {says})"))
-        _write_command(first.command, out)
+        out.print(line(("do first: ", "bold"), first))
+        _write_command(command, out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return

@@ -161,7 +161,7 @@ def _write_message(finding: Finding, out: Console, *, names_turn: bool) -> None:
     change = None if finding.evidence is None else finding.evidence.quoted_change()
     if change is None:
         first, *grounds = _GROUNDS.split(finding.message)
-        out.print(line(f"    {turn}{first}"))
+        out.print(line(f"    {turn}{first.removeprefix(f'{finding.path} ')}"))
         for ground in grounds:
             out.print(line(f"      {ground}"))
         return
@@ -292,7 +292,7 @@ def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
         f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
         + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
-        + (f"; {counted(sums.skipped, 'file')} skipped" if sums.skipped else "")
+        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
     yield from _left_out(left_out, sums.problems, hides_problems=hides_problems)
@@ -309,7 +309,7 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.requests, 'request')}"
         + (latest if sums.shown != sums.requests else "")
-        + (f"; {counted(sums.skipped, 'file')} skipped" if sums.skipped else "")
+        + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     others = {"refused": sums.refused, "unknown": sums.unknown}
     yield (
@@ -321,7 +321,7 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
 
 
 def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:
-    named = [f"{count:,} {word}" for word, count in counts.items() if count]
+    named = [f"{counted(count, 'finding')} {word}" for word, count in counts.items() if count]
     if named:
         yield f"not counted: {', '.join(named)}"
     if problems:

@@ -25,7 +25,7 @@ from lore.report.commands import shorten_path
 from lore.report.comparison import conclusions, write_comparison
 from lore.report.console import Console
 from lore.report.forms.lint import LintTerminal
-from lore.report.forms.terminal import Reported, Terminal, sums_lines
+from lore.report.forms.terminal import Reported, Terminal
 from lore.report.html.blocks import (
     SHOWN_BARS,
     BarPart,
@@ -35,9 +35,19 @@ from lore.report.html.blocks import (
     table_of,
 )
 from lore.report.measured import measured_view
-from lore.report.overview import COST_PARTS, cost_of, money, span_in_words, tokens_of, unpriced_parts, write_groups
+from lore.report.overview import (
+    COST_PARTS,
+    cost_of,
+    first_in_words,
+    money,
+    rebilled_of,
+    span_in_words,
+    tokens_of,
+    unpriced_parts,
+    write_groups,
+)
 from lore.report.plain import counted
-from lore.report.sentences.findings import in_dollars
+from lore.report.sentences.findings import describe_rebilled, in_dollars
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
@@ -54,13 +64,15 @@ def describe_spending(spending: Spending) -> str:
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
-    parts = [f"{cost_of(spending)} for {what}."]
+    cost = cost_of(spending)
+    parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
     if missing := unpriced_parts(spending):
         parts.append(f"{missing.capitalize()}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
-        share = f" ({percent(dollars / spending.dollars)})" if dollars and spending.dollars else ""
-        cost = "" if dollars is None else f"{money(dollars)}{share}, "
+        cost = (
+            f"{rebilled_of(spending)} ({percent(dollars / spending.dollars)}), " if dollars and spending.dollars else ""
+        )
         parts.append(f"Re-billed: {cost}{tokens_of(tokens)} tokens.")
     elif reads_nothing(spending):
         parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
@@ -148,7 +160,8 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    lead = "" if is_one else describe_spending(result.total)
+    first, _ = first_in_words(result)
+    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first and f"Do first: {first}.")))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
@@ -158,7 +171,7 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         found = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", found, blocks)
-    lead, *_ = sums_lines(result.summary)
+    lead = ". ".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
     write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
     return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
 

@@ -87,4 +87,4 @@ def key_of(bars: Sequence[PageBar]) -> dict[str, str]:
 
 
 def _is_figure(text: str) -> bool:
-    return not text or text[-1:] in "%–-" or text.lstrip("+-~$")[:1].isdigit()
+    return not text or text[-1:] in "%–-" or text.removeprefix("at least ").lstrip("<+-~$")[:1].isdigit()
