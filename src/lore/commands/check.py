@@ -51,7 +51,9 @@ class CheckOptions(Struct, frozen=True):
     ignore: flags.Ignore = None
     min_reuse: Annotated[
         float | None,
-        typer.Option("--min-reuse", help="Every pair of requests reuses at least this share (0 to 1) of its prefix."),
+        typer.Option(
+            "--min-reuse", help="Report requests that reuse less than this share (0 to 1) of the previous prompt."
+        ),
     ] = None
     baseline: Annotated[
         str | None, typer.Option("--baseline", help="Findings listed in this file do not fail; only new ones do.")

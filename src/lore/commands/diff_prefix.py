@@ -62,7 +62,9 @@ class DiffOptions(common.CommonOptions, frozen=True):
     left: Annotated[str, typer.Argument(help="A recording, a stored session (URL#ID), a turn of one (PATH#N), or `-`.")]
     right: Annotated[
         str | None,
-        typer.Argument(help="The later turn; without it LEFT's pairs of turns, or PATH#N with its previous turn."),
+        typer.Argument(
+            help="The later turn; without it every pair of turns of LEFT is compared, or PATH#N with the turn before."
+        ),
     ] = None
     fail_under: Annotated[
         float | None, typer.Option("--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1).")

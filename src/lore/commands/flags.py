@@ -86,7 +86,7 @@ TemplateFile: TypeAlias = Annotated[
     str | None, typer.Option("--template", help="A Jinja chat template: write the text that it renders.")
 ]
 Output: TypeAlias = Annotated[
-    str | None, typer.Option("--output", "-o", help="Write this file, whole or not at all; default: stdout.")
+    str | None, typer.Option("--output", "-o", help="Write to this file instead of standard output.")
 ]
 Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 Url: TypeAlias = Annotated[

@@ -57,7 +57,7 @@ class FoldOptions(CommonOptions, frozen=True):
     """The options of `lore fold`."""
 
     session: Annotated[str, typer.Argument(help="A session log, a stored session (URL#ID), or `-`.")]
-    at: Annotated[int | None, typer.Option("--at", help="Stop where this turn's request goes out.")] = None
+    at: Annotated[int | None, typer.Option("--at", help="The timeline as this turn's request was sent.")] = None
     pruned: Annotated[bool, typer.Option("--pruned", help="Show what compactions pruned instead.")] = False
     unpruned: Annotated[bool, typer.Option("--unpruned", help="Show everything, compactions as dividers only.")] = False
     follow: Annotated[bool, typer.Option("--follow", help="Show new items until interrupted.")] = False
@@ -71,7 +71,7 @@ class FoldOptions(CommonOptions, frozen=True):
 
 @takes(FoldOptions)
 def run(options: FoldOptions) -> int:
-    """Fold a session's events into its timeline.
+    """Show a session's timeline: messages, tool calls, compactions, and the usage of each request.
 
     With --follow, a log that is being written is shown as it grows.
     """

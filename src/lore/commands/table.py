@@ -69,7 +69,8 @@ COMMANDS: dict[str, CommandRow] = {
         ),
     ),
     "fold": CommandRow(
-        LOOK, "fold", "Fold a session's events into its timeline.", (
+        LOOK, "fold",
+        "Show a session's timeline: messages, tool calls, compactions, and the usage of each request.", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with the usage of each request"),
             ("fold session.jsonl --follow", "events as they are appended"),
         ),
