@@ -301,8 +301,8 @@ def test_only_new_findings_fail():
     code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
     assert (made.code, before["waste_tokens"]) == (0, summary["known_tokens"])
     assert summary.get("known_dollars") == before["waste_dollars"]
-    cost = f"2 in the baseline ({summary['known_tokens']:,} tokens re-billed"
-    assert f"baseline written: {cost.replace('in the baseline', 'findings')}" in made.err
+    cost = f"2 findings in the baseline ({summary['known_tokens']:,} tokens re-billed"
+    assert f"baseline written: {cost.replace(' in the baseline', '')}" in made.err
     assert (code, codes, summary["known"], summary["breaks"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
     assert f"not counted: {cost}" in lore("check", "r.jsonl", "--baseline", "b.json").out
     waste("new.jsonl")

@@ -22,7 +22,7 @@ _LONG_SPAN = 92  # days
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
 # How much of its cost the fix of a cause is expected to save, against the others: waste is avoided as a whole.
-_SAVES = {"waste": 10.0, "expected": 1.0, UNSURE: 0.5}
+_SAVES = {"waste": 3.0, "expected": 1.0, UNSURE: 0.5}
 _SAVES_BY_AUTHOR = 0.1  # of that, if the user can only report it
 _SUMS = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
