@@ -40,7 +40,7 @@ def test_session_with_restarted_chain_compares_both(tmp_path):
     )
     found = list(diff_session(path, TurnComparison(Options())))
     assert [(one.left.name.rpartition("#")[2], one.right.name.rpartition("#")[2]) for one in found] == [
-        ("main:1", "chain-2:1"), ("main:1", "main:2"), ("chain-2:1", "chain-2:2"),
+        ("1", "chain-2:1"), ("1", "2"), ("chain-2:1", "chain-2:2"),
     ]  # fmt: skip
     assert [[cause.code for cause in one.causes] for one in found] == [["LORE154"], [], []]
     assert all(one.columns is not None for one in found)
@@ -58,5 +58,5 @@ def test_separate_requests_are_named_for_comparison(tmp_path):
     with pytest.raises(LoreError, match="holds 2 turns and no pair") as raised:
         list(diff_session(path, TurnComparison(Options())))
     left, right = raised.value.hint.split("such as ")[1].split()
-    assert left.endswith("s.jsonl#main:1")
+    assert left.endswith("s.jsonl#1")
     assert right.endswith("s.jsonl#chain-2:1")

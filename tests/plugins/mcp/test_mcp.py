@@ -111,7 +111,7 @@ def test_sessions_are_limited_and_newest_first(asked):
 
 def test_why_names_the_cause_in_own_session(asked):
     assert re.search(r"cause +LORE\d{3}", asked.answer("own verdicts"))
-    assert "#main:1 → " in asked.answer("own turn")
+    assert "  turn 1 → turn 2" in asked.answer("own turn")
 
 
 def test_check_takes_the_newest_session_of_project(asked):
