@@ -243,7 +243,7 @@ def confirmed(question: str) -> bool:
 def reader_named(name: str | None) -> Reader | None:
     """Return the audience for fixes, author or user; raises LoreError for another word."""
     if name not in (None, "author", "user"):
-        raise LoreError(f"unknown reader {name!r}", hint="--for author or --for user")
+        raise LoreError(f"--for {name}: no such audience", hint="--for author or --for user")
     return name
 
 

@@ -25,7 +25,7 @@ _RECORDED = {"requests": "requests", "bills": "usage", "system_prompt": "system"
 
 
 def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
-    """Write a table of sessions, with title and path; then the sizes, and logs that lore cannot read."""
+    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read."""
     if result.sessions:
         rows = [_row(session, now) for session in result.sessions]
         below = [
@@ -36,9 +36,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
-    more = ": --all shows and reads them all" if result.found > len(result.sessions) else ""
-    read = f"{_size(result.read_bytes)} read of {_size(result.bytes)}"
-    out.print(line(f"{shown}, {read}{more}" if result.found else "no sessions of agents that lore reads are here"))
+    more = ": --all lists all" if result.found > len(result.sessions) else ""
+    out.print(line(f"{shown}{more}" if result.found else "no sessions of agents that lore reads are here"))
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
@@ -73,10 +72,6 @@ def _notes(session: FoundSession) -> Iterator[str]:
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
         yield f"! {session.message}{more}"
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:,.1f} MB" if size >= 100_000 else counted(size, "byte")
 
 
 def write_formats(result: FormatsResult, out: Console) -> None:
