@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import heappop, heappush
 from pathlib import PurePath
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError
 from lore.formats.registry import GENERIC, row_of
 from lore.model.deferred import pattern
+from lore.model.times import parse_timestamp
 from lore.recording import corpus, filesystem
 from lore.recording.agents.beside import md5_name
 from lore.recording.agents.companions import session_of
@@ -96,43 +97,42 @@ def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
 
 # Times of records, as agents write them: text, or seconds or milliseconds since the epoch.
 _TIME = pattern(
-    r'(?<!\\)"(?:timestamp|ts|created|completed|updated)"\s*:\s*(?:"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)"|(\d{10}(?:\.\d+)?)\b|(\d{13})\b)'
+    r'(?<!\\)"(?:timestamp|ts|created|completed|updated)"\s*:\s*(?:"(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)"|(\d{13}|\d{10}(?:\.\d+)?)\b)'
 )
 _END = 65_536  # bytes at the end of a log in which its last time is looked for
 
 
-def newest_first(groups: Iterable[list[AgentLog]]) -> Iterator[tuple[float, list[AgentLog]]]:
+def newest_first(
+    groups: Iterable[list[AgentLog]], is_wanted: Callable[[str], bool] | None = None
+) -> Iterator[tuple[float, list[AgentLog]]]:
     """Yield sessions by the last time that their logs record, the newest first, each with that time (0: unknown).
 
     A log that was copied has a newer file. `groups` come by the time of their files; as no log records a later time,
-    only the ends of logs that may be the next are read.
+    only the ends of logs that may be the next are read. `is_wanted` selects by the path of a session's own log.
     """
     waiting = list[tuple[float, int, list[AgentLog]]]()
     for number, logs in enumerate(groups):
         while waiting and -waiting[0][0] >= (logs[0].written or 0.0):
             last, _, found = heappop(waiting)
             yield -last, found
-        heappush(waiting, (-max(map(_last_time, logs)), number, logs))
+        if is_wanted is None or is_wanted(logs[0].file.path):
+            heappush(waiting, (-max(map(_last_time, logs)), number, logs))
     for last, _, found in sorted(waiting):
         yield -last, found
 
 
 def _last_time(log: AgentLog) -> float:
     """Return the last time at the end of a log; when it was written if there is none."""
-    written, times = log.written or 0.0, list[float]()
+    written = log.written or 0.0
     try:
         with open(log.file.path, "rb") as file:
             file.seek(-min(_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
-            end = file.read(_END).decode("latin-1")
-        for text, seconds, milliseconds in _TIME.findall(end):
-            times.append(
-                datetime.fromisoformat(text).timestamp()
-                if text
-                else float(seconds or 0) + float(milliseconds or 0) / 1000
-            )
-    except (OSError, ValueError, OverflowError):  # a session in a database, a folder, a time that is none
+            found = _TIME.findall(file.read(_END).decode("latin-1"))
+    except (OSError, ValueError):  # a session in a database, a folder
         return written
-    return min(max(times, default=written), written)
+    times = [parse_timestamp(text) if text else float(number) / (1000 if len(number) == 13 else 1)
+             for text, number in found]  # fmt: skip
+    return min(max((at for at in times if at is not None), default=written), written)
 
 
 def newest(paths: list[str], format: str | None) -> str:
@@ -141,10 +141,13 @@ def newest(paths: list[str], format: str | None) -> str:
     Raises LoreError if no file is a recording, and for one that cannot be read: it may be the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    for _, logs in newest_first(_grouped([AgentLog(None, file, written_at(file)) for file in files])):
-        path = logs[0].file.path
-        if (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format):
-            return path
+    groups = _grouped([AgentLog(None, file, written_at(file)) for file in files])
+
+    def is_wanted(path: str) -> bool:
+        return (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format)
+
+    for _, logs in newest_first(groups, is_wanted):
+        return logs[0].file.path
     where = ", ".join(map(corpus.show, paths))
     raise LoreError(f"no recordings in {where}", hint="--last judges the newest recording of a folder")
 
@@ -174,17 +177,19 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
     kept = (place for folder in named for place in places(here._replace(folder=folder), project=True))
     own = tuple(os.path.join(place.path, "") for place in kept)
-    for _, logs in newest_first(agent_logs(here).groups):
-        path = logs[0].file.path
-        if (path.startswith(own) or _is_about(logs[0], folders, root)) and is_recording(path, format):
-            return path
-    return None
+    groups = agent_logs(here).groups
+    logs = {group[0].file.path: group[0] for group in groups}
+
+    def is_wanted(path: str) -> bool:
+        return (path.startswith(own) or _is_about(logs[path], folders, root)) and is_recording(path, format)
+
+    return next((found[0].file.path for _, found in newest_first(groups, is_wanted)), None)
 
 
 def newest_of_agents(here: Surroundings) -> str | None:
     """Return the newest session that agents keep here; None without sessions."""
-    paths = (logs[0].file.path for _, logs in newest_first(agent_logs(here).groups))
-    return next((path for path in paths if is_recording(path, None)), None)
+    found = newest_first(agent_logs(here).groups, partial(is_recording, format=None))
+    return next((logs[0].file.path for _, logs in found), None)
 
 
 def _project_folders(folder: str) -> list[str]:
