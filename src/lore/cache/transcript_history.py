@@ -20,19 +20,8 @@ from msgspec import Struct
 
 from lore.cache.counts import BYTES_PER_TOKEN, GRACE, ONE_HOUR, position, total
 from lore.cache.lookback import POSITIONS, lookback
+from lore.model import items as i
 from lore.model.events import Usage
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    ImageBlock,
-    OpaqueItem,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-)  # fmt: skip
 from lore.model.limits import FORECAST_ENTRIES
 from lore.model.state import Entry
 from lore.model.vector import Vector
@@ -68,7 +57,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     prompted, thinks, answered, group = False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
-        if isinstance(item, ToolCall):
+        if isinstance(item, i.ToolCall):
             size = len(item.output) + len(item.error)
             answer += len(item.input) + len(item.name)
             answered = False
@@ -81,45 +70,45 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             continue
         group = -1
         match item:
-            case AssistantMessage():
-                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+            case i.AssistantMessage():
+                blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
                 answer += _bytes(blocks)
-                thoughts = [block for block in blocks if type(block) is not TextBlock and _is_thinking(block)]
+                thoughts = [block for block in blocks if type(block) is not i.TextBlock and _is_thinking(block)]
                 positions += len(blocks) - len(thoughts)
                 thinking += _bytes(thoughts)
                 thinks, answered = thinks or bool(thoughts), True
-            case UserMessage():
-                blocks = (TextBlock(item.text),) if item.blocks is None else item.blocks
+            case i.UserMessage():
+                blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
                 given += _bytes(blocks)
-                images += sum([isinstance(block, ImageBlock) for block in blocks])
+                images += sum([isinstance(block, i.ImageBlock) for block in blocks])
                 positions += len(blocks)
                 prompted = prompted or answered or item.source != "context_injection"
-            case CompactDivider():
+            case i.CompactDivider():
                 given += len(item.summary)
                 positions += 1
-            case OpaqueItem():
+            case i.OpaqueItem():
                 given += max(0, len(item.record) - _ENVELOPE)
     return Growth(answer, given, images, positions, prompted, thinks, thinking)
 
 
-def _is_thinking(block: Block) -> bool:
-    if isinstance(block, RawBlock):
+def _is_thinking(block: i.Block) -> bool:
+    if isinstance(block, i.RawBlock):
         return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
-    return isinstance(block, ThinkingBlock)
+    return isinstance(block, i.ThinkingBlock)
 
 
-def _bytes(blocks: Iterable[Block]) -> int:
+def _bytes(blocks: Iterable[i.Block]) -> int:
     """Return the bytes of blocks without images."""
     size = 0
     for block in blocks:
         match block:
-            case TextBlock():
+            case i.TextBlock():
                 size += len(block.text)
-            case ThinkingBlock():
+            case i.ThinkingBlock():
                 size += max(0, len(block.text) - 2) or len(block.signature or "")  # it replaces a text left out
-            case RawBlock():
+            case i.RawBlock():
                 size += len(block.json)
-            case ImageBlock():
+            case i.ImageBlock():
                 pass
     return size
 

@@ -11,25 +11,13 @@ from collections.abc import Iterable
 
 from lore.cache.counts import reason_to_doubt, total
 from lore.compaction.entries import is_injected
-from lore.model.events import (
-    MAIN,
-    Append,
-    CompactApplied,
-    ContextPersisted,
-    Event,
-    Remove,
-    SessionStarted,
-    TurnCanceled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-)
+from lore.model import events as e
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real
 
 UNTIMED = "gap triggers cannot be judged: the session holds no times"
-TURN_ENDS = (TurnCompleted, TurnFailed, TurnCanceled)
+TURN_ENDS = (e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 SILENT = ("overflow", "auto")  # triggers whose compactions make room, and ask no sources
 
 
@@ -71,24 +59,24 @@ class ChainActivity:
         """Return the agent that None stands for: the unnamed one if it was addressed, else the latest addressed."""
         return agent if (agent is not None or None in self._waiting or None in self._answered) else self._latest_agent
 
-    def add(self, event: Event) -> None:
+    def add(self, event: e.Event) -> None:
         """Add the chain's next event."""
         match event:
-            case Append():
+            case e.Append():
                 self._add_item(event)
-            case TurnStarted():
+            case e.TurnStarted():
                 self._begin_turn(event)
-            case TurnCompleted() | TurnFailed() | TurnCanceled():
+            case e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
                 self._note_end(event.agent_id, event.at)
                 tokens = None if event.usage is None or reason_to_doubt(event.usage) else total(event.usage)
                 if tokens is not None:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
-            case CompactApplied():
+            case e.CompactApplied():
                 self.compacted = self.finished
                 self._note_rest(event.at, asked=event.trigger not in SILENT)
-            case ContextPersisted(outside=True) if event.at is not None:
+            case e.ContextPersisted(outside=True) if event.at is not None:
                 self._note_rest(event.at, asked=True)
-            case Remove():
+            case e.Remove():
                 for uuid in self._real_uuids.intersection(event.uuids):
                     if uuid == self._latest_uuid:
                         self._waiting.clear()
@@ -97,7 +85,7 @@ class ChainActivity:
             case _:  # says nothing of the rhythm
                 pass
 
-    def _add_item(self, event: Append) -> None:
+    def _add_item(self, event: e.Append) -> None:
         item = event.item
         if isinstance(item, AssistantMessage | ToolCall):
             self._answered |= self._waiting
@@ -114,7 +102,7 @@ class ChainActivity:
             else:
                 self.has_times = True
 
-    def _begin_turn(self, event: TurnStarted) -> None:
+    def _begin_turn(self, event: e.TurnStarted) -> None:
         self.rested_at = None
         at = parse_timestamp(event.at)
         if at is not None:
@@ -141,7 +129,7 @@ class ChainActivity:
 class SessionActivity:
     """The activity of all chains of one session. Not safe between threads."""
 
-    def __init__(self, events: Iterable[Event] = ()) -> None:
+    def __init__(self, events: Iterable[e.Event] = ()) -> None:
         self.user: str | None = None  # of the session's header
         self.agent: str | None = None  # of the session's header
         self.requests = 0
@@ -158,18 +146,18 @@ class SessionActivity:
         """Forget all events."""
         self.__init__()
 
-    def chain(self, name: str = MAIN) -> ChainActivity:
+    def chain(self, name: str = e.MAIN) -> ChainActivity:
         """Return the activity of a chain; it changes with the events that follow."""
         return self._chains.get(name) or self._chains.setdefault(name, ChainActivity())
 
-    def add(self, event: Event) -> None:
+    def add(self, event: e.Event) -> None:
         """Add the session's next event."""
-        if isinstance(event, SessionStarted) and self.user is None:
+        if isinstance(event, e.SessionStarted) and self.user is None:
             self.user, self.agent = event.user_id, event.agent_id
         self.chain(event.chain).add(event)
-        if isinstance(event, (TurnStarted, *TURN_ENDS)):
+        if isinstance(event, (e.TurnStarted, *TURN_ENDS)):
             self._add_turn(event)
-        if event.chain == MAIN and isinstance(event, Append | TurnStarted | TurnCompleted):
+        if event.chain == e.MAIN and isinstance(event, e.Append | e.TurnStarted | e.TurnCompleted):
             self._add_move(event)
 
     def pause(self, now: float | None) -> float | None:
@@ -180,16 +168,16 @@ class SessionActivity:
         """Return how many requests are made, on average, before a pause longer than `lifetime` seconds; at least 1."""
         return max(1, self.requests // (1 + sum(pause > lifetime for pause in self._pauses)))
 
-    def _add_turn(self, event: TurnStarted | TurnCompleted | TurnFailed | TurnCanceled) -> None:
+    def _add_turn(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         at = parse_timestamp(event.at)
-        if isinstance(event, TurnStarted):
+        if isinstance(event, e.TurnStarted):
             self.requests += 1
             pause = self.pause(at)
             self._pauses += [] if pause is None else [pause]
         self._last_turn = self._last_turn if at is None else at
 
-    def _add_move(self, event: Append | TurnStarted | TurnCompleted) -> None:
-        if isinstance(event, Append):
+    def _add_move(self, event: e.Append | e.TurnStarted | e.TurnCompleted) -> None:
+        if isinstance(event, e.Append):
             if is_injected(event.item):
                 return
             if isinstance(event.item, UserMessage):

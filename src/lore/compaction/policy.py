@@ -38,16 +38,8 @@ from lore.compaction.entries import (
     tokens_of_size,
 )
 from lore.compaction.settings import Compaction
+from lore.model import items as i
 from lore.model.canonical import encode, text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    CompactDivider,
-    TextBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
 from lore.model.state import Entry
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
@@ -219,9 +211,11 @@ def _is_in_tool_loop(entries: Entries) -> bool:
     """Return whether the last response called tools, and no user message followed."""
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
-        if isinstance(item, AssistantMessage | ToolCall):
+        if isinstance(item, i.AssistantMessage | i.ToolCall):
             # A text without a response id ends a loop: it was not part of a response with tool calls.
-            is_text = isinstance(item, AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"
+            is_text = (
+                isinstance(item, i.AssistantMessage) and item.response_id is None and item.stop_reason != "tool_use"
+            )
             return not is_text and calls_tools(entries, at)
         if is_real(item):
             return False
@@ -243,7 +237,7 @@ def find_cut(entries: Entries, keep_recent: int) -> TimelineCut | None:
     running = {
         entry.group
         for entry in islice(entries, place)
-        if isinstance(entry.item, ToolCall) and entry.item.status == "running"
+        if isinstance(entry.item, i.ToolCall) and entry.item.status == "running"
     }
     held = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
     cut = TimelineCut(place, held, _exchange_start(entries, place))
@@ -273,9 +267,9 @@ def _first_unanswered(entries: Entries) -> int:
     place = len(entries)
     for at in range(len(entries) - 1, -1, -1):
         item = entries[at].item
-        if isinstance(item, AssistantMessage | ToolCall):
+        if isinstance(item, i.AssistantMessage | i.ToolCall):
             return at if place == len(entries) and calls_tools(entries, at) else place
-        if isinstance(item, UserMessage):
+        if isinstance(item, i.UserMessage):
             place = at
     return place
 
@@ -287,7 +281,7 @@ def _exchange_start(entries: Entries, place: int) -> int | None:
     for at in range(place - 1, -1, -1):
         if is_real(entries[at].item):
             return at
-        if isinstance(entries[at].item, CompactDivider):
+        if isinstance(entries[at].item, i.CompactDivider):
             return at + 1
     return None
 
@@ -331,9 +325,9 @@ def summary_room(pruned: Sequence[Entry], most: int) -> int:
     return min(most, sum(map(bytes_of, pruned)) // BYTES_PER_TOKEN * 9 // 10)
 
 
-def latest_calls(entries: Entries) -> dict[str, ToolCall]:
+def latest_calls(entries: Entries) -> dict[str, i.ToolCall]:
     """Return the most recent call of each id."""
-    return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, ToolCall)}
+    return {entry.item.call_id: entry.item for entry in entries if isinstance(entry.item, i.ToolCall)}
 
 
 def replace_results(entries: Entries, shortened: Iterable[tuple[str, str]]) -> list[Entry]:
@@ -342,13 +336,13 @@ def replace_results(entries: Entries, shortened: Iterable[tuple[str, str]]) -> l
     texts = {calls[call_id].uuid: Raw(encode(text)) for call_id, text in shortened if call_id in calls}
     for at, entry in enumerate(entries):
         text = texts.get(entry.item.uuid)
-        if text is not None and isinstance(entry.item, ToolCall):
-            error = NULL if is_absent(entry.item.error) else text
+        if text is not None and isinstance(entry.item, i.ToolCall):
+            error = i.NULL if i.is_absent(entry.item.error) else text
             replaced[at] = replace(entry, item=replace(entry.item, output=text, error=error))
     return replaced
 
 
-def shorten_result(call: ToolCall) -> str | None:
+def shorten_result(call: i.ToolCall) -> str | None:
     """Return a call's result, cut; None if it is short, not there yet, or holds more than text."""
     text = None if call.status == "running" else _result_text(call)
     if text is None or len(text) <= RESULT_LIMIT:
@@ -365,10 +359,10 @@ def _tokens_with_summary(entries: Entries, marker: str, reserve: int) -> int:
     return max(tokens_of_size(size + len(marker)), tokens_of_size(size) + reserve)
 
 
-def _result_text(call: ToolCall) -> str | None:
-    raw = bytes(call.output if is_absent(call.error) else call.error)
+def _result_text(call: i.ToolCall) -> str | None:
+    raw = bytes(call.output if i.is_absent(call.error) else call.error)
     if raw[:1] == b'"':
         return text_of(raw)
     blocks = result_blocks(raw)
-    texts = [text_of(bytes(block.text)) for block in blocks or () if isinstance(block, TextBlock)]
+    texts = [text_of(bytes(block.text)) for block in blocks or () if isinstance(block, i.TextBlock)]
     return None if blocks is None or len(texts) < len(blocks) else "\n".join(texts)

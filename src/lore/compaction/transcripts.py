@@ -11,20 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lore.asking import SummaryRequest, again
 from lore.compaction.entries import BYTES_PER_TOKEN, is_injected, result_blocks
+from lore.model import items as i
 from lore.model.canonical import text_of
-from lore.model.items import (
-    AssistantMessage,
-    Block,
-    CompactDivider,
-    ImageBlock,
-    Item,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
 from lore.model.state import Entry
 from lore.prompt.layout import is_real
 from lore.untrusted import cut_bytes, harmless, one_line
@@ -52,16 +40,16 @@ def transcript(entries: Iterable[Entry]) -> Iterator[str]:
     return filter(None, (piece_of(entry.item) for entry in entries))
 
 
-def piece_of(item: Item) -> str:
+def piece_of(item: i.Item) -> str:
     """Return one message as a transcript shows it; empty if a harness injected it, or it has no words."""
     match item:
-        case UserMessage() if not is_injected(item):
+        case i.UserMessage() if not is_injected(item):
             role, text = "user" if is_real(item) else "scheduled", words(item)
-        case AssistantMessage():
+        case i.AssistantMessage():
             role, text = "assistant", words(item)
-        case CompactDivider():
+        case i.CompactDivider():
             role, text = "summary of earlier messages", harmless(text_of(bytes(item.summary)))
-        case ToolCall():
+        case i.ToolCall():
             asked, result = harmless(clipped(text_of(bytes(item.input)))), result_of(item)
             answer = f"\nresult: {escaped(result)}" if result.strip() else ""
             return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escaped(asked)}{answer}\n\n"
@@ -90,8 +78,8 @@ def transcript_request(request: SummaryRequest) -> str:
 
 def summary_in(entries: Sequence[Entry]) -> str:
     """Return the latest summary among entries; empty without one."""
-    dividers = [entry.item for entry in entries if isinstance(entry.item, CompactDivider)]
-    return next((text_of(bytes(item.summary)) for item in reversed(dividers) if not is_absent(item.summary)), "")
+    dividers = [entry.item for entry in entries if isinstance(entry.item, i.CompactDivider)]
+    return next((text_of(bytes(item.summary)) for item in reversed(dividers) if not i.is_absent(item.summary)), "")
 
 
 def instructions(request: SummaryRequest) -> str:
@@ -99,10 +87,10 @@ def instructions(request: SummaryRequest) -> str:
     return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
 
 
-def words(item: UserMessage | AssistantMessage) -> str:
+def words(item: i.UserMessage | i.AssistantMessage) -> str:
     """Return a message's text, images as a note, reasoning left out; harmless, not cut."""
     if item.blocks is None:
-        return "" if is_absent(item.text) else harmless(text_of(bytes(item.text)))
+        return "" if i.is_absent(item.text) else harmless(text_of(bytes(item.text)))
     return harmless("\n".join(filter(None, map(_block_text, item.blocks))))
 
 
@@ -119,11 +107,11 @@ def words_of_user(text: str) -> str:
     return text[begin:end].strip() or f"{command.get('name', '')} {command.get('args', '')}".strip()
 
 
-def result_of(call: ToolCall) -> str:
+def result_of(call: i.ToolCall) -> str:
     """Return a call's error and output; harmless, cut."""
     parts: list[str] = []
     for result in (call.error, call.output):
-        data = b"" if is_absent(result) else bytes(result)
+        data = b"" if i.is_absent(result) else bytes(result)
         blocks = result_blocks(data)
         parts += [text_of(data)] if blocks is None else map(_block_text, blocks)
     return harmless(clipped("\n".join(filter(None, parts))))
@@ -143,15 +131,15 @@ def truncated(text: str, cap_tokens: int) -> str:
     return text if len(kept) == len(text) else kept + TRUNCATED
 
 
-def _block_text(block: Block) -> str:
+def _block_text(block: i.Block) -> str:
     match block:
-        case TextBlock():
+        case i.TextBlock():
             return text_of(bytes(block.text))
-        case ImageBlock():
+        case i.ImageBlock():
             return f"[an image, {block.media_type}]"
-        case RawBlock():
+        case i.RawBlock():
             return clipped(text_of(bytes(block.json)))
-        case ThinkingBlock():
+        case i.ThinkingBlock():
             return ""
 
 

@@ -31,25 +31,9 @@ from lore.conversation import guarded
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.strict import JsonObject, Tools, check, named, time_of
 from lore.fold.timeline import index_of
+from lore.model import events as e
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
-from lore.model.events import (
-    MAIN,
-    Append,
-    CacheReset,
-    CompactApplied,
-    ContextPersisted,
-    Event,
-    PatchText,
-    PromptDelta,
-    Remove,
-    SessionStarted,
-    TurnCanceled,
-    TurnCompleted,
-    TurnFailed,
-    TurnStarted,
-    encode,
-)
 from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
 from lore.sdk.objects import awaited
@@ -107,15 +91,15 @@ class StoredSession(Session):
 
     @classmethod
     def begin(
-        cls, store: Store, header: Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
+        cls, store: Store, header: e.Event, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Clock = now,
     ) -> StoredSession:  # fmt: skip
         """Create a session, or continue the one with this very header; ConflictError for another header."""
         check_store(store)
-        if not isinstance(header, SessionStarted):
+        if not isinstance(header, e.SessionStarted):
             hint = "lore.events.session_started(session_id, …)"
             raise MisuseError(f"a session begins with session_started, not with a {type(header).__name__}", hint=hint)
-        store.create(encode(header))
+        store.create(e.encode(header))
         return cls.open(store, header.session_id, dialect=dialect, rules=rules, clock=clock)
 
     @classmethod
@@ -147,7 +131,7 @@ class StoredSession(Session):
     # events
 
     @guarded
-    def apply(self, *events: Event) -> tuple[Problem, ...]:
+    def apply(self, *events: e.Event) -> tuple[Problem, ...]:
         """Apply events, and hold them for the next save; returns their problems.
 
         Raises MisuseError for an object that is not an event, and StoreError for an event that no store accepts (it is
@@ -156,7 +140,7 @@ class StoredSession(Session):
         problems: list[Problem] = []
         for event in events:
             check(event)
-            check_line(encode(event))
+            check_line(e.encode(event))
             problems += super().apply(event)
         return tuple(problems)
 
@@ -164,7 +148,7 @@ class StoredSession(Session):
         self.save()
 
     async def request_async(
-        self, *, chain: str = MAIN, at: str | None = None, **context: Unpack[Context]
+        self, *, chain: str = e.MAIN, at: str | None = None, **context: Unpack[Context]
     ) -> dict[str, Any]:
         """Do the same as `request` without blocking the event loop."""
         values = cast("Mapping[str, Any]", context)
@@ -176,7 +160,7 @@ class StoredSession(Session):
         await self.save_async()
         return arguments
 
-    async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
+    async def assistant_async(self, response: object, *, chain: str = e.MAIN) -> Reply:
         """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
         response = await awaited(response)
         with self.lock:
@@ -197,7 +181,7 @@ class StoredSession(Session):
         """Return the events and notes that are not known to be saved; `at` is the time of saving, else the clock's."""
         at = self._time() if at is None else time_of(at, "at is")
         return SessionDelta(
-            base=self.head, new_events=tuple(map(encode, self._log)), metadata=self._noted_metadata,
+            base=self.head, new_events=tuple(map(e.encode, self._log)), metadata=self._noted_metadata,
             leaf_id=self._noted_leaf or self._new_leaf(), created_at=None if self.created_at else at, updated_at=at,
         )  # fmt: skip
 
@@ -252,7 +236,7 @@ class StoredSession(Session):
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
     @guarded
-    def reload(self) -> tuple[Event, ...]:
+    def reload(self) -> tuple[e.Event, ...]:
         """Load the session as other writers stored it, apply the held events on top of it, and return their new events.
 
         Events that the store has already are dropped. A held item whose uuid another item has by now gets a new one,
@@ -306,31 +290,31 @@ def _is_empty(delta: SessionDelta) -> bool:
 # events that were held while another writer stored its own
 
 
-def rebase_events(held: Sequence[Event], stored: FoldedSession, new: Iterable[Event]) -> list[Event]:
+def rebase_events(held: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
     """Return held events as they fit after the `new` ones of another writer, which `stored` has.
 
     No item of the other writer is replaced: a held item whose uuid another one has gets a new uuid, and events about it
     follow. A turn that began gets the next number; events that lore derived for it are left out, because they are
     derived again. A compaction keeps the items that it did not know.
     """
-    others = [(event.chain, event.item.uuid) for event in new if isinstance(event, Append)]
+    others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
     uuids, turns = _rename_items(held, stored), _renumber_turns(held, stored)
 
-    def rebase(event: Event) -> Event | None:
+    def rebase(event: e.Event) -> e.Event | None:
         chain = event.chain
         match event:
-            case Append(item=item):
+            case e.Append(item=item):
                 return replace(event, item=replace(item, uuid=uuids.get((chain, item.uuid), item.uuid)))
-            case PatchText(uuid=uuid):
+            case e.PatchText(uuid=uuid):
                 return replace(event, uuid=uuids.get((chain, uuid), uuid))
-            case Remove(uuids=removed):
+            case e.Remove(uuids=removed):
                 return replace(event, uuids=tuple(uuids.get((chain, uuid), uuid) for uuid in removed))
-            case CompactApplied(preserved_uuids=preserved):
+            case e.CompactApplied(preserved_uuids=preserved):
                 mine = tuple(uuids.get((chain, uuid), uuid) for uuid in preserved or ())
                 return replace(event, preserved_uuids=(*mine, *(uuid for name, uuid in others if name == chain)))
-            case TurnStarted(turn=turn) | TurnCompleted(turn=turn) | TurnFailed(turn=turn) | TurnCanceled(turn=turn):
-                return replace(event, turn=turns.get((chain, turn), turn))
-            case PromptDelta(turn=turn) | ContextPersisted(turn=turn) | CacheReset(turn=turn):
+            case e.TurnStarted() | e.TurnCompleted() | e.TurnFailed() | e.TurnCanceled():
+                return replace(event, turn=turns.get((chain, event.turn), event.turn))
+            case e.PromptDelta(turn=turn) | e.ContextPersisted(turn=turn) | e.CacheReset(turn=turn):
                 return None if turn is not None and (chain, turn) in turns else event
             case _:
                 return event
@@ -338,12 +322,12 @@ def rebase_events(held: Sequence[Event], stored: FoldedSession, new: Iterable[Ev
     return [event for event in map(rebase, held) if event is not None]
 
 
-def _rename_items(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
+def _rename_items(held: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
     """Return new uuids of held items whose uuid another item has, by chain and uuid."""
-    taken = {(event.chain, event.item.uuid) for event in held if isinstance(event, Append)}
+    taken = {(event.chain, event.item.uuid) for event in held if isinstance(event, e.Append)}
     renamed: dict[tuple[str, str], str] = {}
     for event in held:
-        if not isinstance(event, Append):
+        if not isinstance(event, e.Append):
             continue
         chain, uuid = event.chain, event.item.uuid
         state = stored.chain(chain)
@@ -358,12 +342,12 @@ def _rename_items(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[st
     return renamed
 
 
-def _renumber_turns(held: Sequence[Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
+def _renumber_turns(held: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
     """Return new numbers of held turns whose number another turn has, by chain and number."""
     renumbered: dict[tuple[str, int], int] = {}
     latest: dict[str, int] = {}
     for event in held:
-        if isinstance(event, TurnStarted):
+        if isinstance(event, e.TurnStarted):
             open_turn = stored.chain(event.chain).turn
             previous = latest.get(event.chain, 0 if open_turn is None else open_turn.turn)
             latest[event.chain] = max(event.turn, previous + 1)

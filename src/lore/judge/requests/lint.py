@@ -20,18 +20,9 @@ from lore.judge.base import paid_again, price_of
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.outlook import NEAR, Outlook, Sized, outlook_of, sized_of
 from lore.judge.requests.tool_pairs import ToolHistory
+from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import Code
-from lore.model.differences import (
-    BelowMinimum,
-    BreakpointsApart,
-    BreakpointsMissing,
-    CacheKeyMissing,
-    ImageBeforeText,
-    ToolsUnsorted,
-    VaryingText,
-    VolatileText,
-)
 from lore.model.events import Usage
 from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
@@ -132,7 +123,7 @@ class Linter:
             per_minute = self._rules().number(
                 "requests_per_minute", "openai", turn.model, sized.where.platform, turn.at
             )
-            evidence = CacheKeyMissing(None if per_minute is None else int(per_minute))
+            evidence = d.CacheKeyMissing(None if per_minute is None else int(per_minute))
             yield laws.Broken(Code.CACHE_KEY_MISSING, "parameters", "", evidence)
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
             return  # its beginning, or its breakpoints, are not recorded
@@ -146,7 +137,7 @@ class Linter:
         found = None if self._cache else laws.below_minimum(turn, self._rules)
         if sized.counter is not None and least is not None and not self._cache:
             short = sized.upto[sized.last] < least
-            found = BelowMinimum(0, least, turn.model, counted=False) if short else None
+            found = d.BelowMinimum(0, least, turn.model, counted=False) if short else None
         if found is None or not sized.upto:
             return None
         marked = sized.marked and bool(sized.prompt.breakpoints)
@@ -165,13 +156,13 @@ class Linter:
         if not prompt.breakpoints:
             if upto[-1] * NEAR < minimum:
                 return None
-            return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", BreakpointsMissing(upto[-1], minimum))
+            return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", d.BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
         size = sum(len(segment.data) for segment in prompt)
         early = laws.missing_breakpoints(turn, size, self._rules) is not None
         if not early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
             return None
-        found = BreakpointsMissing(upto[-1], minimum, upto[last])
+        found = d.BreakpointsMissing(upto[-1], minimum, upto[last])
         return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), found, at=last)
 
     def _apart(self, sized: Sized) -> Iterator[laws.Broken]:
@@ -193,7 +184,7 @@ class Linter:
             spans.append((max(places[-2] + 1, head), places[-1], False))
         for start, at, is_step in spans:
             if (new := count_positions(prompt, start, at, runs=runs)) > most:
-                apart, kind = BreakpointsApart(new, most, step=is_step), None if is_step else "expected"
+                apart, kind = d.BreakpointsApart(new, most, step=is_step), None if is_step else "expected"
                 yield laws.Broken(Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, at), apart, kind, at)
                 return
 
@@ -230,13 +221,13 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
                 continue
             seen.add(word.kind)
             if any(
-                isinstance(sure.evidence, VolatileText) and sure.at == at
+                isinstance(sure.evidence, d.VolatileText) and sure.at == at
                 and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
                 for sure in surely
             ):  # fmt: skip
                 continue
             shown = hidden[word.start : word.start + len(word.text)]
-            evidence = VaryingText(word.kind, printable(shown[:80]))
+            evidence = d.VaryingText(word.kind, printable(shown[:80]))
             kind = "expected" if word.kind in _BY_SESSION else None
             yield laws.Broken(
                 Code.VARYING_TEXT_IN_PREFIX, segment.section, segment.path, evidence, kind, at, word.start
@@ -249,7 +240,7 @@ def _unsorted(head: tuple[Segment, ...]) -> Iterator[laws.Broken]:
     is_sorted = all(before <= name for (_, before), (_, name) in zip(tools, tools[1:], strict=False))
     for (_, before), (at, name) in zip(tools, tools[1:], strict=False):
         if not is_sorted and name.casefold() < before.casefold():
-            evidence = ToolsUnsorted(len(tools), before, name)
+            evidence = d.ToolsUnsorted(len(tools), before, name)
             yield laws.Broken(Code.TOOLS_UNSORTED, "tools", head[at].path, evidence, at=tools[0][0])
             return
 
@@ -268,7 +259,7 @@ def _images(sized: Sized) -> Iterator[laws.Broken]:
             text += sized.tokens(head + number, head + number)
     if images and text >= FEWEST_TEXT and b'"assistant"' not in envelope:
         path = sized.prompt.messages[first].path
-        yield laws.Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, ImageBeforeText(images, text), at=head + first)
+        yield laws.Broken(Code.IMAGE_BEFORE_TEXT, "messages", path, d.ImageBeforeText(images, text), at=head + first)
 
 
 _ANSWERS = (b'"assistant"', b'"model"')
@@ -296,11 +287,11 @@ def _cost(broken: laws.Broken, sized: Sized, price: Price | None) -> tuple[int |
             tokens = upto[last] - sized.kept(at) if at <= last else 0
         case Code.TOOLS_UNSORTED:
             tokens = sized.tokens(at, last)
-        case Code.BREAKPOINTS_MISSING if isinstance(found := broken.evidence, BreakpointsMissing):
+        case Code.BREAKPOINTS_MISSING if isinstance(found := broken.evidence, d.BreakpointsMissing):
             tokens = upto[-1] - (upto[at] if at >= 0 and (found.behind or 0) >= found.minimum else 0)
         case Code.BREAKPOINTS_FAR_APART:
             tokens = upto[at] - sized.kept(min(at, len(sized.prompt.head)))
-        case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, ImageBeforeText):
+        case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, d.ImageBeforeText):
             tokens = broken.evidence.tokens
         case _:
             return None, None

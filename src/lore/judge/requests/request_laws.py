@@ -21,19 +21,9 @@ from lore.cache.breakpoint_rules import BreakpointRule
 from lore.cache.counts import BYTES_PER_TOKEN, FIVE_MINUTES, has_unseen, lifetime_of, sent_tokens
 from lore.cache.rules import DatedRules, allowed_breakpoints, minimum_tokens
 from lore.cache.served import cache_of, served_by
+from lore.model import differences as d
 from lore.model.canonical import printable, text_of
 from lore.model.codes import CauseKind, Code
-from lore.model.differences import (
-    BelowMinimum,
-    BreakpointNotTaken,
-    BreakpointsCount,
-    BreakpointsMissing,
-    CacheSetting,
-    LifetimesOutOfOrder,
-    RequestSetting,
-    Unmarkable,
-    VolatileText,
-)
 from lore.model.evidence import Evidence
 from lore.model.jsonslice import array, raw_members
 from lore.model.mask import mask
@@ -72,7 +62,7 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
     if number:
         rule = allowed_breakpoints(rules(), turn) or _ANY_API
         if rule.most and number > rule.most:
-            at, count = prompt.breakpoints[-1], BreakpointsCount(number, rule.most)
+            at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
         yield from _unmarkable(turn, rule)
         if rule.longest_first:
@@ -115,11 +105,11 @@ def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         answered = turn.usage is not None or not rule.refuses
         kind: CauseKind | None = "unattributable" if answered else None
         yield Broken(
-            Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, BreakpointNotTaken(reason, shown), kind, at
+            Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, d.BreakpointNotTaken(reason, shown), kind, at
         )  # fmt: skip
 
 
-def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: bytes) -> Unmarkable | None:
+def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: bytes) -> d.Unmarkable | None:
     """Return why a breakpoint does not count; None if it does."""
     prompt = turn.prompt
     if not rule.field:
@@ -145,7 +135,7 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
     return _lifetime(rule, value)
 
 
-def _lifetime(rule: BreakpointRule, value: bytes) -> Unmarkable | None:
+def _lifetime(rule: BreakpointRule, value: bytes) -> d.Unmarkable | None:
     """Return that a breakpoint asks for a lifetime that cannot be asked for."""
     if not rule.lifetimes or (raw_members(value) or {}).get("ttl", b"null") == b"null":
         return None
@@ -168,12 +158,12 @@ def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterato
     rule = allowed_breakpoints(rules(), turn) if hits else None
     for name, path, at, section in hits:
         inside = name.startswith("inside ")
-        reason: Unmarkable = "inside-result" if inside else "other-api"
+        reason: d.Unmarkable = "inside-result" if inside else "other-api"
         if rule is None or (rule.inside_results if inside else name not in rule.refused):
             continue
         kind: CauseKind | None = "unattributable" if turn.usage is not None else None
         shown = "" if inside else name
-        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, BreakpointNotTaken(reason, shown), kind, at)
+        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, d.BreakpointNotTaken(reason, shown), kind, at)
         return
 
 
@@ -204,7 +194,7 @@ def _order(prompt: Prompt) -> Iterator[Broken]:
     for (first, shorter), (at, longer) in pairwise(lives):
         before, segment = prompt.segment_at(first), prompt.segment_at(at)
         if longer > shorter and before is not None and segment is not None:
-            evidence = LifetimesOutOfOrder(longer, shorter, before.path)
+            evidence = d.LifetimesOutOfOrder(longer, shorter, before.path)
             yield Broken(Code.LIFETIMES_OUT_OF_ORDER, segment.section, segment.path, evidence, at=at)
             return
 
@@ -224,7 +214,7 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
             continue
         what, words = found
         start = max(0, text.find(words))
-        shown = VolatileText(what, printable(mask(text)[start : start + len(words)][:80]))
+        shown = d.VolatileText(what, printable(mask(text)[start : start + len(words)][:80]))
         yield Broken(Code.VOLATILE_BEFORE_HISTORY, "system", segment.path, shown, at=at, start=start)
         if at in places:
             on = replace(shown, on_breakpoint=True)
@@ -247,7 +237,7 @@ def needs_breakpoints(turn: Turn) -> bool:
     return provider in ("anthropic", "bedrock", "vertex", "openrouter") or served_by(turn).provider == "anthropic"
 
 
-def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> BreakpointsMissing | None:
+def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> d.BreakpointsMissing | None:
     """Return that a prompt has no breakpoint after enough text, although it needs one; None if it is well marked.
 
     `size` bytes of the prompt will be sent again.
@@ -261,16 +251,16 @@ def missing_breakpoints(turn: Turn, size: int, rules: Callable[[], DatedRules]) 
     tokens = round(size / BYTES_PER_TOKEN)
     tokens = min(tokens, sent_tokens(turn.usage) or tokens)
     if not prompt.breakpoints:
-        return BreakpointsMissing(tokens, fewest)
+        return d.BreakpointsMissing(tokens, fewest)
     cached = 0
     for segment in islice(prompt, prompt.breakpoints[-1] + 1):
         cached += len(segment.data)
         if cached / BYTES_PER_TOKEN * UNDERRATED >= fewest:  # enough: the rest is not added up for each turn
             return None
-    return BreakpointsMissing(tokens, fewest, min(tokens, round(cached / BYTES_PER_TOKEN)))
+    return d.BreakpointsMissing(tokens, fewest, min(tokens, round(cached / BYTES_PER_TOKEN)))
 
 
-def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum | None:
+def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> d.BelowMinimum | None:
     """Return how short the prefix up to the last breakpoint is; None if it is long enough, or its size is unknown.
 
     Without a breakpoint it is the whole prompt. It is estimated from bytes: as their share of a bill, if there is one.
@@ -289,8 +279,8 @@ def below_minimum(turn: Turn, rules: Callable[[], DatedRules]) -> BelowMinimum |
     if least is None or most >= least:
         return None
     if billed and billed < least:
-        return BelowMinimum(billed, least, turn.model, counted=True)
-    return None if has_unseen(prompt) else BelowMinimum(round(estimate), least, turn.model, counted=False)
+        return d.BelowMinimum(billed, least, turn.model, counted=True)
+    return None if has_unseen(prompt) else d.BelowMinimum(round(estimate), least, turn.model, counted=False)
 
 
 # fields of the request
@@ -356,9 +346,9 @@ def _shown(raw: bytes) -> str:
 
 
 def _setting(
-    setting: RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
+    setting: d.RequestSetting, path: str, value: str = "", limit: int | None = None, *, kind: CauseKind | None = None
 ) -> Broken:
-    return Broken(Code.CACHE_SETTING, "parameters", path, CacheSetting(setting, value, limit), kind)
+    return Broken(Code.CACHE_SETTING, "parameters", path, d.CacheSetting(setting, value, limit), kind)
 
 
 def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
@@ -368,5 +358,5 @@ def ignored_breakpoints(turn: Turn) -> Iterator[Broken]:
     cache, at = cache_of(turn, served_by(turn)), next(iter(turn.prompt.breakpoints), -1)
     takes = takes_breakpoints(cache) or takes_breakpoints(cache.removesuffix("-implicit"))
     if cache and not takes and at >= 0 and (segment := turn.prompt.segment_at(at)) is not None:
-        ignored = BreakpointNotTaken("automatic-cache")
+        ignored = d.BreakpointNotTaken("automatic-cache")
         yield Broken(Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, ignored, "expected", at)
