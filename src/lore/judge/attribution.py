@@ -443,8 +443,6 @@ def explain_unread(facts: PairFacts) -> Cause | None:
     state = facts.state
     if state is None or not state.implicit or state.unchanged < state.entries:
         return None
-    if state.head_changed or state.model_changed:
-        return None
     return explain_by_clock(facts)
 
 

@@ -95,7 +95,7 @@ class ComparedChain:
         self._shown: dict[str, Tally] = {}
         self._lifetime: float | None = None
         self._least_lifetime: float | None = None  # of recorded requests, if a rule tells the lifetime
-        self._positions: tuple[int, ...] = ()  # tokens at the last breakpoint of the turn before the last one
+        self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
         self._reads_all = False  # the latest read reached the end of the previous prompt, whose writes are unknown
         self._low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
         self._remarks = Remarks()
@@ -232,7 +232,7 @@ class ComparedChain:
         return PairFacts(
             previous, current, overlap, fell, billed=self._billed, last_use=last_use, shown=self._shown,
             lifetime=self._lifetime if last_use is None else counts.lifetime(previous, self._lifetime),
-            least_lifetime=self._least_lifetime, positions=self._positions if last_use is None else (),
+            least_lifetime=self._least_lifetime, earlier=self._earlier if last_use is None else None,
             state=state_of() if fell and not is_compacted else None, first=self._first,
             hash_causes=self._hash_causes(current), has_tool_call=self._has_tool_call(current),
         )  # fmt: skip
@@ -354,8 +354,7 @@ class ComparedChain:
             self._hashed = {cache: before._replace(rewritten=True) for cache, before in self._hashed.items()}
         if turn.hashes is not None:
             self._hashed[_cache_of(turn)] = _Hashed(turn.number, turn.hashes)
-        there = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
-        self._positions = (there,) if there else ()
+        self._earlier = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
         if turn.signs:
             fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
             for sign in turn.signs:
@@ -535,7 +534,7 @@ class ComparedChains:
             return None
         cause = Cause(Code.COLD_COMPACTION, "messages", ColdCompaction((), there, read, warm), strength="strong")
         short = counts.shortfall(last, turn)
-        facts = PairFacts(last, turn, _COVERED, short, billed=True, lifetime=None, positions=())
+        facts = PairFacts(last, turn, _COVERED, short, billed=True)
         return judge_unmeasured(facts, (cause,), short)
 
     def _compare_with_parallel(self, turn: Turn) -> Pair | None:
@@ -553,7 +552,7 @@ class ComparedChains:
             if not is_same or lost <= counts.DROP or usage.read_tokens > (counts.first_pass_read(start.usage) or 0):
                 continue
             short = counts.shortfall(start, turn)
-            facts = PairFacts(start, turn, _COVERED, short, billed=True, lifetime=None, positions=())
+            facts = PairFacts(start, turn, _COVERED, short, billed=True)
             cause = PARALLEL.explain(facts)
             return None if cause is None else replace(judge_unmeasured(facts, (cause,), short), rebilled=lost)
         return None

@@ -63,9 +63,9 @@ class PairFacts(Struct, frozen=True):
     current: Turn
     overlap: Overlap
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
-    lifetime: float | None  # seconds that the previous turn's writes live; None: unknown
-    positions: tuple[int, ...]  # tokens at the breakpoints of the turns before the previous one
     billed: bool  # they follow one another, so that their usages can be compared
+    lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
+    earlier: int | None = None  # tokens that the turn before the previous one left in the cache
     state: TurnState | None = None  # of a transcript, before the current usage was read
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
     shown: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
