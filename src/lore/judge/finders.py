@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from lore.model.items import ImageBlock
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
-from lore.prefix.likeness import is_model_message
+from lore.prefix.likeness import mark_answers
 
 if TYPE_CHECKING:
     from lore.cache.transcript_history import Signal
@@ -199,16 +200,9 @@ def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.Rou
 
 def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
     """Yield for each of the model's answers how the ids of its calls begin."""
-    is_answer = False
-
-    def continues_answer(segment: Segment) -> bool:
-        nonlocal is_answer
-        is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
-        return is_answer
-
-    for is_by_model, run in groupby(segments, continues_answer):
-        if is_by_model:
-            found = [segment.data for segment in run if any(word in segment.data for word in _CALLS)]
+    for is_answer, run in groupby(mark_answers(segments), key=itemgetter(1)):
+        if is_answer:
+            found = [segment.data for segment, _ in run if any(word in segment.data for word in _CALLS)]
             ends = [data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:] for data in found]
             yield [begin.decode() for end in ends for begin in dict.fromkeys(_ID.findall(end))]
 

@@ -30,8 +30,8 @@ from lore.model.labels import find_labels
 from lore.model.limits import USER_SEGMENTS
 from lore.model.turn import Prompt, Segment
 from lore.prefix import purpose
-from lore.prefix.blocks import block_of
-from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal
+from lore.prefix.blocks import block_of, message_start
+from lore.prefix.likeness import has_kept_system, has_same_head, is_model_message, is_nearly_equal, mark_answers
 from lore.prefix.overlap import has_same_content
 from lore.prefix.volatile import find_topic, find_volatile_word
 
@@ -92,7 +92,7 @@ def _user_message_at(prompt: Prompt, place: int) -> int | None:
     """Return where the message at a place begins, if it is the user's."""
     if place >= len(prompt.messages):
         return None
-    start = _message_at(prompt, place)
+    start = message_start(prompt, place)
     message = prompt.messages[start]
     return start if message.kind == "envelope" and b'"user"' in message.data else None
 
@@ -153,8 +153,8 @@ def _compaction(
 def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[Segment, bool]]:
     """Yield the new texts after the divergence, up to the first old one, and whether the model wrote each."""
     old = _contents(previous)
-    at = _message_at(current, begin)
-    envelope = current.messages[at] if at >= 0 and current.messages[at].kind == "envelope" else None
+    first = next(current.messages.since(message_start(current, begin)), None)
+    envelope = first if first is not None and first.kind == "envelope" else None
     for segment in islice(current.messages.since(begin), _OPENING):
         if segment.kind == "envelope":
             envelope = segment
@@ -216,22 +216,8 @@ def _contents(prompt: Prompt, begin: int = 0) -> set[bytes]:
 
 def _answers(prompt: Prompt, begin: int) -> set[bytes]:
     """Return the content of the model's messages from a place on."""
-    found: set[bytes] = set()
-    is_answer = False
-    for segment in prompt.messages.since(begin):
-        if segment.kind == "envelope":
-            is_answer = is_model_message(segment)
-        elif is_answer:
-            found.add(segment.data)
-    return found
-
-
-def _message_at(prompt: Prompt, place: int) -> int:
-    """Return the place of the envelope of the message that a place is in; 0 if none precedes it."""
-    place = min(place, len(prompt.messages) - 1)
-    while place > 0 and prompt.messages[place].kind != "envelope":
-        place -= 1
-    return place
+    marked = mark_answers(prompt.messages.since(begin))
+    return {segment.data for segment, is_answer in marked if is_answer and segment.kind != "envelope"}
 
 
 def _count_messages(prompt: Prompt, place: int = 0) -> int:
@@ -277,7 +263,7 @@ def find_replaced_tail(previous: Prompt, current: Prompt) -> ReplacedTail | None
     is_repeated = any(segment.data in blocks for segment in current.messages.since(ends))
     if is_repeated and is_retried:  # sent again with the same end: the change precedes it
         return None
-    envelope = previous.messages[_message_at(previous, begin)]
+    envelope = previous.messages[message_start(previous, begin)]
     role = (raw_members(b"{" + envelope.data + b"}") or {}).get("role", b"")
     return ReplacedTail(begin, tail, text_of(role) if role[:1] == b'"' else "", is_repeated, is_retried)
 

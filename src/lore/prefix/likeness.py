@@ -28,7 +28,7 @@ from lore.model.limits import ANSWER_SEGMENTS
 from lore.model.providers import place_in, provider_of
 from lore.model.turn import Call, Exchange, Prompt, Segment
 from lore.model.vector import common_prefix, common_suffix
-from lore.prefix.blocks import HEADER, block_of, is_by_model, is_header
+from lore.prefix.blocks import HEADER, block_of, is_by_model, is_header, message_start
 from lore.prefix.overlap import has_same_content
 from lore.prefix.tools import is_deferred, tool_name
 from lore.prefix.volatile import find_wrapper
@@ -139,17 +139,21 @@ def is_model_message(segment: Segment) -> bool:
     return segment.kind == "envelope" and is_by_model(segment.data)
 
 
+def mark_answers(segments: Iterable[Segment]) -> Iterator[tuple[Segment, bool]]:
+    """Yield each segment with whether it belongs to a message of the model; those before an envelope do not."""
+    is_answer = False
+    for segment in segments:
+        is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
+        yield segment, is_answer
+
+
 def is_another_run(previous: Prompt, current: Prompt, shared: int) -> bool:
     """Return whether two prompts differ from an answer of the model on, and most of what follows differs.
 
     The same task that is run again gets another answer; a history that is rewritten keeps the rest. `shared` is the
     number of their equal leading message segments, less than the previous prompt has.
     """
-    place, envelope = shared, previous.messages[shared]
-    while envelope.kind != "envelope" and place > 0:
-        place -= 1
-        envelope = previous.messages[place]
-    if not is_model_message(envelope):
+    if not is_model_message(previous.messages[message_start(previous, shared)]):
         return False
     before, after = (
         Counter(segment.data for segment in side.messages.since(shared) if segment.kind != "envelope")
@@ -291,12 +295,8 @@ def latest_answer_keys(prompt: Prompt) -> ReplyKeys:
 
 def answer_keys(prompt: Prompt, start: int) -> ReplyKeys:
     """Return the `reply_keys` of all answers in `ANSWER_SEGMENTS` message segments from number `start` on."""
-    keys, is_answer = set[int](), False
-    for segment in islice(prompt.messages.since(start), ANSWER_SEGMENTS):
-        is_answer = is_model_message(segment) if segment.kind == "envelope" else is_answer
-        if is_answer:
-            keys.update(reply_keys(segment.json))
-    return frozenset(keys)
+    marked = mark_answers(islice(prompt.messages.since(start), ANSWER_SEGMENTS))
+    return frozenset[int]().union(*(reply_keys(segment.json) for segment, is_answer in marked if is_answer))
 
 
 def _find_keys(raw: bytes) -> Iterator[int]:
