@@ -15,7 +15,6 @@ from operator import itemgetter
 from msgspec import UNSET
 
 from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.fact import format_money
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
@@ -89,7 +88,7 @@ def money_block(spending: Spending) -> PageBlock:
     if not whole:
         return PageBlock()
     parts = [
-        part._replace(words=f"{part.words} {format_money(part.size)} ({percent(part.size / whole)})")
+        part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / whole)})")
         for part in _money_parts([spending])
     ]
     return PageBlock("Where the money went", bars=(PageBar("", tuple(parts)),))
@@ -103,7 +102,7 @@ def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
 def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by cause") -> PageBlock:
     """Show tokens by cause, the costliest first, with the fix of each."""
     rows = [
-        ("–" if cause.dollars is None else format_money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
+        ("–" if cause.dollars is None else money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
          cause.says.removesuffix(label_of(cause)) + (label_of(cause) if cause.kind != "waste" else ""), cause.fix,
          cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
@@ -133,7 +132,7 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
 
 def _cost_in_all(found: Sequence[Spending]) -> str:
     known = [day.dollars for day in found if day.dollars is not None]
-    return format_money(sum(known)) if known else "no known price"
+    return money(sum(known)) if known else "no known price"
 
 
 def _week_of(day: str) -> str:
