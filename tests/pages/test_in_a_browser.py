@@ -150,6 +150,18 @@ def test_index_of_thousand_sessions_is_small_and_sorts(browser, made):
             assert head.get_attribute("aria-sort") == order
 
 
+# "at least $86.15" was taken for a word, and came after "at least $102.72".
+def test_costs_sort_by_amount(browser, made):
+    costs = ["at least $86.15", "at least $102.72", "<$0.01"]
+    with opened(browser, (made / "filtered.html").as_uri()) as tab:
+        table = tab.page.locator("table.sort", has=tab.page.locator("tr[data-project]"))
+        column = table.locator("th").all_inner_texts().index("cost")
+        cells = table.locator(f"tbody tr td:nth-child({column + 1})")
+        cells.evaluate_all("(cells, costs) => cells.forEach((cell, at) => { cell.textContent = costs[at]; })", costs)
+        table.locator("th").nth(column).get_by_role("button").click()
+        assert cells.all_inner_texts() == ["at least $102.72", "at least $86.15", "<$0.01"]
+
+
 def test_session_opens_from_index_and_leads_back(browser, made):
     with opened(browser, (made / "out/index.html").as_uri()) as tab:
         tab.page.locator("tbody a").first.click()
