@@ -63,7 +63,7 @@ def pairs_of(path: Path, monkeypatch, options: Options) -> list[tuple[str, str, 
 def _named(side: str) -> tuple[str, int]:
     """Return chain and turn of a side; the sides may be of two chains."""
     chain, _, number = side.rpartition("#")[2].rpartition(":")
-    return chain, int(number)
+    return chain or "main", int(number)
 
 
 def naive(left, right, tail: int = 0) -> str:

@@ -260,7 +260,7 @@ def _place(row: dict[str, Any]) -> Place:
 
 def _named_place(side: str) -> Place:
     chain, _, turn = side.rpartition("#")[2].rpartition(":")
-    return Place(chain, int(turn))
+    return Place(chain or "main", int(turn))
 
 
 def _billed(must: Expected, row: dict[str, Any]) -> Iterator[str]:
