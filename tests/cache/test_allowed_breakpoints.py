@@ -105,7 +105,7 @@ def grown(number):
 def test_check_reports_a_breakpoint_before_a_growing_history(tmp_path):
     calls = [call(20 * n, grown(n), usage(6000 if n else 0, 0 if n else 6000, 2600 * (n + 1))) for n in range(4)]
     (found,) = judged(tmp_path, *calls)[1]
-    assert (found.code, found.evidence.behind, found.times) == ("LORE114", 6000, 1)
+    assert (found.code, found.evidence.behind, found.times) == ("LORE114", 6000, 3)
 
 
 def test_unsplit_writes_have_the_requested_lifetime(tmp_path):
