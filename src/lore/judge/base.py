@@ -199,14 +199,14 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
     return price
 
 
-def paid_again(price: Price, bill: Usage | None, tokens: int | None) -> float | None:
+def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> float | None:
     """Return how much more tokens cost than a read of them, in the price's currency; None if a price is unknown.
 
     They count as written for an hour, then as written for five minutes, the rest as uncached. None, too, for a bill
     that does not count input: the request has no cost that they could be a part of.
     """
     usage = None if bill is None or not bill.has_input else bill.first_pass
-    if tokens is None or usage is None or price.uncached is None:
+    if tokens is None or usage is None or price is None or price.uncached is None:
         return None
     if not tokens:
         return 0.0
@@ -238,7 +238,7 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             continue
         where = None if cause.code in BILLED else _where(pair, cause)
         tokens, source = lost_tokens(pair, cause)
-        dollars = None if pair.price is None else paid_again(pair.price, pair.right.usage or pair.priced_as, tokens)
+        dollars = paid_again(pair.price, pair.right.usage or pair.priced_as, tokens)
         made = finding(
             cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
             turn=pair.right.number, dialect=pair.right.dialect,

@@ -83,8 +83,7 @@ class Plateaus:
             name for name in current.differing if turn.basis is None and _value(last, name) != _value(turn, name)
         )  # fmt: skip
         unread = 0 if is_reported else max(0, repeated - read)
-        price = price_of(self._rules(), turn) if unread else None
-        dollars = None if price is None else paid_again(price, turn.usage, unread)
+        dollars = paid_again(price_of(self._rules(), turn), turn.usage, unread) if unread else None
         self._current = current = replace(
             current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
             unread=current.unread + unread, dollars=summed((current.dollars, dollars)),

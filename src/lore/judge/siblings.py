@@ -85,8 +85,7 @@ class Siblings:
             block = SharedBlock(held - kept, 0, last.path, "" if marked is None else marked.path)
             before = self._shared.get(key) or _SharedBeginning(turn, block)
             block = replace(before.block, requests=before.block.requests + 1)
-            price = price_of(self._rules(), turn)
-            dollars = None if price is None else paid_again(price, turn.usage, lost)
+            dollars = paid_again(price_of(self._rules(), turn), turn.usage, lost)
             dollars = summed((before.dollars, dollars))
             self._shared[key] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
             return

@@ -166,43 +166,36 @@ class Laws:
             self._hold(turn, orphan)
 
     def _find_missing_breakpoints(self, turn: Turn, pair: Pair | None) -> None:
-        """Find a long prompt that is sent repeatedly without a breakpoint, to a cache that needs one."""
-        prompt = turn.prompt
+        """Find a prompt that is sent repeatedly without a breakpoint that its cache needs, and add what that cost.
+
+        The cost is that of the tokens which the request repeats and paid for in full.
+        """
+        prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
             return
-        if any(usage is not None and (usage.read_tokens or usage.write_tokens)
-               for usage in (turn.usage, pair.left.usage)):  # fmt: skip
-            self._find_uncached_history(turn, pair)
+        if cached(usage) or cached(pair.left.usage):
+            missing = self._uncached_history(turn, pair)
+        else:
+            missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
+        if missing is None:
             return
-        missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
-        if missing is not None:
-            last = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
-            self._hold_missing(pair, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", last, missing))
-
-    def _hold_missing(self, pair: Pair, broken: laws.Broken) -> None:
-        """Hold a missing breakpoint, and add what the request repeats and paid for in full."""
-        turn, usage = pair.right, pair.right.usage
-        self._hold(turn, broken)
+        path = laws.path_at(prompt, prompt.breakpoints[-1] if prompt.breakpoints else -1)
+        self._hold(turn, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", path, missing))
         common = round((pair.bytes.common + pair.overlap.common_bytes) / pair.bytes_per_token)
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0:
-            price = price_of(self._rules(), turn)
             self._unread += unread
-            self._dollars = summed((self._dollars, None if price is None else paid_again(price, usage, unread)))
+            self._dollars = summed((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
 
-    def _find_uncached_history(self, turn: Turn, pair: Pair) -> None:
-        """Find a history that is sent repeatedly at full price, since all breakpoints are before it."""
-        left, prompt = pair.left.prompt, turn.prompt
+    def _uncached_history(self, turn: Turn, pair: Pair) -> BreakpointsMissing | None:
+        """Return that a history is sent repeatedly at full price, since all breakpoints are before it."""
+        left, prompt, usages = pair.left.prompt, turn.prompt, (pair.left.usage, turn.usage)
         if not prompt.breakpoints or prompt.auto_breakpoint or left.breakpoints[-1:] != prompt.breakpoints[-1:]:
-            return
-        at, usages = prompt.breakpoints[-1], (pair.left.usage, turn.usage)
+            return None
         same = len(prompt.head) + left.messages.common(prompt.messages)
-        if left.head != prompt.head or not at < same or not laws.needs_breakpoints(turn):
-            return
+        if left.head != prompt.head or not prompt.breakpoints[-1] < same or not laws.needs_breakpoints(turn):
+            return None
         minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
-        if all(usage is not None and (usage.first_pass.uncached_tokens or 0) >= minimum for usage in usages):
-            tokens = prompt_tokens(turn.usage)
-            missing = BreakpointsMissing(tokens, minimum, cached(turn.usage) or 0)
-            self._hold_missing(
-                pair, laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, at), missing)
-            )
+        if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
+            return None
+        return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)

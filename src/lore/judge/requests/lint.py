@@ -296,5 +296,5 @@ def _cost(broken: laws.Broken, sized: Sized, price: Price | None) -> tuple[int |
         case _:
             return None, None
     writes = tokens if sized.marked and broken.code != Code.BREAKPOINTS_MISSING else 0
-    dollars = None if price is None else paid_again(price, Usage(tokens - writes, 0, writes), tokens)
+    dollars = paid_again(price, Usage(tokens - writes, 0, writes), tokens)
     return tokens, dollars if dollars is None else round(dollars, 6)
