@@ -25,7 +25,7 @@ def bill(tokens, read=0):
     return {"prompt_tokens": tokens, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": read}}
 
 
-@pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_020)])
+@pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_024)])
 def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
     found, _ = judged(
         tmp_path, call(0, chat(1000), bill(tokens), url=CHAT), call(10, chat(1000, "Be wordy."), bill(tokens), url=CHAT)

@@ -157,13 +157,26 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
         left, right, unbilled = pair.left, pair.right, 0
         is_lost = cause.lost and (left.chain == right.chain or not len(left.prompt.messages))
         if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
-            unbilled = min(tokens, counts.prompt_tokens(left.usage) - (counts.first_pass_read(right.usage) or 0))
+            unbilled, source = _unread(pair, cause, tokens)
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
     own = cause.code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
     tokens = counts.capped_by_usage(pair.right.usage, tokens, own_breakpoints=own)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
     return tokens, source
+
+
+def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
+    """Return how many tokens of the previous prompt were not read, and whether its whole blocks show that.
+
+    Only the `tokens` after the change count if the read is far below the unchanged beginning, or content was taken out.
+    """
+    whole, block = counts.prompt_tokens(pair.left.usage), counts.block_tokens(pair.left)
+    read, kept = counts.first_pass_read(pair.right.usage) or 0, whole - tokens
+    is_far = (read + block) * ESTIMATED < kept and kept > counts.TOLERANCE_TOKENS
+    if is_far or cause.kind == "expected":
+        return min(tokens, whole - read), "estimated"
+    return whole // block * block - read, "recorded"
 
 
 # how bytes, usage and verdict contradict one another
