@@ -100,3 +100,22 @@ def test_another_agent_with_fewer_tools_is_named(tmp_path, whole, kind):
     recording = Options().open(str(path), Problems())
     *_, (last, _), _ = verdicts(recording, Dated().judge(), Place("ses_1.json"))
     assert [(cause.code, cause.kind) for cause in last.causes] == [("LORE145", kind)]
+
+
+def test_cold_summary_on_openai_costs_the_whole_conversation(tmp_path):
+    """The last request had read 16,000 tokens, and left all of its 18,000 in the cache."""
+    talk = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Why? " * 400}]
+    tools = [{"type": "function", "function": {"name": "ask", "description": "Ask it. " * 200}}]
+    ask_for_it = {"role": "user", "content": "Write a summary of the conversation for another model."}
+    calls = []
+    for messages, own, whole, read in (
+        (talk, tools, 17_000, 0),
+        ([*talk, {"role": "assistant", "content": "Because. " * 400}, talk[1]], tools, 18_000, 16_896),
+        ([*talk, {"role": "assistant", "content": "Because. " * 400}, talk[1], ask_for_it], [], 17_990, 0),
+    ):
+        bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
+        body = {"model": "gpt-5.4", "messages": messages, **({"tools": own} if own else {})}
+        calls.append(call(30.0 * len(calls), body, bill, url="https://api.openai.com/v1/chat/completions"))
+    verdicts, _ = judged(tmp_path, *calls)
+    assert [(one.code, one.evidence.cached_tokens) for one in verdicts[2].causes] == [("LORE171", 17_920)]
+    assert verdicts[2].lost_tokens == 17_920

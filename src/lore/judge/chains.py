@@ -30,7 +30,7 @@ from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
 from lore.model.codes import Code
-from lore.model.events import MAIN, PromptHashes
+from lore.model.events import MAIN, PromptHashes, Usage
 from lore.model.evidence import ColdCompaction
 from lore.model.items import ToolCall
 from lore.model.state import UTILITY, Change, Entry
@@ -330,9 +330,7 @@ class ComparedChain:
         is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
         if not is_short or _cache_of(previous) != _cache_of(current):
             return previous
-        kept = whole // block * block if self._reads_all or low is None else min(low[1], whole)
-        end = max(kept, usage.read_tokens or 0)
-        return replace(previous, usage=replace(usage, read_tokens=end, uncached_tokens=whole - end))
+        return _keep_cached(previous, whole // block * block if self._reads_all or low is None else min(low[1], whole))
 
     # memory
 
@@ -371,6 +369,14 @@ class ComparedChain:
         else:
             self._lifetime = counts.lifetime(turn, self._lifetime)
         self._remarks.note(turn)
+
+
+def _keep_cached(turn: Turn, kept: int) -> Turn:
+    """Return a turn as if the first `kept` tokens of its prompt, or more that it read, were read."""
+    usage = turn.usage or Usage()
+    end = max(kept, usage.read_tokens or 0)
+    uncached = counts.prompt_tokens(usage) - end
+    return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
 
 
 def _cache_of(turn: Turn) -> _Cache:
@@ -505,8 +511,9 @@ class ComparedChains:
         quoted = max(others[-SIBLINGS:], key=lambda other: quoted_share(other.prompt, turn.prompt), default=None)
         if quoted is None or quoted_share(quoted.prompt, turn.prompt) <= _QUOTED:
             return None
+        whole, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
         chain = ComparedChain()
-        chain.advance(quoted)
+        chain.advance(quoted if counts.bills_writes(quoted) else _keep_cached(quoted, whole // block * block))
         pair = chain.advance(turn)
         is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
         return pair if is_cold else None
