@@ -119,3 +119,43 @@ def test_cold_summary_on_openai_costs_the_whole_conversation(tmp_path):
     verdicts, _ = judged(tmp_path, *calls)
     assert [(one.code, one.evidence.cached_tokens) for one in verdicts[2].causes] == [("LORE171", 17_920)]
     assert verdicts[2].lost_tokens == 17_920
+
+
+def engine_call(number, messages, read, whole, answer):
+    """Return a call of llama-server that generated 600 tokens."""
+    bill = {"prompt_tokens": whole, "completion_tokens": 600, "prompt_tokens_details": {"cached_tokens": read}}
+    one = call(
+        20.0 * number, {"model": "qwen3", "messages": messages}, bill, url="http://127.0.0.1:8080/v1/chat/completions"
+    )
+    one["response"]["body"] = {
+        "id": f"c{number}", "object": "chat.completion", "model": "qwen3", "usage": bill,
+        "choices": [{"index": 0, "message": answer, "finish_reason": "tool_calls"}],
+        "timings": {"cache_n": read, "prompt_n": whole - read, "predicted_n": 600},
+    }  # fmt: skip
+    return one
+
+
+SENT = '{"path": "a.py", "new": "' + "line " * 400 + '", "old": "x"}'
+SORTED = '{"new": "' + "line " * 400 + '", "old": "x", "path": "a.py"}'
+
+
+def writes(arguments, **fields):
+    called = {"id": "call_1", "type": "function", "function": {"name": "edit", "arguments": arguments}}
+    return {"role": "assistant", "content": "", "tool_calls": [called], **fields}
+
+
+@each("said, back, read, codes", [
+    (writes(SENT), writes(SORTED), 24_300, ["LORE105"]),
+    (writes(SENT), writes(SORTED), 24_850, []),  # all of it was read
+    (writes(SENT), writes(SENT), 24_300, []),  # the template renders it otherwise
+    (writes(SENT, reasoning_content="Hm. " * 300), writes(SENT), 24_300, ["LORE115"]),
+])  # fmt: skip
+def test_answer_sent_back_otherwise_is_charged(tmp_path, said, back, read, codes):
+    start = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Edit it."}]
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
+    calls = [
+        engine_call(0, start, 0, 24_300, said), engine_call(1, [*start, back, result], read, 24_950, writes("{}"))
+    ]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert [cause.code for cause in verdicts[1].causes] == codes
+    assert (verdicts[1].lost_tokens or 0) == (24_900 // 128 * 128 - read if codes else 0)

@@ -23,6 +23,7 @@ from lore.cache import counts
 from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
 from lore.cache.served import served_by
 from lore.cache.transcript_history import TokenRate, growth
+from lore.judge.answers import explain_answer
 from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import ESTIMATED, Pair, PairFacts, Tally, is_remark
@@ -440,6 +441,7 @@ class ComparedChains:
             causes = [one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]
             marked = [replace(one, qualifiers=(*one.qualifiers, "alternates")) for one in causes]
             pair = replace(pair, causes=tuple(marked))
+        pair = None if pair is None else explain_answer(pair)
         return Compared(self._compare_with_summarised(turn) or pair or (self._compare_heads(turn) if is_new else None))
 
     def forget(self, name: str) -> None:

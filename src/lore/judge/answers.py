@@ -1,0 +1,64 @@
+"""Answers that an agent sends back otherwise than the model wrote them, to an engine that keeps what it generated.
+
+An engine's cache holds the prompt and the generated tokens after it. If the next request repeats the answer in other
+bytes (sorted arguments, no reasoning), the engine computes it again, although that request extends the previous one.
+
+Source: public reports of llama.cpp and vLLM (arguments with sorted keys, missing `reasoning_content`). A template may
+omit the reasoning of earlier turns itself, so only within a turn of the user is its absence the client's.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.served import served_by
+from lore.judge.pair import Pair, is_remark
+from lore.model.codes import Code
+from lore.model.providers import ENGINES
+from lore.model.turn import Turn
+from lore.prefix.causes import find_causes
+from lore.prefix.overlap import byte_size, compare_prompts, iterate_from
+from lore.prefix.purpose import begins_user_turn
+
+
+def explain_answer(pair: Pair) -> Pair:
+    """Return a pair with the causes by which an engine did not read its own answer, if nothing else is the cause."""
+    current, before = pair.right, None if pair.is_break else _with_answer(pair)
+    read = counts.first_pass_read(current.usage)
+    if before is None or read is None:
+        return pair
+    unread = counts.prompt_tokens(before.usage) - read
+    overlap = compare_prompts(before.prompt, current.prompt)
+    if overlap.is_covered or unread <= 2 * counts.block_tokens(before):
+        return pair
+    causes = find_causes(
+        before.prompt, current.prompt, overlap, (), previous_call=before.call, current_call=current.call
+    )
+    is_template = begins_user_turn(current.prompt)
+    found = [
+        replace(cause, lost=sum(map(byte_size, iterate_from(before.prompt, cause.position, tail=False))))
+        for cause in causes
+        if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
+    ]
+    return replace(pair, left=before, causes=(*found, *pair.causes)) if found else pair
+
+
+def _with_answer(pair: Pair) -> Turn | None:
+    """Return the left turn as if its answer were part of its prompt; None if no engine gave it, or it is not known."""
+    turn, prompt, current = pair.left, pair.left.prompt, pair.right.prompt
+    at, usage = len(prompt.messages), turn.usage
+    if (
+        turn.generated is None
+        or usage is None
+        or served_by(turn).provider not in ENGINES
+        or at >= len(current.messages)
+    ):
+        return None
+    answer = turn.generated()
+    if sum(segment.kind == "envelope" for segment in answer) != 1 or not pair.overlap.is_covered:
+        return None
+    begin, place = len(answer[0].path), current.messages[at].path
+    said = [replace(segment, path=place + segment.path[begin:]) for segment in answer]
+    paid = replace(usage, uncached_tokens=(usage.uncached_tokens or 0) + (usage.output_tokens or 0))
+    return replace(turn, source=replace(prompt, messages=prompt.messages.extend(said)), usage=paid, generated=None)
