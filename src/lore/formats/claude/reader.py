@@ -15,6 +15,7 @@ Source: counts over 769 public sessions.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -109,6 +110,7 @@ class ClaudeCode(LogReader):
         self._summaries: dict[str, str] = {}  # titles in old logs, by the last record of the session that they name
         # The log shows hooks that run when a process of the client begins: at all, and since the latest response.
         self._records_starts = self._has_started = False
+        self._written = Counter[str]()  # records of settings since the latest response or prompt that was written
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -206,6 +208,7 @@ class ClaudeCode(LogReader):
 
     def _read_metadata(self, record: ClaudeRecord) -> None:
         session = self.session
+        self._note_settings(record)
         if record.type == "progress":
             if self._note_start() and session.chain in self._chains and records.RESUMED in session.line.data:
                 self.session.signal(Sign("resume"))
@@ -215,6 +218,17 @@ class ClaudeCode(LogReader):
             self._read_result()
         elif record.type not in records.METADATA and record.type not in records.PRINTED:
             session.keep_unknown("unknown record type", record.type)
+
+    def _note_settings(self, record: ClaudeRecord) -> None:
+        """Signal a new process of the client, which writes title and settings again."""
+        if record.type == records.LAST_PROMPT:
+            self._written.clear()
+        elif record.type in records.WRITTEN_AT_START:
+            self._written[record.type] += 1
+            is_second = self._written[record.type] == 2  # noqa: PLR2004
+            again = sum(times > 1 for times in self._written.values())
+            if is_second and again == 2 and self.session.chain in self._chains:  # noqa: PLR2004
+                self._signal(record, (Sign("restart", (records.WRITTEN_AGAIN,)),))
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
@@ -411,6 +425,7 @@ class ClaudeCode(LogReader):
             self._end_response(chain)
             chain.response, chain.answered_at = response, record.timestamp
             self._has_started = False
+            self._written.clear()
             counter = session.counter
             if message.model is not None and message.model != counter.model:
                 counter.model = message.model

@@ -334,6 +334,10 @@ def summary_of(parts: Sequence[Part]) -> Raw:
 STARTED = b'"SessionStart:'  # the hooks that run when a process of the client begins or resumes a session
 RESUMED = b'"SessionStart:resume"'
 PENDING = "pendingMcpServers"  # tool servers that are not connected: a new process, or a server that dropped out
+# Records that a process of the client writes when it begins, and together with the latest prompt (`last-prompt`). Two
+# of them without it are a new process: 16 of 16 reads fell that had not expired (665 public sessions, 2.1.79 to 2.1.170).
+WRITTEN_AT_START = frozenset(("ai-title", "custom-title", "agent-name", "mode", "permission-mode"))
+WRITTEN_AGAIN, LAST_PROMPT = "titleAndMode", "last-prompt"
 SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}  # subtype of a system record: signal
 _ATTACHMENTS = {
     "deferred_tools_delta": "tools-delta",

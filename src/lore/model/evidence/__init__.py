@@ -94,6 +94,7 @@ class SignSeen(EvidenceFact, frozen=True):
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
     "pendingMcpServers": "its tool servers were still connecting", "planContent": "an accepted plan",
+    "titleAndMode": "it wrote title and settings again",
 }  # fmt: skip
 
 
