@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.running import lore
-from faults.sessions import SHORT, Session
+from faults.sessions import HOUR, SHORT, Session
 
 OPUS, SONNET = "claude-opus-4-5-20251101", "claude-sonnet-4-5-20250929"
 EXIT = "<command-name>/exit</command-name>\n<command-message>exit</command-message>"
@@ -319,3 +319,20 @@ def test_resumed_session_whose_prompt_shrank_was_rendered_again(total, expected,
     session.ask("Go on.")
     session.answer(16_000, total - 16_000, 10)
     assert breaks(session, tmp_path) == [(4, *expected)]
+
+
+@pytest.mark.parametrize(("verdict", "expected"), [
+    ("", ("LORE167", "unattributable")), ("system_changed", ("LORE167", "waste")),
+    ("messages_changed", ("LORE159", "unattributable")),
+])  # fmt: skip
+def test_idle_desktop_process_needs_the_verdict_to_be_waste(verdict, expected, tmp_path):
+    session = begun(version="2.1.217", model="claude-opus-4-8", ttl=HOUR)
+    session.wait(1_900)
+    session.lines += [
+        {"type": "last-prompt", "lastPrompt": "Look."},
+        {"type": "queue-operation", "operation": "enqueue"},
+    ]
+    session.ask("Go on.", entrypoint="claude-desktop")
+    session.answer(12_000, 18_500, 10, verdict=verdict)
+    assert breaks(session, tmp_path) == [(4, *expected)]
+    assert ("idle processes" in lore("check", "-v", str(tmp_path / "session.jsonl")).out) is (expected[0] == "LORE167")

@@ -167,6 +167,39 @@ def test_connecting_server_is_a_restart_without_start_hooks(records, is_restart)
     assert [signal.name for signal in after] == ["restart"] * is_restart + ["tools-delta"]
 
 
+def written(kind, **fields):
+    return {"type": kind, "sessionId": "s", **fields}
+
+
+LAST, QUEUED = written("last-prompt", lastPrompt="hi"), written("queue-operation", operation="enqueue")
+TAKEN = written("queue-operation", operation="dequeue")
+TITLE, MODE = written("ai-title", aiTitle="Parser"), written("permission-mode", permissionMode="default")
+
+
+@each("records, names", [
+    ((LAST, TITLE, MODE, TITLE, MODE), ("titleAndMode",)), ((TITLE, MODE, TITLE, MODE, TITLE, MODE), ("titleAndMode",)),
+    ((LAST, TITLE, MODE, LAST, TITLE, MODE), ()),  # with a prompt each
+    ((LAST, TITLE, MODE, MODE), ()), ((LAST, TITLE, TITLE), ()),  # the user changed one of them
+    ((TITLE, MODE, answered("a2", "r2", text("x"), "a1"), TITLE, MODE), ()),
+])  # fmt: skip
+def test_title_and_settings_written_again_are_a_restart(records, names):
+    assert [signal.names for signal in observed(*FIRST, *records) if signal.name == "restart"] == [names] * bool(names)
+    assert observed(*records, *FIRST) == []  # a file may begin with them
+
+
+@each("records, client, is_restart", [
+    ((LAST, QUEUED, TAKEN), "claude-desktop", True), ((LAST, TITLE, QUEUED, TAKEN), "claude-desktop", True),
+    ((LAST, QUEUED, TAKEN), "cli", False), ((LAST,), "claude-desktop", False),
+    ((QUEUED, LAST), "claude-desktop", False),
+    ((LAST, TAKEN), "claude-desktop", False),  # it was queued while the process was running
+    ((LAST, QUEUED, TAKEN, line("system", "s1", "a1", subtype="stop_hook_summary")), "claude-desktop", False),
+    ((LAST, QUEUED, asked("u3", [result("c1", "done")], "a1", entrypoint="claude-desktop")), "claude-desktop", False),
+])  # fmt: skip
+def test_queued_prompt_after_exit_of_desktop_process_is_restart(records, client, is_restart):
+    signals = observed(*FIRST, *records, asked("u2", "on", "a1", entrypoint=client))
+    assert signals == [Sign("restart", ("last-prompt",))] * is_restart
+
+
 def test_tokens_left_uncached_show_switched_thinking():
     def turn(number, block, uncached):
         return answered(f"a{number}", f"r{number}", block, "u1", usage=counts(uncached, 900, 90, 5))

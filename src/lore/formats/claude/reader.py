@@ -111,6 +111,7 @@ class ClaudeCode(LogReader):
         # The log shows hooks that run when a process of the client begins: at all, and since the latest response.
         self._records_starts = self._has_started = False
         self._written = Counter[str]()  # records of settings since the latest response or prompt that was written
+        self._exit = ""  # type of the latest record since the last one of a process: that, or a prompt in a queue
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -160,6 +161,7 @@ class ClaudeCode(LogReader):
                 self._read_system(record, chain)
             case _:
                 self._read_attachment(record, chain)
+        self._exit = ""
 
     def finish(self) -> None:
         titles = [title for leaf, title in self._summaries.items() if leaf in self._graph.parents]
@@ -220,8 +222,11 @@ class ClaudeCode(LogReader):
             session.keep_unknown("unknown record type", record.type)
 
     def _note_settings(self, record: ClaudeRecord) -> None:
-        """Signal a new process of the client, which writes title and settings again."""
-        if record.type == records.LAST_PROMPT:
+        """Signal a new process of the client, which writes title and settings again; note the end of one."""
+        if record.type == records.QUEUE and self._exit and bytes(record.operation) == records.QUEUED:
+            self._exit = record.type
+        elif record.type == records.LAST_PROMPT:
+            self._exit = record.type
             self._written.clear()
         elif record.type in records.WRITTEN_AT_START:
             self._written[record.type] += 1
@@ -330,6 +335,8 @@ class ClaudeCode(LogReader):
         )
         self.session.setting("permission-mode", records.shown(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
+            if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
+                self._signal(record, (Sign("restart", (records.LAST_PROMPT,)),))
             chain.aside = chain.aside if has_result else records.names_plan(parts)
             self._note_thinking(record, chain)
             chain.has_plan = False

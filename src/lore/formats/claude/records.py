@@ -166,6 +166,8 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     thinking_metadata: Raw = NULL
     plan_content: Raw = NULL  # the accepted plan that a new conversation begins with
     attachment: Raw = NULL
+    entrypoint: Raw = NULL  # the program that ran the client
+    operation: Raw = NULL  # on the queue of prompts
     message: ClaudeMessage | None = None
 
 
@@ -335,9 +337,11 @@ STARTED = b'"SessionStart:'  # the hooks that run when a process of the client b
 RESUMED = b'"SessionStart:resume"'
 PENDING = "pendingMcpServers"  # tool servers that are not connected: a new process, or a server that dropped out
 # Records that a process of the client writes when it begins, and together with the latest prompt (`last-prompt`). Two
-# of them without it are a new process: 16 of 16 reads fell that had not expired (665 public sessions, 2.1.79 to 2.1.170).
+# of them without it are a new process: 16 of 16 reads fell that had not expired (665 sessions, 2.1.79 to 2.1.170).
 WRITTEN_AT_START = frozenset(("ai-title", "custom-title", "agent-name", "mode", "permission-mode"))
 WRITTEN_AGAIN, LAST_PROMPT = "titleAndMode", "last-prompt"
+# The desktop app ends idle processes: after their last record the next prompt is the first from a queue.
+QUEUE, QUEUED, DESKTOP = "queue-operation", b'"enqueue"', b'"claude-desktop"'
 SYSTEM = {"api_error": "api-error", "microcompact_boundary": "micro-compaction"}  # subtype of a system record: signal
 _ATTACHMENTS = {
     "deferred_tools_delta": "tools-delta",

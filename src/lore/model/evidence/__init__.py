@@ -87,14 +87,16 @@ class SignSeen(EvidenceFact, frozen=True):
     def fix_detail(self) -> str:
         """Return `aside` if the client switched thinking for a skill, a command or a plan; `streaming` for that signal.
 
-        An empty text for the others.
+        `idle` if a desktop app ended an idle process; an empty text for the others.
         """
+        if self.sign == "restart" and self.names == ("last-prompt",):
+            return "idle"
         return "aside" if self.sign == "thinking" and self.names else self.sign if self.sign == "streaming" else ""
 
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
     "pendingMcpServers": "its tool servers were still connecting", "planContent": "an accepted plan",
-    "titleAndMode": "it wrote title and settings again",
+    "titleAndMode": "it wrote title and settings again", "last-prompt": "its process had ended",
 }  # fmt: skip
 
 
