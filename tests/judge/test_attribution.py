@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cache.talk import ONE_BY_ONE, bill
 from helpers.each import each
@@ -399,6 +400,13 @@ def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     assert dropped(talk, after=after).code == "LORE128"
     (found,) = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
     assert ("a longer cache lifetime" in found.fix or "Ask for a longer" in found.fix) is can_help
+
+
+def test_tools_that_a_search_found_advise_an_update():
+    talk = opened()
+    dropped(talk, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),), verdict="tools_changed")
+    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, replace(PLACE, reader="user"))]
+    assert (found.code, "from 2.1.209 on" in found.fix) == ("LORE124", True)
 
 
 @pytest.mark.parametrize(("names", "detail"), [(("review",), "aside"), ((), "")])

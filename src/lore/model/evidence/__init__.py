@@ -85,13 +85,14 @@ class SignSeen(EvidenceFact, frozen=True):
         return f"{text}: {names}"
 
     def fix_detail(self) -> str:
-        """Return `aside` if the client switched thinking for a skill, a command or a plan; `streaming` for that signal.
+        """Return `aside` if the client switched thinking for a skill, a command or a plan; `idle` if an app had ended.
 
-        `idle` if a desktop app ended an idle process; an empty text for the others.
+        The name of a signal that has a fix of its own, else an empty text.
         """
         if self.sign == "restart" and self.names == ("last-prompt",):
             return "idle"
-        return "aside" if self.sign == "thinking" and self.names else self.sign if self.sign == "streaming" else ""
+        is_aside = self.sign == "thinking" and self.names
+        return "aside" if is_aside else self.sign if self.sign in ("streaming", "tool-reference") else ""
 
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
