@@ -230,10 +230,10 @@ class ClaudeCode(LogReader):
             self._written.clear()
         elif record.type in records.WRITTEN_AT_START:
             self._written[record.type] += 1
-            is_second = self._written[record.type] == 2  # noqa: PLR2004
+            is_second = self._written[record.type] == 2
             again = sum(times > 1 for times in self._written.values())
-            if is_second and again == 2 and self.session.chain in self._chains:  # noqa: PLR2004
-                self._signal(record, (Sign("restart", (records.WRITTEN_AGAIN,)),))
+            if is_second and again == 2 and self.session.chain in self._chains:
+                self.session.signal(Sign("restart", (records.WRITTEN_AGAIN,)))
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
@@ -336,7 +336,7 @@ class ClaudeCode(LogReader):
         self.session.setting("permission-mode", records.shown(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
-                self._signal(record, (Sign("restart", (records.LAST_PROMPT,)),))
+                self.session.signal(Sign("restart", (records.LAST_PROMPT,)))
             chain.aside = chain.aside if has_result else records.names_plan(parts)
             self._note_thinking(record, chain)
             chain.has_plan = False
