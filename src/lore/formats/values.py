@@ -62,7 +62,8 @@ class Parts(Generic[K]):
     """
 
     def __init__(self, known: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
-        self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(list[known]).decode
+        several: Any = list[known]
+        self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(several).decode
         self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(known)
         self._texts = texts
 
