@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from lore import endpoints as http
 from lore.asking import GivenUpError, Summarizer, SummaryAnswer, SummaryError, SummaryRequest, UnusableAnswerError
 from lore.compaction.base import Window
 from lore.compaction.commands import NESTED, SummaryCommand, check_sources, is_nested, outside_context
@@ -23,21 +24,6 @@ from lore.compaction.executor import Dependencies
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
 from lore.compaction.transcripts import instructions, transcript_request
-from lore.endpoints import (
-    Endpoint,
-    HttpAnswer,
-    HttpRequest,
-    LostConnectionError,
-    NoAnswerError,
-    TryAgainError,
-    ask_again,
-    error_message,
-    httpx_for,
-    is_near,
-    key_in,
-    shown,
-    url_of,
-)
 from lore.errors import LoreError
 from lore.model.canonical import decode, encode
 from lore.model.limits import ANSWER_BYTES
@@ -70,14 +56,14 @@ class OpenAISummarizer:
         pause: Callable[[float], None] = time.sleep, tell: Tell = ignore,
     ) -> None:  # fmt: skip
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
-        parts = url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
+        parts = http.url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
         path = parts.path.rstrip("/").removesuffix(_PATH) + _PATH
-        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), shown(endpoint)
-        self._key = key_in(environ, key_env, "key_env")
+        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), http.shown(endpoint)
+        self._key = http.key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
-        near = is_near(self._url)  # no proxy is asked then
-        self._endpoint = Endpoint(
-            httpx_for('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
+        near = http.is_near(self._url)  # no proxy is asked then
+        self._endpoint = http.Endpoint(
+            http.httpx_for('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
         )
         if self._key and parts.scheme == "http" and not near:
             tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
@@ -93,14 +79,14 @@ class OpenAISummarizer:
             raise GivenUpError(self._refusal(reply), hint=_HINTS.get(reply.status, ""))
         return self._answer(reply.body, len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
-    def _refusal(self, reply: HttpAnswer) -> str:
+    def _refusal(self, reply: http.HttpAnswer) -> str:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
             return f"{self._shown} redirects elsewhere ({reply.status})"
-        message = one_line(self._without_key(harmless(error_message(reply.body)))) if reply.status >= 400 else ""
+        message = one_line(self._without_key(harmless(http.error_message(reply.body)))) if reply.status >= 400 else ""
         return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
 
-    def _reply(self, request: SummaryRequest, text: str) -> HttpAnswer:
+    def _reply(self, request: SummaryRequest, text: str) -> http.HttpAnswer:
         """Return the first answer other than 429 and 5xx; raises GivenUpError when no try got one."""
         messages = [{"role": "system", "content": instructions(request)}, {"role": "user", "content": text}]
         body = encode({"model": self._model, "messages": messages, self._limit: request.tokens, "stream": False})
@@ -108,25 +94,27 @@ class OpenAISummarizer:
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
 
-        def ask() -> HttpAnswer:
+        def ask() -> http.HttpAnswer:
             try:
-                reply = self._endpoint.ask(HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES))
-            except LostConnectionError as error:
-                raise TryAgainError(self._without_key(f"{self._shown}: {error}")) from None
+                reply = self._endpoint.ask(
+                    http.HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES)
+                )
+            except http.LostConnectionError as error:
+                raise http.TryAgainError(self._without_key(f"{self._shown}: {error}")) from None
             if reply.status != 429 and reply.status < 500:
                 return reply
             wait = reply.headers.get("retry-after", "")
             seconds = min(float(wait), MOST_PAUSE) if re.fullmatch(r"[0-9]{1,6}", wait) else 0.0  # a date: our pauses
-            raise TryAgainError(self._refusal(reply), seconds)
+            raise http.TryAgainError(self._refusal(reply), seconds)
 
-        def note(error: TryAgainError, _: float) -> None:
+        def note(error: http.TryAgainError, _: float) -> None:
             self._tell(f"{error}; asked again")
 
         try:
-            return ask_again(ask, PAUSES, note, sleep=self._pause)
-        except TryAgainError as error:
+            return http.ask_again(ask, PAUSES, note, sleep=self._pause)
+        except http.TryAgainError as error:
             raise GivenUpError(f"{error}, {len(PAUSES) + 1} times") from None
-        except NoAnswerError as error:
+        except http.NoAnswerError as error:
             raise GivenUpError(str(error)) from None
 
     def _answer(self, body: bytes, sent: int) -> SummaryAnswer:

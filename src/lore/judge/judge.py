@@ -3,7 +3,8 @@
 The loop is `Judge.turn`. For each turn it
 1. asks what the log shows of the cache before the turn's usage is read (transcripts: `lore.cache.transcripts`),
 2. picks the earlier turn that it is compared with (`chains`),
-3. finds the causes in bytes, usage, log and clock (`verdict`, `attribution`),
+3. finds the causes: in both requests as a whole, their bytes and the log (`verdict`, `lore.prefix.causes`), and of a
+   read that fell by the table in `attribution`, in which each rule has its count and source,
 4. removes what costs nothing because the prompt is too short to be cached, and adds prices,
 5. passes the verdict to the rules that follow whole chains (`laws`, `reads`, `plateaus`), and the first request of a
    chain to one that compares chains (`siblings`).

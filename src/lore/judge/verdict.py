@@ -16,18 +16,7 @@ from msgspec.structs import asdict, replace
 
 from lore.cache import counts
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
-from lore.judge.attribution import (
-    EXPIRED,
-    MISSING_ANSWERS,
-    NAMED_ROUTE,
-    OTHER_ENDPOINT,
-    OTHER_PROVIDER,
-    PARALLEL,
-    attribute,
-    dispute_verdict,
-    first_cause,
-    limit_by_verdict,
-)
+from lore.judge import attribution as table
 from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
 from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark
 from lore.judge.rewrites import (
@@ -65,10 +54,10 @@ def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
 
     Of what had expired another model could lose nothing, nor a compaction, which leaves tools and system prompt.
     """
-    causes = limit_by_verdict(facts, _find_causes(facts))
+    causes = table.limit_by_verdict(facts, _find_causes(facts))
     lead = causes[0].code if causes else None
     may_have_expired = lead == Code.MODEL_CHANGED or (lead == Code.COMPACTION and facts.read == 0)
-    expired = EXPIRED.explain(facts) if may_have_expired else None
+    expired = table.EXPIRED.explain(facts) if may_have_expired else None
     return _add_hashes(facts, causes if expired is None else (replace(expired, also=causes[:1]), *causes[1:]))
 
 
@@ -103,7 +92,7 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
     if not is_broken:
         recorded = [replace(cause, position=facts.overlap.common) for cause in recorded_causes(current.changes)]
         return (*causes, *(recorded or explain_fall(facts)))
-    by_clock = first_cause(facts, EXPIRED, PARALLEL) if fell != 0 else None
+    by_clock = table.first_cause(facts, table.EXPIRED, table.PARALLEL) if fell != 0 else None
     if by_clock is None:
         return (*_find_other_place(facts), *causes)
     return (replace(by_clock, also=tuple([cause for cause in causes if not is_remark(cause)])),)
@@ -111,8 +100,8 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
 
 def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the cause of a read that fell although the prompt continues, and a verdict that the read disputes."""
-    disputed = dispute_verdict(facts)
-    return (attribute(facts),) if disputed is None else (attribute(facts), disputed)
+    disputed = table.dispute_verdict(facts)
+    return (table.attribute(facts),) if disputed is None else (table.attribute(facts), disputed)
 
 
 def _find_shape(facts: PairFacts) -> Cause | None:
@@ -133,7 +122,7 @@ def _find_shape(facts: PairFacts) -> Cause | None:
         return None
     if before.model != after.model:
         return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
-    if (provider := OTHER_PROVIDER.explain(facts)) is not None:
+    if (provider := table.OTHER_PROVIDER.explain(facts)) is not None:
         return provider
     other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
     return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
@@ -197,8 +186,8 @@ def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the cause of a request to another place, unless usage shows that its cache was read there."""
     if not facts.billed or facts.fell == 0:
         return ()
-    routes = (NAMED_ROUTE, MISSING_ANSWERS) if facts.fell else ()
-    cause = first_cause(facts, OTHER_ENDPOINT, *routes)
+    routes = (table.NAMED_ROUTE, table.MISSING_ANSWERS) if facts.fell else ()
+    cause = table.first_cause(facts, table.OTHER_ENDPOINT, *routes)
     return () if cause is None else (cause,)
 
 
@@ -365,7 +354,7 @@ class Remarks:
                 found += self._once(Code.LIFETIME_LOST, lost_hour)
             is_broken = any(not is_remark(cause) for cause in causes)
             is_unbilled = facts.fell is None and not is_broken and not current.is_rebuilt
-            if is_unbilled and first_cause(facts, NAMED_ROUTE, MISSING_ANSWERS) is None:
+            if is_unbilled and table.first_cause(facts, table.NAMED_ROUTE, table.MISSING_ANSWERS) is None:
                 far, place = measure_lookback(facts), facts.overlap.common
                 found += [] if far is None else [Cause(Code.LOOKBACK_EXCEEDED, "messages", far, place)]
         if Code.BILL_CONTRADICTS_BODY not in self._reported:  # such a usage is no evidence
