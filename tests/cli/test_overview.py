@@ -433,9 +433,9 @@ def test_cost_of_partial_output_is_at_least():
     assert found()["total"]["at_least"] == 3
     shown = lore(*ALL).out
     assert "at least $" in shown
-    assert "not in the cost: a part of 3 requests (a count, often of output, or a price is unknown)" in shown
+    assert "not in the cost: a part of 3 requests (some tokens, mostly output, or a price are unknown)" in shown
     assert (
-        "not in the cost: a part of 3 requests (a count, often of output, or a price is unknown)"
+        "not in the cost: a part of 3 requests (some tokens, mostly output, or a price are unknown)"
         in lore("sessions").out
     )
     assert lore("simulate", "--json", CLAUDE.format("a")).json["totals"]["cost"]["at_least"] is True

@@ -61,7 +61,7 @@ def run(
     """List the sessions that agents keep here, the newest first.
 
     Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
-    project, title and path. A request that several sessions hold counts in the first of those shown. The sessions
+    project, title and path. Requests copied from another session (a fork, a resumed one) are not counted. The sessions
     shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows why tokens were
     re-billed. Results are kept in your cache folder, in numbers and names alone; nothing leaves this machine.
     """

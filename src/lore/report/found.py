@@ -64,7 +64,7 @@ def _notes(session: FoundSession) -> Iterator[str]:
     elif session.spending is not None and session.dollars is not None and (parts := unpriced_parts(session.spending)):
         yield parts
     if session.copied:
-        yield f"{counted(session.copied, 'request')} counted with another session that holds the same"
+        yield f"not counted here: {counted(session.copied, 'request')} copied from another session"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
         known = "unknown" if priced is None else format_money(priced)

@@ -93,7 +93,7 @@ def unpriced_parts(spending: Spending) -> str:
     parts = [f"{counted(count, 'request')} without {reason}" for count, reason in reasons if count]
     if spending.at_least:
         parts.append(
-            f"a part of {counted(spending.at_least, 'request')} (a count, often of output, or a price is unknown)"
+            f"a part of {counted(spending.at_least, 'request')} (some tokens, mostly output, or a price are unknown)"
         )
     return f"not in the cost: {', '.join(parts)}" if parts else ""
 

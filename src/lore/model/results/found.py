@@ -36,7 +36,7 @@ class FoundSession(Struct, frozen=True):
     recorded_dollars: float | None = None  # as the log states it
     spending: Spending | None = None  # the sums of its requests and of those of its subagents
     latest_at: str | None = None  # when its latest request was sent; null if unknown
-    copied: int = 0  # requests that a listed session holds, too, and that are counted there
+    copied: int = 0  # requests copied from another session: not counted in this one
     problems: int = 0  # places in its files that could not be read or did not fit
     message: str | None = None  # the first problem that makes it unreadable, or why it was not counted
 
