@@ -255,7 +255,7 @@ SEARCH = "tool-reference"
 HEAD, ABOVE = 10_000, 10_001  # the read after a tool change: exactly this, or up to one more
 
 
-def searched(version, read=ABOVE, *, before=0, **fields):
+def searched(version, read=10_500, *, before=0, **fields):
     """Find tools in a client of this version; `before` is the number of earlier searches that lost nothing."""
     talk, stood = opened(), 12_300
     for _ in range(before):
