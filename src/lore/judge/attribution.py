@@ -278,7 +278,8 @@ RULES: tuple[EvidenceRule, ...] = (
         Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
         "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
         "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
-        "weak", confirmed_by=(partial(_read_head_alone, most=_LITTLE), _fell_each_time, _verdict_agrees), ruled_out_by=_HEAD,
+        "weak", ruled_out_by=_HEAD,
+        confirmed_by=(partial(_read_head_alone, most=_LITTLE), _fell_each_time, _verdict_agrees),
     ),
     EvidenceRule(
         Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
