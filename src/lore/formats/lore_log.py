@@ -57,8 +57,8 @@ class LoreLog(LineReader):
 
     def _odd(self, line: Line) -> list[Read]:
         """Keep a record of an unknown kind, or with fields of wrong types, as opaque."""
-        kind = _kind_of(line.data) or "(none)"
-        if lenient.snake(kind) in e.KINDS:
+        kind = kind_of(line.data) or "(none)"
+        if kind in e.KINDS:
             found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
             found = problem(
@@ -85,13 +85,9 @@ def event_of(data: bytes) -> e.Event | None:
     return event if event is not None and _well_formed(event) else None
 
 
-def _kind_of(data: bytes) -> str:
-    return text_of(sliced_members(data).get("kind", b'""'))
-
-
 def kind_of(line: bytes) -> str:
     """Return a record's kind, as lore spells it; empty if it has none."""
-    return lenient.snake(_kind_of(line))
+    return lenient.snake(text_of(sliced_members(line).get("kind", b'""')))
 
 
 def _slow(data: bytes) -> e.Event | None:

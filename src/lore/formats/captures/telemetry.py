@@ -54,7 +54,6 @@ _NESTED = (
 )  # fmt: skip
 _OF_SPANS = ("name", "attributes", "tags", "eventName", "event_name")  # a span or log record has one of them
 _ERRORS = (b"2", b'"ERROR"', b'"STATUS_CODE_ERROR"')  # statuses of a failed span, in OTLP's encodings and SDKs'
-_SMALL = 1024  # bytes of a record that is searched for a call's attributes before it is sliced
 _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time", "timeUnixNano", "timestamp", "time",
            "observedTimeUnixNano")  # fmt: skip
 
@@ -171,8 +170,8 @@ class GenAI(RecordReader):
         return any(_is_call(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
-        if len(line.data) < _SMALL and _NAMED.search(line.data) is None:
-            return []  # most records of a log are not calls
+        if _NAMED.search(line.data) is None:  # most records of a log are not calls
+            return []
         return [found for span in span_records(members) if _is_call(span) for found in _judged(span)]
 
 
