@@ -11,12 +11,13 @@ records are the elements of one array) with `handle(data)`, which decodes one re
 A turn is one model request. It starts with the first record that the model made, and ends when its usage is known; the
 items that the model made in between have the same `response_id`. `session.counter.asked_at` is when the next request
 was asked for: set it to `session.at` at each prompt and result. A subagent is a chain: set `session.chain` to a name of
-your own for each of its records (and `agent`, if it has a name); it has turns of its own, and its items are appended
-with `append`, since `history` is the main chain's. Files of subagents are found by `recording/agents/companions.py`.
+your own for each of its records (and `agent`, if it has a name); it has turns and a `history` of its own. Files of
+subagents are found by `recording/agents/companions.py`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, ClassVar
@@ -38,7 +39,7 @@ from lore.model.state import Sign
 
 
 class Message(Struct, eq=False):
-    """One message of the history."""
+    """One message of a chain's history."""
 
     items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
     is_prompt: bool = False  # the user wrote it: a rewind counts these
@@ -56,7 +57,7 @@ class SessionBuilder:
     """Emits the events of one session in the order of its records."""
 
     def __init__(self) -> None:
-        self.history: list[Message] = []  # the messages of the main chain
+        self._histories = defaultdict[str, list[Message]](list)  # by chain
         self.turns: dict[str, TurnCounter] = {}  # by chain
         self.settings: dict[tuple[str, str], str] = {}  # by chain and name: the latest value
         self.version = ""  # of the agent, for signals
@@ -139,13 +140,18 @@ class SessionBuilder:
 
     # history
 
+    @property
+    def history(self) -> list[Message]:
+        """The messages of the record's chain."""
+        return self._histories[self.chain]
+
     def append(self, item: Item) -> None:
         """Emit an item: a message, or a `ToolCall(uuid, call_id, name, Raw(arguments), response_id=…)`."""
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
     def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
-        """Append a message of the main chain and return its element of `history`; `add_item` adds more items to it.
+        """Append a message and return its element of `history`; `add_item` adds more items to it.
 
         Keep what is returned by the log's own ids if rewinds or compactions name messages by them.
         """
@@ -184,7 +190,7 @@ class SessionBuilder:
         `uuid` is the item that stands for what was removed, `summary` its text as JSON; also `pre_tokens`, the size of
         the prompt before, and `trigger`, `auto` or `manual`.
         """
-        self.history = list(kept)
+        self._histories[self.chain] = list(kept)
         self.prune(uuid, [item for message in kept for item in message.items], **details)
 
     def prune(self, uuid: str, kept: Iterable[str] | None, *, trigger: str = "auto", **details: Any) -> None:

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from lore.formats.agents import google
 from lore.formats.agents.google import GoogleContent
 from lore.formats.bills import usage_with_cached_input
-from lore.formats.builder import LogReader
+from lore.formats.builder import LogReader, Message
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, text_in
 from lore.model import events as e
@@ -112,18 +112,12 @@ _PAYLOAD = msgspec.json.Decoder(QwenPayload)
 class QwenChain:
     """The path of a chain."""
 
-    steps: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])  # items of its records, after `pruned`
-    pruned: int = 0  # steps that a compression replaced
-    depths: dict[str, int] = field(default_factory=dict[str, int])  # steps that lead to each record, by uuid
+    pruned: int = 0  # messages that a compression replaced
+    depths: dict[str, int] = field(default_factory=dict[str, int])  # messages that lead to each record, by uuid
     response: str | None = None  # the answer that more records may belong to
-    prompt: tuple[str, int] | None = None  # uuid and digest of the user's last message, if it is one text
+    prompt: int | None = None  # digest of the user's message, if it is one text and the last one
     command: str = ""  # the latest slash command
     dialect: str = _CHAT
-
-    @property
-    def depth(self) -> int:
-        """Steps that lead to the last record."""
-        return self.pruned + len(self.steps)
 
 
 class QwenCode(LogReader):
@@ -180,9 +174,13 @@ class QwenCode(LogReader):
             elif record.message is not None:
                 self._read_prompt(record, record.message, chain)
         if record.uuid is not None:
-            chain.depths[record.uuid] = chain.depth
+            chain.depths[record.uuid] = self._depth(chain)
 
     # the tree
+
+    def _depth(self, chain: QwenChain) -> int:
+        """Return how many messages lead to the last record."""
+        return chain.pruned + len(self.session.history)
 
     def _go_to_parent(self, record: QwenRecord, chain: QwenChain) -> None:
         """Remove what followed the record that this one continues; notes for the screen continue nothing."""
@@ -194,7 +192,7 @@ class QwenCode(LogReader):
             what = "is not in the file" if depth is None else "was taken back by a rewind"
             reason = f"parent {mask(str(parent))[:60]!r} {what}; file order carries on"
             self.session.problem(Code.DANGLING_PARENT, reason)
-        elif depth < chain.depth and (record.type != "system" or record.subtype == "rewind"):
+        elif depth < self._depth(chain) and (record.type != "system" or record.subtype == "rewind"):
             self._rewind_to(depth, chain)
 
     def _rewind_to(self, depth: int, chain: QwenChain) -> None:
@@ -202,18 +200,10 @@ class QwenCode(LogReader):
             reason = "a record continues one before a compression; lore does not restore that history"
             self.session.problem(Code.DANGLING_PARENT, reason)
         kept = max(0, depth - chain.pruned)
-        removed = [item for step in chain.steps[kept:] for item in step]
-        del chain.steps[kept:]
         chain.pruned = min(chain.pruned, depth)
         chain.depths = {uuid: known if known <= depth else _REMOVED for uuid, known in chain.depths.items()}
         chain.response = chain.prompt = None
-        self.session.remove(removed)
-
-    def _add_step(self, items: Sequence[Item], chain: QwenChain) -> None:
-        for item in items:
-            self.session.append(item)
-        if items:
-            chain.steps.append(tuple([item.uuid for item in items]))
+        self.session.rewind_to(kept)
 
     # messages
 
@@ -227,9 +217,9 @@ class QwenCode(LogReader):
             return
         if content.blocks:
             source = "tick" if record.subtype in _SCHEDULERS else "user"
-            self._add_step((UserMessage(uuid, blocks=content.blocks, source=source),), chain)
+            self.session.add_message(UserMessage(uuid, blocks=content.blocks, source=source))
             if len(content.blocks) == 1 and record.subtype is None:
-                chain.prompt = uuid, google.digest_of(b"", content.blocks)
+                chain.prompt = google.digest_of(b"", content.blocks)
         if record.subtype is None and _payload_of(record).hook_context:
             self.session.signal(Sign("hook-context"))
 
@@ -250,7 +240,8 @@ class QwenCode(LogReader):
                 session.setting("client-version", record.version)
             session.start_turn(record.model)
             chain.response, session.counter.asked_at = uuid, None
-        self._add_step(_items_of(content, uuid, chain.response), chain)
+        if items := _items_of(content, uuid, chain.response):
+            session.add_message(*items)
         chain.prompt, chain.command = None, ""
         if is_new:
             session.end_turn(None if usage is None else usage_of(usage, record.version or ""), uuid)
@@ -265,7 +256,7 @@ class QwenCode(LogReader):
             case "slash_command":
                 self._read_command(_payload_of(record), chain)
             case "agent_bootstrap":
-                self._start_agent(record, _payload_of(record), chain)
+                self._start_agent(record, _payload_of(record))
             case "session_model":
                 before, chain.dialect = chain.dialect, _DIALECTS.get(_payload_of(record).auth_type, _CHAT)
                 if chain.dialect != before:
@@ -285,14 +276,14 @@ class QwenCode(LogReader):
         history = _contents(payload.compressed_history)  # a malformed one raises here
         trigger, sizes = "manual" if chain.command.startswith("/compress") else "auto", payload.info or {}
         before, after = (count_in(sizes.get(name, NULL)) for name in ("originalTokenCount", "newTokenCount"))
-        self.session.prune(self._uuid(record), (), trigger=trigger, pre_tokens=before, post_tokens=after)
-        chain.pruned, chain.steps = chain.depth, []
+        chain.pruned = self._depth(chain)
+        self.session.compact(self._uuid(record), (), trigger=trigger, pre_tokens=before, post_tokens=after)
         chain.response = chain.prompt = None
-        self._add_history(history, record, chain)
+        self._add_history(history, record)
 
-    def _add_history(self, history: Sequence[tuple[str, GoogleContent]], record: QwenRecord, chain: QwenChain) -> None:
-        """Append a history that one record holds, as one step; the client wrote its first message."""
-        items: list[Item] = []
+    def _add_history(self, history: Sequence[tuple[str, GoogleContent]], record: QwenRecord) -> None:
+        """Append a history that one record holds, as one message; the client wrote its first message."""
+        message: Message | None = None
         for number, (role, content) in enumerate(history):
             uuid = f"{self._uuid(record)}/{number + 1}"
             made: list[Item] = []
@@ -304,10 +295,8 @@ class QwenCode(LogReader):
                 source = "user" if number else "context_injection"
                 made = [UserMessage(uuid, blocks=content.blocks, source=source)]
             for item in made:
-                self.session.append(item)
-            items += made
-        if items:
-            chain.steps.append(tuple([item.uuid for item in items]))
+                message = message or self.session.add_message()
+                self.session.add_item(message, item)
 
     def _read_command(self, payload: QwenPayload, chain: QwenChain) -> None:
         """Note a slash command; a prompt that turns out to be the text of one was never sent."""
@@ -316,20 +305,18 @@ class QwenCode(LogReader):
             words = payload.raw_command.split(maxsplit=1)
             self.session.signal(Sign("slash-command", tuple(words[:1])))
         elif payload.phase == "result" and payload.sent_to_model is not True and chain.prompt is not None:
-            uuid, text = chain.prompt
-            if text == google.digest_of(b"", (TextBlock(Raw(encode(payload.raw_command))),)):
-                chain.steps.pop()
-                self.session.remove((uuid,))
+            if chain.prompt == google.digest_of(b"", (TextBlock(Raw(encode(payload.raw_command))),)):
+                self.session.rewind_to(len(self.session.history) - 1)
         chain.prompt = None
 
-    def _start_agent(self, record: QwenRecord, payload: QwenPayload, chain: QwenChain) -> None:
+    def _start_agent(self, record: QwenRecord, payload: QwenPayload) -> None:
         """Read what a subagent began with: its parent's history; in older logs its system prompt and tools."""
         history, session = _contents(payload.history), self.session
         system, tools = _system_of(payload.system_instruction), payload.tools
         tools = tools if tools and all(bytes(tool)[:1] == b"{" for tool in tools) else None
         if tools is not None or not is_absent(system):
             session.emit(e.SessionChanged(system=system, tools=tools, chain=session.chain, agent_id=session.agent))
-        self._add_history(history, record, chain)
+        self._add_history(history, record)
 
     def _uuid(self, record: QwenRecord) -> str:
         return record.uuid or self.session.line_id

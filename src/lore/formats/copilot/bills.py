@@ -22,7 +22,7 @@ public reader (October 2026); an AI credit costs a cent: GitHub's page on usage-
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 from msgspec import Raw, Struct
@@ -161,8 +161,7 @@ class CopilotChain:
     """A conversation: the session's own, or a subagent's."""
 
     last: Answer | None = None
-    items: list[str] = field(default_factory=list[str])  # uuids
-    compacting: int | None = None  # how many items the running compaction summarises
+    compacting: int | None = None  # how many messages the running compaction summarises
     compacting_at: str | None = None
     system: str = ""  # digest of the system prompt
     model: str | None = None  # that a subagent was started with

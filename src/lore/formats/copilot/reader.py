@@ -122,13 +122,13 @@ class Copilot(LogReader):
                 self.chain.model = _model_named(read.model)
             case "session.compaction_start":
                 chain = self.chain
-                chain.compacting, chain.compacting_at = len(chain.items), session.at
+                chain.compacting, chain.compacting_at = len(session.history), session.at
                 session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
             case "session.compaction_complete":
                 self._read_compaction(read, self._uuid(record))
             case "session.context_cleared":
-                session.remove(self.chain.items)
-                self.chain.items, self.chain.compacting = [], None
+                session.rewind_to(0)
+                self.chain.compacting = None
             case "session.truncation":  # the log says how many messages were dropped, and not which
                 session.signal(Sign("micro-compaction"))
             case _:
@@ -153,7 +153,7 @@ class Copilot(LogReader):
     # the session
 
     def _read_change(self, kind: str, change: records.CopilotChange) -> None:
-        session, chain = self.session, self.chain
+        session = self.session
         match kind:
             case "session.start" | "session.resume":
                 self._read_start(kind, change)
@@ -168,10 +168,9 @@ class Copilot(LogReader):
                     session.emit(e.SessionChanged(title=title, at=session.at))
             case "session.snapshot_rewind":  # an event and those after it, if the log has it
                 target = change.up_to_event_id
-                at = next((at for at, uuid in enumerate(chain.items) if uuid.partition(":")[0] == target), None)
-                if target and at is not None:
-                    removed, chain.items = chain.items[at:], chain.items[:at]
-                    session.remove(removed)
+                ids = [message.items[0].partition(":")[0] for message in session.history]
+                if target in ids:
+                    session.rewind_to(ids.index(target))
             case _:
                 before = change.previous_mode or change.previous_allow_all_permission_mode
                 after = change.new_mode or change.allow_all_permission_mode
@@ -221,13 +220,9 @@ class Copilot(LogReader):
         self._start_session()
         source = "system" if record.type == "system.notification" else message.source or ""
         session.counter.asked_at = session.at
-        self._append(UserMessage(self._uuid(record), blocks=(TextBlock(text),), source=_source_of(source)))
+        session.add_message(UserMessage(self._uuid(record), blocks=(TextBlock(text),), source=_source_of(source)))
         if b'"mimeType":"image/' in bytes(message.attachments):
             session.signal(Sign("image"))
-
-    def _append(self, item: UserMessage | AssistantMessage | ToolCall) -> None:
-        self.chain.items.append(item.uuid)
-        self.session.append(item)
 
     def _read_answer(self, answer: records.CopilotAnswer, uuid: str) -> None:
         """Read a response, or the continuation of one."""
@@ -251,10 +246,12 @@ class Copilot(LogReader):
             bills.spend(name, session.start_turn(model), model, usage)
         counter.asked_at = None
         if blocks := _blocks_of(answer):
-            self._append(AssistantMessage(uuid, blocks=blocks, response_id=response))
+            session.add_message(AssistantMessage(uuid, blocks=blocks, response_id=response))
         for number, call in enumerate(answer.tool_requests or ()):
             arguments = Raw(b"{}") if is_absent(call.arguments) else call.arguments
-            self._append(ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, arguments, response_id=response))
+            session.add_message(
+                ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, arguments, response_id=response)
+            )
         ids = tuple(filter(None, (answer.request_id, answer.service_request_id)))
         chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
         bills.end_turn(name, chain.last)
@@ -281,10 +278,10 @@ class Copilot(LogReader):
         if compaction.success is False:
             return
         self.bills.spent = {}  # the client counts from 0 again
-        chain.items = [] if first_kept is None else chain.items[first_kept:]
+        kept = [] if first_kept is None else self.session.history[first_kept:]
         summary = compaction.summary_content
-        self.session.prune(
-            uuid, chain.items, pre_tokens=compaction.pre_compaction_tokens,
+        self.session.compact(
+            uuid, kept, pre_tokens=compaction.pre_compaction_tokens,
             post_tokens=compaction.post_compaction_tokens, duration_ms=None if used is None else used.duration,
             summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip
