@@ -43,6 +43,7 @@ class Message(Struct, eq=False):
 
     items: list[str] = field(default_factory=list[str])  # uuids of the items that it made
     is_prompt: bool = False  # the user wrote it: a rewind counts these
+    name: str = ""  # the log's own id, if compactions or rewinds give it
 
 
 class TurnCounter(Struct):
@@ -150,12 +151,9 @@ class SessionBuilder:
         event = e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent)
         self._reads.append(Read(event, self.line.number, self.line.byte, self.file))  # not `emit`: there are many
 
-    def add_message(self, *items: Item, is_prompt: bool = False) -> Message:
-        """Append a message and return its element of `history`; `add_item` adds more items to it.
-
-        Keep what is returned by the log's own ids if rewinds or compactions name messages by them.
-        """
-        message = Message(is_prompt=is_prompt)
+    def add_message(self, *items: Item, is_prompt: bool = False, name: str = "") -> Message:
+        """Append a message and return its element of `history`; `add_item` adds more items to it."""
+        message = Message(is_prompt=is_prompt, name=name)
         self.history.append(message)
         for item in items:
             self.add_item(message, item)

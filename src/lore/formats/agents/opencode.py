@@ -40,7 +40,6 @@ from lore.model.items import (
     AssistantMessage,
     Block,
     ImageBlock,
-    Item,
     RawBlock,
     TextBlock,
     ThinkingBlock,
@@ -336,14 +335,13 @@ class OpenCode(DocumentReader):
         super().__init__()
         self.client = "opencode"  # with its version
         self.reverted_from = ""  # the first message that was taken back
-        self.reverted: list[str] | None = None  # items that were taken back; None before the first
+        self.reverted_at: int | None = None  # its place in the history; None: it did not come
         self.dialect: str | None = None
         self.prompt_size: int | None = None  # of the latest request, in tokens
         self.summaries = 0
         self.asked = Asked()
         self.message_ids: set[str] = set()  # of the messages read so far
         self.marker: Marker | None = None
-        self.items: list[tuple[str, str]] = []  # since the last compaction: their messages and uuids
         self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
 
     @classmethod
@@ -370,8 +368,8 @@ class OpenCode(DocumentReader):
             self._start_session(OpenCodeSession())
         record = with_own_ids(decode_record(data), self.session.line_id, self.message_ids)
         info = record.info
-        if self.reverted is None and self.reverted_from and info.id == self.reverted_from:
-            self.reverted = []
+        if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:
+            self.reverted_at = len(self.session.history)
         if info.role == "user":
             self._read_prompt(record)
         elif info.role == "assistant" and bytes(info.summary) == b"true":
@@ -382,13 +380,8 @@ class OpenCode(DocumentReader):
             self.session.keep_unknown("unknown message role", info.role)
 
     def finish(self) -> None:
-        self.session.remove(self.reverted or ())
-
-    def _append(self, item: Item, message: str) -> None:
-        self.session.append(item)
-        self.items.append((message, item.uuid))
-        if self.reverted is not None:
-            self.reverted.append(item.uuid)
+        if self.reverted_at is not None:
+            self.session.rewind_to(self.reverted_at)
 
     def _report_unknown(self, types: Iterable[str]) -> None:
         for kind in types:
@@ -410,7 +403,7 @@ class OpenCode(DocumentReader):
         if blocks:
             is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
             source = "user" if is_typed else "context_injection"
-            self._append(UserMessage(info.id or session.line_id, blocks=blocks, source=source), info.id)
+            session.add_message(UserMessage(info.id or session.line_id, blocks=blocks, source=source), name=info.id)
         if any(part.is_image for part in record.parts):
             session.signal(Sign("image"))
 
@@ -483,7 +476,7 @@ class OpenCode(DocumentReader):
             self.session.at = created
             item = item_of(part, part.id or f"{response or self.session.line_id}:{number}", response)
             if item is not None:
-                self._append(item, info.id)
+                self.session.add_message(item, name=info.id)
             elif part.type not in SILENT and part.type != "tool":
                 self._report_unknown([part.type])
             if part.type == "tool" and part.state is not None:
@@ -539,11 +532,10 @@ class OpenCode(DocumentReader):
         text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None
         if info.error is None and text:
             marker = marker or Marker(info.id)
-            messages, pre_tokens = [message for message, _ in self.items], self.prompt_size
-            first = messages.index(marker.tail) if marker.tail in messages else len(messages)
-            self.items = [item for item in self.items[first:] if item[0] != marker.id]
-            kept = [uuid for _, uuid in self.items]
-            session.prune(
+            names, pre_tokens = [message.name for message in session.history], self.prompt_size
+            first = names.index(marker.tail) if marker.tail in names else len(names)
+            kept = [message for message in session.history[first:] if message.name != marker.id]
+            session.compact(
                 f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
             )
 

@@ -305,8 +305,8 @@ class QwenCode(LogReader):
             words = payload.raw_command.split(maxsplit=1)
             self.session.signal(Sign("slash-command", tuple(words[:1])))
         elif payload.phase == "result" and payload.sent_to_model is not True and chain.prompt is not None:
-            if chain.prompt == google.digest_of(b"", (TextBlock(Raw(encode(payload.raw_command))),)):
-                self.session.rewind_to(len(self.session.history) - 1)
+            is_command = chain.prompt == google.digest_of(b"", (TextBlock(Raw(encode(payload.raw_command))),))
+            self.session.rewind_to(len(self.session.history) - is_command)
         chain.prompt = None
 
     def _start_agent(self, record: QwenRecord, payload: QwenPayload) -> None:
