@@ -336,3 +336,14 @@ def test_idle_desktop_process_needs_the_verdict_to_be_waste(verdict, expected, t
     session.answer(12_000, 18_500, 10, verdict=verdict)
     assert breaks(session, tmp_path) == [(4, *expected)]
     assert ("idle processes" in lore("check", "-v", str(tmp_path / "session.jsonl")).out) is (expected[0] == "LORE167")
+
+
+@pytest.mark.parametrize(("verdict", "kind"), [("", "unattributable"), ("tools_changed", "waste")])
+def test_remote_control_explains_a_fall_in_a_loop(verdict, kind, tmp_path):
+    session = begun(version="2.1.217", model="claude-opus-4-8")
+    session.ask("Go on.")
+    session.answer(30_000, 300, 2, calls=("Read",))
+    session.line("system", subtype="bridge_status", content="/remote-control is active")
+    session.results()
+    session.answer(0, 31_000, 2, verdict=verdict)
+    assert breaks(session, tmp_path) == [(5, "LORE103", kind)]

@@ -200,6 +200,13 @@ def test_queued_prompt_after_exit_of_desktop_process_is_restart(records, client,
     assert signals == [Sign("restart", ("last-prompt",))] * is_restart
 
 
+def test_remote_control_is_a_signal_of_the_next_message():
+    """It comes while an earlier request is answered, and brings tools."""
+    connected = line("system", "s1", "a1", subtype="bridge_status")
+    assert observed(*FIRST, connected, answered("a2", "r2", text("x"), "a1")) == []
+    assert observed(*FIRST, connected, asked("u2", "on", "a1"), asked("u3", "!", "u2")) == [Sign("remote-control")]
+
+
 def test_tokens_left_uncached_show_switched_thinking():
     def turn(number, block, uncached):
         return answered(f"a{number}", f"r{number}", block, "u1", usage=counts(uncached, 900, 90, 5))

@@ -10,7 +10,7 @@ SIGN_CODES = {  # a signal of the log -> the code that it explains a fallen read
     "slash-command": "LORE162", "micro-compaction": "LORE117", "permission-mode": "LORE165", "date": "LORE101",
     "instructions": "LORE145", "memory": "LORE126", "interrupt": "LORE163", "instructions-delta": "LORE166",
     "skill": "LORE161", "thinking": "LORE120", "provider": "LORE131",
-    "streaming": "LORE120",
+    "streaming": "LORE120", "remote-control": "LORE103",
 }  # fmt: skip
 
 

@@ -302,6 +302,10 @@ RULES: tuple[EvidenceRule, ...] = (
         "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
         _HEAD, confirmed_by=(_fell_each_time, _verdict_agrees),
     ),
+    _weak(
+        Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
+        _HEAD, confirmed_by=(_verdict_agrees,),
+    ),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),

@@ -37,6 +37,7 @@ SIGNS: dict[str, str] = {
     "streaming": "streaming of the answer was switched",
     "tool-reference": "a search for tools named definitions that the prompt now holds",
     "tools-delta": "the client announced other tools",
+    "remote-control": "remote control was switched on",
     "instructions-delta": "the client announced other instructions of tool servers",
     "micro-compaction": "a micro-compaction that names no result",
     "resume": "the session was resumed",

@@ -72,6 +72,7 @@ class ClaudeChain(Struct):
     aside: str = ""  # the skill, command or plan that the latest prompt began, or led to
     is_whole: bool = False  # the latest response is one record of several blocks, so it was not streamed
     has_plan: bool = False  # a plan was presented since the latest prompt
+    is_bridged: bool = False  # remote control was switched on since the latest message of the user
 
 
 class ClaudeRun(Struct):
@@ -279,6 +280,9 @@ class ClaudeCode(LogReader):
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._add_silent(record, chain)
             return
+        if chain.is_bridged:  # a request that was being answered then had been sent before
+            chain.is_bridged = False
+            self.session.signal(Sign("remote-control"))
         counter = self.session.counter
         counter.asked_at = record.timestamp or counter.asked_at
         answered: list[str] = []
@@ -507,6 +511,8 @@ class ClaudeCode(LogReader):
         if cleared:
             self._end_response(chain)
             session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
+        elif record.subtype == "bridge_status":
+            chain.is_bridged = True
         elif record.subtype in records.SYSTEM:
             self.session.signal(Sign(records.SYSTEM[record.subtype]))
         self._add_silent(record, chain)

@@ -92,7 +92,9 @@ class SignSeen(EvidenceFact, frozen=True):
         if self.sign == "restart" and self.names == ("last-prompt",):
             return "idle"
         is_aside = self.sign == "thinking" and self.names
-        return "aside" if is_aside else self.sign if self.sign in ("streaming", "tool-reference") else ""
+        return (
+            "aside" if is_aside else self.sign if self.sign in ("streaming", "tool-reference", "remote-control") else ""
+        )
 
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
