@@ -27,7 +27,7 @@ from lore.model.items import ImageBlock
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
-from lore.prefix.likeness import mark_answers
+from lore.prefix.likeness import is_model_message, mark_answers
 
 if TYPE_CHECKING:
     from lore.cache.transcript_history import Signal
@@ -104,13 +104,17 @@ def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
 def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
     """Return how many seconds before the previous response began the current request was sent; None if it was not.
 
-    If that is not recorded, no response begins sooner than `_SOONEST`.
+    If that is not recorded, no response begins sooner than `_SOONEST`, unless the request sends the answer back: a
+    server in a test answers at once.
     """
     begun = previous.answered_at
     if current.at is None or previous.at is None or begun == previous.at:
         return None
-    if begun is None:  # equal times may not be those of requests
-        begun = previous.at + _SOONEST if current.at > previous.at else current.at
+    if begun is None:
+        added = current.prompt.messages.since(len(previous.prompt.messages))
+        if current.at <= previous.at or any(map(is_model_message, added)):  # equal times may not be those of requests
+            return None
+        begun = previous.at + _SOONEST
     early = begun - current.at
     return early if early > 0 and current.at >= previous.at - _HOUR else None
 
