@@ -97,3 +97,16 @@ def test_hash_causes_follow_the_order_of_the_prompt():
     current = PromptHashes((("bash", "a2"), *HASHED_TOOLS[1:], ("edit", "d")), HASHED_SYSTEM[:1], ((0, "x"),))
     sections = [cause.section for cause in explain_hashes(HASHES, current, 1)]
     assert sections == ["tools", "tools", "system", "messages"]
+
+
+AGENTS = ["finder: finds files", "planner: plans work", "tester: writes tests"]
+
+
+@each("agents, shuffled", [(AGENTS[::-1], True), ([*AGENTS[:2], "writer: writes docs"], False)])
+def test_list_in_a_tool_that_is_shuffled_is_named(agents, shuffled):
+    tools = [
+        {**TOOL, "description": "\n".join(listed), "input_schema": {"enum": [one.split(":")[0] for one in listed]}}
+        for listed in (AGENTS, agents)
+    ]
+    (cause,) = explain(*(body("Go.", tools=[tool]) for tool in tools))
+    assert (cause.code, cause.evidence.shuffled) == ("LORE104", shuffled)

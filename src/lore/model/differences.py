@@ -134,6 +134,10 @@ class ToolsChanged(EvidenceFact, frozen=True):
     reordered: int = 0  # tools that are at another place
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
     unnamed: int = 0  # tools beyond the named ones, of all groups above together
+    shuffled: bool = False  # the definitions that changed have the same words in another order
+
+    def fix_detail(self) -> str:
+        return "order" if self.shuffled else ""
 
     def sentence(self) -> str:
         changes = list_changes(
@@ -143,7 +147,8 @@ class ToolsChanged(EvidenceFact, frozen=True):
         )  # fmt: skip
         order = f"the same {self.reordered:,} tools in another order" if self.reordered else ""
         servers = f" (MCP server{'s' * (len(self.servers) > 1)} {join_names(self.servers)})" if self.servers else ""
-        return "; ".join(filter(None, (changes, order))) + servers
+        words = ": the same words in another order" if self.shuffled else ""
+        return "; ".join(filter(None, (changes + words, order))) + servers
 
 
 class HashesMoved(EvidenceFact, frozen=True):

@@ -26,6 +26,7 @@ from lore.prefix.texts import name_segment_spelling, name_value_spelling
 
 NAMED = 64  # tools of one change, or segments, that evidence names
 _MCP_SERVER = pattern(r"mcp__(.+?)__.")
+_WORD = pattern(rb"\\.|\w+")  # or what JSON escapes
 
 
 class _ToolChange(Struct, frozen=True):
@@ -120,6 +121,7 @@ def _explain_definitions(
 ) -> list[Cause]:
     """Return how tools differ that both lists have: in spelling, in content, or in being deferred."""
     changed: list[int] = []
+    is_shuffled = True  # the words of each changed tool are only in another order
     deferral_changed: list[int] = []
     spelling: dict[Code, Cause] = {}
     for at, other in kept:
@@ -129,11 +131,15 @@ def _explain_definitions(
         cause = _explain_spelling(old, new, at)
         if cause is not None:
             spelling.setdefault(cause.code, cause)
+        elif is_deferred(old) != is_deferred(new):
+            deferral_changed.append(at)
         else:
-            (deferral_changed if is_deferred(old) != is_deferred(new) else changed).append(at)
+            changed.append(at)
+            is_shuffled = is_shuffled and sorted(_WORD.findall(old.data)) == sorted(_WORD.findall(new.data))
     causes = list(spelling.values())
     if changed:
         evidence = _tools_evidence(changed=[tool_name(previous[at]) for at in changed])
+        evidence = replace(evidence, shuffled=is_shuffled)
         causes.append(_cause_at(previous, changed[0], Code.TOOL_DEFINITION_CHANGED, evidence))
     if deferral_changed:
         evidence = _tools_evidence(put_off=[tool_name(previous[at]) for at in deferral_changed])
