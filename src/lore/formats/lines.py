@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
-from itertools import islice, pairwise
+from itertools import compress, islice, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -74,6 +74,7 @@ _MALFORMED = pattern(r"\(byte (\d+)\)$")
 _NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record's first quote ends that
 _FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
+_BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _FIRST = 64  # records by which a file is recognised
 _DAMAGED = 1_000  # lines before them that are not records
@@ -167,8 +168,8 @@ def read_lines(data: Iterable[bytes], *, times: int = 1) -> Iterator[Line]:
 def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line]]:
     """Yield the records of a file: its lines, or the values that are printed over several lines.
 
-    Every line is a record up to a lone brace. Lines come in lists, those of each piece of the file: one by one they
-    cost a quarter of the time of reading a log.
+    Every line is a record up to a lone brace that a line with a member's name follows. Lines come in lists, those of
+    each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
     cutter, longest, byte = LineCutter(times=times), LineCutter.limit * times, 0
@@ -182,9 +183,12 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     if is_part and end <= longest:
         yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
-    for piece in chained((begin,), pieces):
+    pieces = _hold_braces(chained((begin,), pieces))
+    for piece in pieces:
         lines = cutter.feed(piece)
-        at = next((at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"), -1)
+        braces = [at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"]
+        begins = (piece[lines[at].byte + len(lines[at].data) - byte :].lstrip(SPACE)[:1] == b'"' for at in braces)
+        at = next(compress(braces, begins), -1)
         if at >= 0:
             yield lines[:at]
             line = lines[at]  # it may begin in the piece before
@@ -198,10 +202,24 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     yield cutter.finish()
 
 
+def _hold_braces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes, but no piece that ends with a brace: what follows shows whether a record begins there."""
+    held = b""
+    for piece in pieces:
+        data = held + piece if held else piece
+        at = data.rfind(b"{")
+        at = len(data) if at < max(0, len(data) - _BLANKS) or data[at + 1 :].strip(SPACE) else at
+        held = data[at:]
+        if at:
+            yield data[:at]
+    if held:
+        yield held
+
+
 def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
     yield from ([value] for value in values)
     if torn := values.rest.strip(SPACE):
-        yield [Line(values.line, values.byte, torn, is_torn=not values.rest.endswith(b"\n"))]
+        yield [Line(values.line, values.byte, torn, is_torn=True)]
 
 
 def nonblank_lines(head: bytes) -> Iterator[bytes]:
