@@ -17,7 +17,7 @@ def test_session_folders_are_listed():
     talk = openhands.plain()
     for name, data in talk.files().items():
         put(f"home/.openhands/conversations/c-1/{name}", data)
-    found = {row["agent"]: (row["requests"], row["read_tokens"], row["project"]) for row in rows()}
-    assert found == {"kimi-cli": (4, 2 * 9_984, "/code/app"), "openhands": (2, 9_000, None)}
+    found = {row["agent"]: (row["requests"], row["copied"], row["read_tokens"], row["project"]) for row in rows()}
+    assert found == {"kimi-cli": (2, 2, 9_984, "/code/app"), "openhands": (2, 0, 9_000, None)}  # the subagent is a copy
     put("home/.kimi/kimi.json", b"[")
     assert {row["project"] for row in rows()} == {None}
