@@ -3,7 +3,10 @@
 `thread.started` names the thread, `turn.started` begins the work on a prompt of the user, which is not printed, and
 `turn.completed` ends it with the sums of the thread so far, those of earlier processes that it resumes included. Items
 are printed when they start, change and end: what the model said, and the calls of tools with their results. A result
-ends a response: what the model says after it belongs to the next request.
+ends a response: what the model says after it belongs to the next request. Calls of some tools (`write_stdin`,
+`view_image`) and compactions are not printed, so a turn may have made more requests than its items show: its tokens are
+never those of one request. Each process numbers its items from 0; a file may hold the output of several, one after
+another. A thread that is not the first one is a chain.
 
 Sources: `exec_events.rs` of codex-rs, and public readers of its output (autumn 2026).
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from msgspec import Raw, Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from lore.formats import (
     RUN,
@@ -26,7 +29,7 @@ from lore.formats import (
     text_in,
     usage_with_cached_input,
 )
-from lore.model import NULL, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
+from lore.model import MAIN, NULL, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
 
 _EMPTY = Raw(b'""')
 # Types of items that are calls of tools: the tool's name, and the members that are its arguments.
@@ -41,10 +44,11 @@ _FAILED = frozenset(("failed", "declined"))
 
 
 class ExecUsage(Struct, frozen=True, gc=False):
-    """The sums of a thread."""
+    """The sums of a thread; all are 0 if nothing was counted."""
 
-    input_tokens: int = 0  # with cached ones
+    input_tokens: int = 0  # with those read from a cache and written to one
     cached_input_tokens: int = 0
+    cache_write_input_tokens: int = 0
     output_tokens: int = 0
 
 
@@ -65,12 +69,17 @@ class CodexExec(PrintedRun):
 
     name: ClassVar[str] = "codex-exec"
     client: ClassVar[str] = "codex"
-    unseen: ClassVar[str] = "prompts of the user, the system prompt, the schemas of tools and the name of the model"
+    unseen: ClassVar[str] = (
+        "prompts of the user, the system prompt, the schemas of tools, the name of the model and the tokens of single"
+        " requests (only their sum)"
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[str, str] = {}  # the item of each open call
-        self._sums = ExecUsage()  # of the thread, at the end of its latest turn
+        self._first = ""  # the thread that is the main chain
+        self._chain = MAIN
+        self._sums: dict[str, ExecUsage] = {}  # of each chain, at the end of its latest turn
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -85,8 +94,11 @@ class CodexExec(PrintedRun):
 
     def handle(self, data: bytes) -> None:
         record, session = decode_exec(data), self.session
+        session.chain = self._chain
         session.start_session(record.thread_id, dialect="openai-responses")
         match record.type:
+            case "thread.started":
+                self._start_thread(record.thread_id)
             case "item.started" | "item.updated" | "item.completed":
                 self._read_item(record.item, text_in(record.item.get("type", NULL)), record.type)
             case "turn.completed" if record.usage is not None:
@@ -95,20 +107,33 @@ class CodexExec(PrintedRun):
                 self.end_response()
                 session.signal(Sign("api-error"))
             case kind:
-                if kind not in ("thread.started", "turn.started"):
+                if kind not in ("turn.started", "turn.completed"):
                     session.keep_unknown("unknown record type", kind)
+
+    def finish(self) -> None:
+        self.session.chain = self._chain
+        super().finish()
+
+    def _start_thread(self, name: str) -> None:
+        self.end_response()
+        self._calls.clear()
+        self._first = self._first or name
+        self._chain = MAIN if name == self._first else name
 
     def _read_item(self, item: dict[str, Raw], kind: str, event: str) -> None:
         session, text = self.session, item.get("text", NULL)
         if kind == "todo_list":  # each change is a call; at the end of the turn it is shown again
             if event != "item.completed":
                 self._end_call(self._start_call(item, kind), _EMPTY, failed=False)
+        elif kind == "web_search":  # which the provider runs within the response; its query is known at its end
+            if event == "item.completed":
+                self._start_call(item, kind)
         elif kind in _CALLS:
             name = text_in(item.get("id", NULL))
             call = self._calls.pop(name, "") or self._start_call(item, kind)
             if event != "item.completed":
                 self._calls[name] = call
-            elif kind != "web_search":  # which the provider runs within the response
+            else:
                 self._end_call(call, _output_of(item), failed=text_in(item.get("status", NULL)) in _FAILED)
         elif kind in _TEXTS:
             if event == "item.completed" and opens(text) == '"':
@@ -134,11 +159,11 @@ class CodexExec(PrintedRun):
         self.session.add_result(call, output, failed=failed)
 
     def _end_turn(self, sums: ExecUsage) -> None:
-        before, self._sums = self._sums, sums
-        whole, read = (getattr(sums, name) - getattr(before, name) for name in ("input_tokens", "cached_input_tokens"))
-        output = sums.output_tokens - before.output_tokens
-        run = usage_with_cached_input(whole, read, None, output, client=self.client)
-        self.end_run([replace(run, kind=RUN)])
+        before, self._sums[self._chain] = self._sums.get(self._chain, ExecUsage()), sums
+        grown = [now - then for now, then in zip(astuple(sums), astuple(before), strict=True)]
+        whole, read, write, output = grown if min(grown) >= 0 else astuple(sums)
+        run = usage_with_cached_input(whole, read, write or None, output, client=self.client)
+        self.end_run([replace(run, kind=RUN)] if any(grown) else [])
 
 
 def _output_of(item: dict[str, Raw]) -> Raw:

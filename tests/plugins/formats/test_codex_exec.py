@@ -1,8 +1,11 @@
 """What `codex exec --json` prints."""
 
+import pytest
+
+from cli.running import lore, put
 from formats.recorded import folded
 from lore.formats.agents.gemini import GeminiStream
-from lore.model.events import TurnCompleted
+from lore.model.events import Observed, TurnCompleted
 from lore.model.items import AssistantMessage, ToolCall
 from lore.testing import ReaderContract, everything
 from lore_plugins.formats.codex_exec import CodexExec
@@ -64,10 +67,102 @@ def test_result_ends_a_request():
     assert thought.response_id == call.response_id != said.response_id
 
 
+def spent(turn: TurnCompleted) -> tuple:
+    """Return the uncached, read, written and output tokens that are counted at the end of a turn."""
+    assert turn.usage.has_input is False  # no request has counts of its own
+    (run,) = turn.usage.iterations
+    return run.uncached_tokens, run.read_tokens, run.write_tokens, run.output_tokens
+
+
+def answer(*counts: int, begin: tuple = BEGIN) -> bytes:
+    """What a run prints that only answers."""
+    return printed(*begin, item("completed", "agent_message", text="Done."), done(*counts))
+
+
 def test_sums_of_thread_are_split_by_turn():
-    second = (BEGIN[1], item("completed", "agent_message", 3, text="Done."), done(5_000, 2_900, 100))
-    *_, last = ends(RUN + printed(*second))
-    assert (last.usage.uncached_tokens, last.usage.read_tokens, last.usage.output_tokens) == (300, 1_700, 10)
+    first, last = ends(answer(3_000, 1_280, 90) + answer(8_000, 4_224, 100))
+    assert (spent(first), spent(last)) == ((1_720, 1_280, None, 90), (2_056, 2_944, None, 10))
+
+
+def test_tokens_written_to_cache_are_counted_apart():
+    usage = {"input_tokens": 3_000, "cached_input_tokens": 1_280, "cache_write_input_tokens": 1_600, "output_tokens": 9}
+    (end,) = ends(printed(*BEGIN, item("completed", "agent_message"), {"type": "turn.completed", "usage": usage}))
+    assert spent(end) == (120, 1_280, 1_600, 9)
+
+
+def test_another_thread_is_a_chain_of_its_own():
+    other = ({"type": "thread.started", "thread_id": "t-2"}, BEGIN[1])
+    data = answer(9_000, 1_280, 90) + answer(3_000, 1_280, 20, begin=other) + answer(9_900, 2_176, 95)
+    assert [(end.chain, spent(end)) for end in ends(data)] == [
+        ("main", (7_720, 1_280, None, 90)), ("t-2", (1_720, 1_280, None, 20)), ("main", (4, 896, None, 5)),
+    ]  # fmt: skip
+    assert len(items(data)) == 2
+
+
+def test_lower_sums_begin_a_thread():
+    first, last = ends(answer(9_000, 1_280, 90, begin=BEGIN[1:]) + answer(3_000, 1_280, 20))
+    assert (spent(first), spent(last)) == ((7_720, 1_280, None, 90), (1_720, 1_280, None, 20))
+
+
+def test_cut_output_ends_in_its_own_chain():
+    other = ({"type": "thread.started", "thread_id": "t-2"}, item("completed", "agent_message", text="I look."))
+    assert [end.chain for end in ends(answer(3_000, 0, 9) + printed(*other) + b'{"type":7}\n')] == ["main", "t-2"]
+
+
+def test_resumed_run_numbers_its_items_again():
+    killed = printed(*BEGIN, item("started", "command_execution", **LS))
+    calls = items(killed + printed(*BEGIN, item("completed", "command_execution", **ENDED)))
+    assert [one.status for one in calls] == ["running", "completed"]
+
+
+def test_sums_of_requests_are_no_cache_break():
+    # The second run made two requests, of which one is not printed; the first resumes an earlier run.
+    data = answer(250_000, 220_160, 900) + answer(271_500, 238_592, 1_000) + answer(283_000, 240_640, 1_050)
+    path = put("run.jsonl", data)
+    checked, simulated = lore("check", path), lore("simulate", path)
+    assert "0 cache breaks" in checked.out
+    assert "the tokens of single requests (only their sum)" in checked.out
+    assert "3 turns without usage: nothing can be predicted" in simulated.out
+    assert "240,640 read, 42,360 uncached (in 3 responses)" in simulated.out
+
+
+def test_failed_run_is_signalled_without_usage():
+    data = printed(
+        *BEGIN, item("completed", "agent_message", text="I look."), {"type": "error", "message": "Reconnecting... 1/5"},
+        {"type": "turn.failed", "error": {"message": "stream disconnected"}},
+    )  # fmt: skip
+    assert [end.usage for end in ends(data)] == [None]
+    assert [one.value.name for one in everything(CodexExec(), data) if isinstance(one.value, Observed)] == [
+        "api-error", "api-error",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("usage", [{}, {"usage": {}}, {"usage": done(0, 0, 0)["usage"]}], ids=repr)
+def test_run_without_counts_has_no_usage(usage):
+    data = printed(*BEGIN, item("completed", "agent_message", text="Done."), {"type": "turn.completed", **usage})
+    assert [end.usage for end in ends(data)] == [None]
+
+
+def test_command_and_changed_file_are_calls():
+    changes = {"changes": [{"path": "a.py", "kind": "update"}]}
+    command, change = items(printed(
+        *BEGIN, item("started", "command_execution", **LS), item("completed", "command_execution", **ENDED),
+        item("started", "file_change", 1, **changes, status="in_progress"),
+        item("completed", "file_change", 1, **changes, status="completed"), done(6_000, 2_944, 80),
+    ))  # fmt: skip
+    assert [(one.name, one.status) for one in (command, change)] == [
+        ("shell", "completed"),
+        ("apply_patch", "completed"),
+    ]
+    assert bytes(change.input) == dumps(changes)
+    assert command.response_id != change.response_id
+
+
+def test_cut_last_line_is_a_problem():
+    cut = RUN[:-20]
+    (problem,) = folded(CodexExec, cut).problems
+    assert (problem.code, problem.line) == ("LORE202", len(cut.splitlines()))
+    assert [end.usage for end in ends(cut)] == [None, None]
 
 
 def test_failed_and_declined_calls_are_failed():
@@ -89,13 +184,13 @@ def test_failed_and_declined_calls_are_failed():
 
 
 def test_web_search_is_part_of_its_response():
-    query = {"query": "lore cache"}
-    said = items(printed(
-        *BEGIN, item("started", "web_search", **query), item("completed", "web_search", **query),
+    found = items(printed(
+        *BEGIN, item("started", "web_search", query=""), item("completed", "web_search", query="lore cache"),
         item("completed", "agent_message", 1, text="Found."),
     ))  # fmt: skip
-    assert [type(one) for one in said] == [ToolCall, AssistantMessage]
-    assert len({one.response_id for one in said}) == 1
+    assert [type(one) for one in found] == [ToolCall, AssistantMessage]
+    assert bytes(found[0].input) == b'{"query":"lore cache"}'
+    assert len({one.response_id for one in found}) == 1
 
 
 def test_each_change_of_plan_is_a_call():
@@ -111,10 +206,9 @@ def test_result_with_content_keeps_its_text():
     assert bytes(call.output) == b'"x"'
 
 
-def test_failure_and_unknown_records_are_kept():
+def test_unknown_item_kinds_and_records_are_kept():
     session = folded(CodexExec, printed(
-        *BEGIN, item("completed", "agent_message", text="so f"), {"type": "turn.failed", "error": {"message": "no"}},
-        {"type": "of the future"}, item("completed", "hologram"),
+        *BEGIN, item("completed", "hologram"), {"type": "of the future"}, item("completed", "agent_message", text="x"),
     ))  # fmt: skip
-    assert [problem.line for problem in session.problems] == [5, 6]
+    assert [problem.line for problem in session.problems] == [3, 4]
     assert len(session.state.main().entries) == 1

@@ -4,11 +4,20 @@ import pytest
 
 from helpers.recognising import recognise
 from lore.testing import ReaderContract
-from plugins.formats import test_flue, test_kimi_cli, test_mini_swe_agent, test_openfang, test_openhands, test_swe_agent
+from plugins.formats import (
+    test_codex_exec,
+    test_flue,
+    test_kimi_cli,
+    test_mini_swe_agent,
+    test_openfang,
+    test_openhands,
+    test_swe_agent,
+)
 
 SUITES = (
-    test_flue.TestContract, test_kimi_cli.TestFiles, test_kimi_cli.TestFolders, test_mini_swe_agent.TestContract,
-    test_openfang.TestContract, test_openhands.TestContract, test_swe_agent.TestContract,
+    test_codex_exec.TestContract, test_flue.TestContract, test_kimi_cli.TestFiles, test_kimi_cli.TestFolders,
+    test_mini_swe_agent.TestContract, test_openfang.TestContract, test_openhands.TestContract,
+    test_swe_agent.TestContract,
 )  # fmt: skip
 
 

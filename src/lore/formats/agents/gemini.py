@@ -97,13 +97,13 @@ class PrintedRun(LogReader):
     """
 
     client: ClassVar[str]
+    prints_every_request: ClassVar[bool] = False  # so that the counts of a run of one request are those of the request
 
     def __init__(self) -> None:
         super().__init__()
         self.model: str | None = None
         self.response = ""  # name of the response whose parts arrive; empty: none does
         self._answered_at: str | None = None  # time of its latest record
-        self._ended = 0  # the last request of the previous run
 
     def finish(self) -> None:
         self.end_response()
@@ -134,9 +134,8 @@ class PrintedRun(LogReader):
         """End the last response with the counts of the run."""
         if not self.response and sums:  # the run ended with a call, or answered nothing
             self.start_part()
-        is_single = self.session.counter.number - self._ended == len(sums) == 1
+        is_single = self.prints_every_request and self.session.counter.number == len(sums) == 1
         usage = e.Usage(iterations=tuple(sums), client=self.client) if sums else None
-        self._ended = self.session.counter.number
         self.end_response(sums[0] if is_single else usage)
 
 
@@ -145,6 +144,7 @@ class GeminiStream(PrintedRun):
 
     name: ClassVar[str] = "gemini-cli-stream"
     client: ClassVar[str] = CLIENT
+    prints_every_request: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__()
