@@ -47,7 +47,7 @@ class Ran(NamedTuple):
 # Options and recordings that a plug-in handles, by a part of the command.
 OF_PLUGINS = {
     "--report parquet": "scale",
-    **dict.fromkeys(("flue", "openfang", "mini-swe-agent", "sidecode", "causes/LORE229"), "formats"),
+    **dict.fromkeys(("codex-exec", "flue", "openfang", "mini-swe-agent", "sidecode", "causes/LORE229"), "formats"),
     "causes/LORE307": "engines",
 }
 
