@@ -24,7 +24,7 @@ from lore.compaction.settings import Compaction
 from lore.errors import LoreError, Where
 from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
 from lore.judge.policy import Budgets, Policy
-from lore.model.codes import Reader
+from lore.model.codes import Audience
 from lore.model.deferred import pattern
 from lore.model.limits import SETTINGS_BYTES
 from lore.prompt.base import Rules
@@ -41,7 +41,7 @@ class Check(Policy, frozen=True):
     min_reuse: float | None = None
     max_breaks: int | None = None
     max_lost_tokens: int | None = None
-    reader: Reader | None = None  # audience for fixes; None: by format
+    reader: Audience | None = None  # audience for fixes; None: by format
     # labels that begin a program's own text (LORE149, LORE151), in addition to lore's
     tail_labels: tuple[str, ...] = ()
 

@@ -411,7 +411,7 @@ def test_read_of_head_and_little_more_confirms_found_tools(read, kind):
 def test_tools_that_a_search_found_advise_an_update():
     talk = opened()
     dropped(talk, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),), verdict="tools_changed")
-    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, replace(PLACE, reader="user"))]
+    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, replace(PLACE, audience="user"))]
     assert (found.code, "from 2.1.209 on" in found.fix) == ("LORE124", True)
 
 

@@ -50,7 +50,7 @@ def seen(path: str, options: Options | None = None) -> Seen:
 
 def judged(*paths: str, options: Options | None = None) -> list[Any]:
     """The findings about pairs of turns, without their places, as an agent's user reads them."""
-    result = check(list(paths), CheckContext(reader="user", options=options or Options())).result
+    result = check(list(paths), CheckContext(audience="user", options=options or Options())).result
     pairs = [one for one in result.findings if one.code[:5] in ("LORE1", "LORE3")]
     return sorted((msgspec.structs.replace(one, **NO_PLACE) for one in pairs), key=repr)
 

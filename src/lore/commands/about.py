@@ -67,7 +67,7 @@ def explain(
         str | None,
         typer.Argument(help="A code (LORE101) or a name; without one, all of them.", autocompletion=_codes),
     ] = None,
-    reader: Annotated[
+    audience: Annotated[
         str | None, typer.Option("--for", help="Only the fixes for this audience: author (writes the agent) or user.")
     ] = None,
     color: flags.Colour = None,
@@ -78,10 +78,10 @@ def explain(
     """
     from lore.model.codes import CODES
 
-    if reader is not None and reader not in _PARTS:
-        raise LoreError(f"unknown audience {reader!r}", hint=f"--for {' or --for '.join(_PARTS)}")
-    if code is None and reader is not None:
-        raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {reader}")
+    if audience is not None and audience not in _PARTS:
+        raise LoreError(f"unknown audience {audience!r}", hint=f"--for {' or --for '.join(_PARTS)}")
+    if code is None and audience is not None:
+        raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {audience}")
     if code is None:
         sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
         for known, row in CODES.items():
@@ -96,10 +96,10 @@ def explain(
         hint = near if near.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
     page = resources.files("lore.judge").joinpath("pages", f"{known}.md").read_text("utf-8")
-    if reader is not None:  # without the fixes for the other audience
+    if audience is not None:  # without the fixes for the other audience
         head, _, parts = page.partition(_PARTS["author"])
         author, _, user = parts.partition(_PARTS["user"])
-        page = head + _PARTS[reader] + (user if reader == "user" else author.rstrip("\n") + "\n")
+        page = head + _PARTS[audience] + (user if audience == "user" else author.rstrip("\n") + "\n")
     _show(page, color)
     return 0
 

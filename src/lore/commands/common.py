@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lore.commands import flags
     from lore.compaction.settings import Compaction
     from lore.config import Loaded
-    from lore.model.codes import Reader
+    from lore.model.codes import Audience
     from lore.model.results import CommandResult
     from lore.prompt.base import Policy
     from lore.recording.agents.logs import Surroundings
@@ -240,7 +240,7 @@ def confirmed(question: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def reader_named(name: str | None) -> Reader | None:
+def audience_named(name: str | None) -> Audience | None:
     """Return the audience for fixes, author or user; raises LoreError for another word."""
     if name not in (None, "author", "user"):
         raise LoreError(f"--for {name}: no such audience", hint="--for author or --for user")

@@ -24,7 +24,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
 from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums
-from lore.model.codes import Reader, fix_of
+from lore.model.codes import Audience, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
@@ -273,13 +273,13 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     """
     readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
     is_log = any(reader is not None and reader.yields == "events" for reader in readers)
-    reader: Reader = "user" if is_log else "author"
+    audience: Audience = "user" if is_log else "author"
     causes: dict[tuple[str, bool], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
-        found = [cause for unsure in (False, True) for cause in side.causes.results(reader, unsure=unsure)]
-        for cause in [*found, *side.causes.missed(reader)]:
+        found = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
+        for cause in [*found, *side.causes.missed(audience)]:
             causes.setdefault((cause.code, cause.kind == UNSURE), ([], []))[number].append(cause)
-    worded = words_of_causes([_common_cause(left + right, reader) for left, right in causes.values()])
+    worded = words_of_causes([_common_cause(left + right, audience) for left, right in causes.values()])
     compared: list[tuple[float, ComparedCause]] = []
     for (key, both), words in zip(causes.items(), worded, strict=True):
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
@@ -293,11 +293,11 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
 
 
-def _common_cause(causes: Sequence[SpendingCause], reader: Reader) -> SpendingCause:
+def _common_cause(causes: Sequence[SpendingCause], audience: Audience) -> SpendingCause:
     """Return the first cause without names, with the fix of all of them: that of the code if theirs differ."""
     first = replace(causes[0], names=[], lifetime=None)
     is_one = all(cause.fix == first.fix for cause in causes)
-    return first if is_one else replace(first, fix=fix_of(first.code, reader, first.kind))
+    return first if is_one else replace(first, fix=fix_of(first.code, audience, first.kind))
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:

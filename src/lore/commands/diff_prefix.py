@@ -27,7 +27,7 @@ from lore.judge.messages import MASKED
 from lore.judge.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
-from lore.model.codes import Problem, Reader
+from lore.model.codes import Audience, Problem
 from lore.model.events import MAIN, Usage
 from lore.model.fact import format_share
 from lore.model.results import Finding
@@ -50,7 +50,7 @@ from lore.recording.overrides import HINT_COMPLETE
 from lore.report.diff import DiffWriter
 from lore.report.redacted import REDACTED, causes_of, redacted
 from lore.report.sentences.findings import columns_result, describe_missing
-from lore.run.checking.verdicts import reader_of, verdicts
+from lore.run.checking.verdicts import audience_of, verdicts
 from lore.run.completion import read_completion
 from lore.run.rules import PACKAGED, Dated
 from lore.tokens.o200k import Counter
@@ -87,7 +87,7 @@ class DiffOptions(common.CommonOptions, frozen=True):
     tools: flags.Tools = None
     format: flags.Format = None
     redact: flags.Redact = False
-    reader: flags.For = None
+    audience: flags.For = None
 
 
 @common.takes(DiffOptions)
@@ -139,7 +139,7 @@ def _comparison(options: DiffOptions) -> TurnComparison:
     if options.tokens or names:
         count = None if counter is None else counter.count
         predictors = tuple(Predictor(dated.rules(), name, count=count) for name in dict.fromkeys(names or (None,)))
-    who = common.reader_named(options.reader) or loaded.settings.check.reader
+    who = common.audience_named(options.audience) or loaded.settings.check.reader
     return TurnComparison(read, options.redact, predictors, dated, who)
 
 
@@ -150,7 +150,7 @@ class TurnComparison(NamedTuple):
     redact: bool = False  # no result and no error holds content
     predictors: tuple[Predictor, ...] = ()
     dated: Dated = PACKAGED  # the cache and price rules
-    reader: Reader | None = None  # audience for fixes; None: chosen by the format
+    audience: Audience | None = None  # audience for fixes; None: chosen by the format
 
     def figures(self, first: Turn) -> PairFigures:
         """Return what describes the pairs of a chain, from this turn on."""
@@ -212,7 +212,7 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     after = msgspec.structs.replace(after, changes=between if same else ())
     pair = _pair_of(before, after, comparison, same=same)
     comparison.predicted(pair.left)
-    place = Place(names[1].path, reader=comparison.reader or ("user" if after.basis is not None else "author"))
+    place = Place(names[1].path, audience=comparison.audience or ("user" if after.basis is not None else "author"))
     return comparison.figures(pair.left).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(pair.right)
     )
@@ -362,7 +362,7 @@ class _SessionPairs:
 
     def __iter__(self) -> Iterator[tuple[TurnVerdict, results.DiffResult | None]]:
         recording, comparison = self._recording, self._comparison
-        place = Place(recording.shown, reader=reader_of(recording, comparison.reader))
+        place = Place(recording.shown, audience=audience_of(recording, comparison.audience))
         figures: dict[str, PairFigures] = {}
         for verdict, ended in verdicts(recording, comparison.dated.judge(), place):
             for finding in ended:

@@ -69,7 +69,7 @@ class LintOptions(common.CommonOptions, frozen=True):
     report: flags.Reports = None
     open_page: flags.Open = False
     redact: flags.Redact = False
-    reader: flags.For = None
+    audience: flags.For = None
     pass_over: flags.PassOver = False
     as_json: flags.AsJson = False
     dialect: flags.Dialect = None
@@ -86,13 +86,13 @@ def run(options: LintOptions) -> int:
     too: select, ignore, count_as_waste, exempt.
     """
     verbose = options.verbose
-    loaded, reader = common.found_settings(options.config), common.reader_named(options.reader)
+    loaded, audience = common.found_settings(options.config), common.audience_named(options.audience)
     reports = targets(options.report or (), as_json=options.as_json)
     read = Options(
         format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
         log=common.log(verbose),
     )  # fmt: skip
-    context = replace(context_of(loaded, options), reader=reader or loaded.settings.check.reader, options=read)
+    context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=read)
     page = page_among(reports, opens=options.open_page, needed=files_kept(loaded), name="lint")
     with (
         common.progress(wanted=not verbose, colour=options.color) as progress,
@@ -184,7 +184,7 @@ class _Lint:
     def file(self, file: Input, name: corpus.Name) -> None:
         """Examine a file, or the request of it that `name` names; raises LoreError if the file was named."""
         problems, place = Problems(), place_of(file.path, self._context.root)
-        place = replace(place, reader=self._context.reader or "author")
+        place = replace(place, audience=self._context.audience or "author")
         ruling = self._context.policy.ruling(place.key, Budgets())
         try:
             if file.error is not None:

@@ -73,7 +73,7 @@ class SimulateOptions(common.CommonOptions, frozen=True):
     ] = False
     format: flags.Format = None
     dialect: flags.Dialect = None
-    reader: flags.For = None
+    audience: flags.For = None
 
 
 @common.takes(SimulateOptions)
@@ -96,7 +96,7 @@ def run(options: SimulateOptions) -> int:
             log=common.log(options.verbose),
         ),
         dated=dated, redact=options.redact,
-        reader=common.reader_named(options.reader) or settings.settings.check.reader,
+        audience=common.audience_named(options.audience) or settings.settings.check.reader,
     )  # fmt: skip
     caches, taken = tuple(options.cache or settings.settings.simulate.caches), options.as_json or options.csv
     page = page_target(options.report, opens=options.open_page, name="simulate", taken=taken)

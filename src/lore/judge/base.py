@@ -143,7 +143,7 @@ def finding(
         }  # fmt: skip
     known = CODES[code]
     kind = kind or known.kind
-    actor, fix = actor_of(code, kind, place.reader), fix_of(code, place.reader, kind, evidence.fix_detail())
+    actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, evidence.fix_detail())
     made = Finding(
         code, known.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]

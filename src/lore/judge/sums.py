@@ -22,7 +22,7 @@ from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
 from lore.judge.pair import Tally, is_remark
-from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, actor_of, fix_of
+from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead
@@ -260,42 +260,42 @@ class CauseSums:
         if missed is not None:
             self._missed[missed.code].append((missed, request.session))
 
-    def results(self, reader: Reader, *, unsure: bool) -> list[SpendingCause]:
+    def results(self, audience: Audience, *, unsure: bool) -> list[SpendingCause]:
         """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
 
         Words and commands are added by reports.
         """
-        found = [_cause(requests, reader) for key, requests in self._found.items() if (key[1] == UNSURE) == unsure]
+        found = [_cause(requests, audience) for key, requests in self._found.items() if (key[1] == UNSURE) == unsure]
         return sorted(found, key=_costliest_first)
 
-    def missed(self, reader: Reader) -> list[SpendingCause]:
+    def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
-        return sorted([_missed_cause(found, reader) for found in self._missed.values()], key=_costliest_first)
+        return sorted([_missed_cause(found, audience) for found in self._missed.values()], key=_costliest_first)
 
 
 def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
     return -(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names
 
 
-def _missed_cause(found: list[tuple[MissedRead, str]], reader: Reader) -> SpendingCause:
+def _missed_cause(found: list[tuple[MissedRead, str]], audience: Audience) -> SpendingCause:
     first, every = found[0][0], [missed for missed, _ in found]
     paid = [missed.dollars for missed in every if missed.dollars is not None]
     return SpendingCause(
-        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
+        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
         names=[], lifetime=None, sessions=len({session for _, session in found}),
         turns=sum(missed.requests for missed in every), tokens=sum(missed.tokens for missed in every),
-        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, reader, first.kind), command="",
+        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, audience, first.kind), command="",
     )  # fmt: skip
 
 
-def _cause(requests: list[LedgerRequest], reader: Reader) -> SpendingCause:
+def _cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
     losses = [(request.row.loss, request.row.spent) for request in requests if request.row.loss is not None]
     first: Loss = losses[0][0]
     paid = [request.row.spent.again for request in requests if request.row.spent is not None]
-    is_longest = reader == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
-    fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, reader, first.kind, first.detail)
+    is_longest = audience == "author" and (first.lifetime or 0) >= ONE_HOUR  # no longer lifetime can be asked for
+    fix = CODES[first.code].fix_done if is_longest else fix_of(first.code, audience, first.kind, first.detail)
     return SpendingCause(
-        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, reader),
+        code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss, _ in losses), dollars=sum_of(paid) if paid else None,
         says="", fix=fix, command="", unpriced_tokens=sum(loss.tokens for loss, spent in losses if spent is None),
@@ -415,13 +415,13 @@ class RunningSums:
         self._last: TurnVerdict | None = None
         self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
 
-    def take(self, verdict: TurnVerdict, reader: Reader) -> LedgerRow:
+    def take(self, verdict: TurnVerdict, audience: Audience) -> LedgerRow:
         """Add the next verdict; return its row."""
         row, turn = make_row(verdict, self._rules()), verdict.turn
         request = LedgerRequest(row, "", "", "", subagent=turn.chain != MAIN, at=row.at)
         self._sums.add(request)
         if row.loss is not None and row.loss.tokens:
-            cause = self._worded(_cause([request], reader))
+            cause = self._worded(_cause([request], audience))
             plain = self._worded(replace(cause, names=[], lifetime=None))
             self.breaks[self._sums.requests - 1] = LastBreak(
                 cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,

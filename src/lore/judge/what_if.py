@@ -31,7 +31,7 @@ from lore.judge.base import CURRENCY, TurnVerdict, exact, summed
 from lore.judge.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
-from lore.model.codes import CODES, UNEXPLAINED, CauseKind, Code, Reader, fix_of
+from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of
 from lore.model.events import Usage
 from lore.model.evidence import ReadPlateau, SharedBlock
 from lore.model.limits import COMBINED_CAUSES
@@ -62,7 +62,7 @@ class PaidTurn(NamedTuple):
     breaks: tuple[Break, ...]
     exact: bool = True  # writes are billed; else all that was asked for may be in the cache
     price: Price | None = None
-    reader: Reader = "author"  # the person that fixes address
+    audience: Audience = "author"  # the audience for fixes
     contradicted: bool = False  # the usage cannot be of the recorded body
 
     @property
@@ -356,7 +356,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     several = (SharedBlock, ReadPlateau)
     turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, several) else 1 for one in missed)
     fixes = {
-        fix_of(cause.code, turn.reader, cause.kind, cause.detail)
+        fix_of(cause.code, turn.audience, cause.kind, cause.detail)
         for turn in base.turns
         for cause in turn.breaks
         if without(cause) and cause.code in CODES

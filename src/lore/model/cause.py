@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from lore.model.codes import CODES, CauseKind, Code, Reader
+from lore.model.codes import CODES, Audience, CauseKind, Code
 from lore.model.evidence import Evidence
 from lore.model.fact import Content, Number, Own, format_duration
 from lore.model.turn import Turn
@@ -105,10 +105,10 @@ class Place(Struct, frozen=True):
 
     path: str  # the argument as given, joined with the path below it
     key: str = ""  # the same place on every machine: relative to the project, with `/`; empty: the path
-    reader: Reader = "author"  # the audience for fixes
+    audience: Audience = "author"  # the audience for fixes
 
     def of(self, turn: Turn) -> Place:
         """Return the place of a turn's findings: its own file if that is below this path, else this place."""
         if not turn.file.startswith(self.path):
             return self
-        return Place(turn.file, (self.key or self.path) + turn.file[len(self.path) :].replace("\\", "/"), self.reader)
+        return Place(turn.file, (self.key or self.path) + turn.file[len(self.path) :].replace("\\", "/"), self.audience)

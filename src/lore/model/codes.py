@@ -18,7 +18,7 @@ from lore.model.deferred import read_table
 CauseKind: TypeAlias = Literal["expected", "waste", "unattributable"]
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Actor: TypeAlias = Literal["author", "user", "provider", "nobody"]
-Reader: TypeAlias = Literal["author", "user"]  # the audience for fixes
+Audience: TypeAlias = Literal["author", "user"]  # the audience for fixes
 CauseSection: TypeAlias = Literal["tools", "system", "messages", "model", "parameters", "time", "outside"]
 
 SEVERITY: dict[CauseKind, Severity] = {"waste": "error", "unattributable": "warning", "expected": "note"}
@@ -185,7 +185,7 @@ class _CodeTable(UserDict[str, CodeFacts]):
 CODES = _CodeTable()
 
 
-def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
+def actor_of(code: str, kind: CauseKind, audience: Audience = "author") -> Actor:
     """Return who can act on a finding: "nobody" if it is expected or its code is unknown.
 
     For a user who has a fix of their own, this is "user" although the author could act, too.
@@ -194,7 +194,7 @@ def actor_of(code: str, kind: CauseKind, reader: Reader = "author") -> Actor:
     if kind == "expected" or facts is None:
         return "nobody"
     has_own_fix = facts.fix_user not in ("", facts.fix) and not facts.user_reports
-    return "user" if reader == "user" and facts.actor == "author" and has_own_fix else facts.actor
+    return "user" if audience == "user" and facts.actor == "author" and has_own_fix else facts.actor
 
 
 def kind_in_words(kind: CauseKind) -> str:
@@ -202,7 +202,7 @@ def kind_in_words(kind: CauseKind) -> str:
     return "no certain cause" if kind == "unattributable" else kind
 
 
-def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str = "") -> str:
+def fix_of(code: str, audience: Audience, kind: CauseKind | None = None, detail: str = "") -> str:
     """Return the fix for this audience, the author's if the code has none for users; `detail` selects a precise one.
 
     If a prompt shrank for an unknown reason (`kind` unattributable), advice about tool results may be wrong: request
@@ -210,7 +210,7 @@ def fix_of(code: str, reader: Reader, kind: CauseKind | None = None, detail: str
     """
     is_unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]
-    special = facts.fixes.get(detail) if reader == "author" else facts.fixes.get(f"{detail}-user", facts.fix_user)
+    special = facts.fixes.get(detail) if audience == "author" else facts.fixes.get(f"{detail}-user", facts.fix_user)
     return special or facts.fix
 
 

@@ -46,7 +46,7 @@ from lore.report.plain import last_part
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import words_of_causes
-from lore.run.checking.verdicts import CheckContext, each_result, reader_of
+from lore.run.checking.verdicts import CheckContext, audience_of, each_result
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.store.registry import ignore
@@ -257,7 +257,7 @@ class _Reading:
         context, rules = self._context, self._context.dated.rules()
         counter = context.options.counter or o200k.Counter()
         predictor = Predictor(rules, self._cache, NO_CHANGE, counter.count)
-        simulation = Simulation(predictor, dated=context.dated, reader=context.reader, redact=context.redact)
+        simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
         for played in simulation.recording(self._recording):
             turn = played.verdict.turn
             if turn.basis is not None and not self._lacks:
@@ -299,8 +299,9 @@ class _Reading:
 
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
-        reader = reader_of(self._recording, self._context.reader)
-        causes, unexplained = (words_of_causes(self._causes.results(reader, unsure=unsure)) for unsure in (False, True))
+        audience = audience_of(self._recording, self._context.audience)
+        sums = [self._causes.results(audience, unsure=unsure) for unsure in (False, True)]
+        causes, unexplained = map(words_of_causes, sums)
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
         return replace(

@@ -194,7 +194,7 @@ def maker_of(context: CheckContext) -> str:
     rules = Path(dated.path).read_bytes() if dated.path else b""
     parts = (
         VERSION, _program(), context.options.format, context.options.rules, context.budgets, context.policy,
-        hashlib.sha256(rules).hexdigest(), dated.tolerance, dated.labels, context.reader, context.redact,
+        hashlib.sha256(rules).hexdigest(), dated.tolerance, dated.labels, context.audience, context.redact,
     )  # fmt: skip
     return hashlib.sha256(json.dumps(list(map(repr, parts))).encode()).hexdigest()
 

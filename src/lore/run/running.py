@@ -47,7 +47,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
             return RunningLog(RunningTotals(""))
         recording = options.open(path, Problems(), opened=opened)
         sums = RunningSums(dated.rules, worded_break)
-        steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, reader="user"))
+        steps = verdicts(recording, dated.judge(quick=True), Place(recording.shown, audience="user"))
         rows = tuple([sums.take(verdict, "user") for verdict, _ in steps if verdict is not None])
         return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, sums.breaks)
 

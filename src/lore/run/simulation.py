@@ -38,7 +38,7 @@ from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, pric
 from lore.judge.sums import Reliability
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
-from lore.model.codes import Code, Problem, Reader
+from lore.model.codes import Audience, Code, Problem
 from lore.model.events import Usage
 from lore.model.results import CauseResult, Interruption, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
@@ -53,7 +53,7 @@ from lore.report.measured import engine_measures
 from lore.report.redacted import causes_of
 from lore.report.sentences.findings import describe_missing, describe_random_cache
 from lore.run.checking.check import EVERY_FILE, CheckRun
-from lore.run.checking.verdicts import CheckContext, InterruptedRunError, reader_of, verdicts
+from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
 from lore.run.recent import no_recordings
 from lore.run.rules import PACKAGED, Dated, output_note, stale
 
@@ -85,15 +85,15 @@ class _ChainCache:
 class Simulation:
     """Simulate recordings in order: what one leaves in the cache, the next may read.
 
-    `reader` is the person that fixes address (None: chosen by the format). With `redact` no cause holds content.
+    `audience` is the audience for fixes (None: chosen by the format). With `redact` no cause holds content.
     """
 
     def __init__(
-        self, predictor: Predictor, *, dated: Dated = PACKAGED, reader: Reader | None = None, redact: bool = False
+        self, predictor: Predictor, *, dated: Dated = PACKAGED, audience: Audience | None = None, redact: bool = False
     ) -> None:  # fmt: skip
         self._predictor = predictor
         self._dated = dated
-        self._reader: Reader | None = reader
+        self._audience: Audience | None = audience
         self._redact = redact
         self._responses: set[str] = set()  # ids of the responses seen so far
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
@@ -110,7 +110,7 @@ class Simulation:
         """Yield the recording's turns, skipping turns already seen in an earlier recording."""
         self._predictor.begin_recording()
         self._turns.clear()
-        place = Place(recording.shown, reader=reader_of(recording, self._reader))
+        place = Place(recording.shown, audience=audience_of(recording, self._audience))
         chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
         for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in late:  # about a whole chain: its cause is added to the turn that it names
@@ -151,7 +151,7 @@ class Simulation:
             bool(predicted.odd) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
             and predicted.cache == cache_of(turn, served_by(turn))
         )  # fmt: skip
-        paid = paid._replace(price=price, reader=place.reader, contradicted=contradicted)
+        paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
         return PlayedTurn(result, transition, parts, paid, verdict)
 
     def _count(self, turn: Turn, predicted: Predicted, price: Price | None, *, partial: bool) -> None:
@@ -317,7 +317,7 @@ class _Simulator(NamedTuple):
         """Simulate all files; raises InterruptedRunError if a change is not simulated to the end."""
         context, rules, counter = self.context, self.context.dated.rules(), self.context.options.counter
         predictor = Predictor(rules, self.cache, change, None if counter is None else counter.count)
-        simulation = Simulation(predictor, dated=context.dated, reader=context.reader, redact=context.redact)
+        simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, found = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False

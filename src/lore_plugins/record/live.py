@@ -96,7 +96,7 @@ def live_verdicts(
         problems, sums = Problems(), RunningSums(dated.rules, worded_break)
         data = (piece for piece in live.pieces() if piece is not None)
         recording = Options(format=LoreCapture.name).open(path, problems, opened=Opened(head, data))
-        place = Place(recording.shown, reader="author")
+        place = Place(recording.shown, audience="author")
         try:
             for verdict, _ in verdicts(recording, dated.judge(), place):
                 for problem in problems.take():
@@ -155,7 +155,7 @@ def _print(ended: Connection, path: str, begin: int, dated: Dated, content: bool
             refused = verdict.turn.call.status if verdict.turn.failed else None
             say(live_line(row, broken, content=content, refused=refused))
             if content and verdict.pair is not None:
-                for _, finding in findings_of(verdict.pair, Place(path, reader="author")):
+                for _, finding in findings_of(verdict.pair, Place(path, audience="author")):
                     say(f"    {finding.message}")
     except LoreError as error:
         say(f"no more verdicts: {error.message}")

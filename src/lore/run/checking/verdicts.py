@@ -21,7 +21,7 @@ from lore.judge.judge import Judge
 from lore.judge.policy import NO_POLICY, Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
-from lore.model.codes import Code, Problem, Reader
+from lore.model.codes import Audience, Code, Problem
 from lore.model.ledger import Ledger
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
@@ -67,8 +67,8 @@ def verdicts(
     yield None, judge.finish(place)
 
 
-def reader_of(recording: Recording, chosen: Reader | None) -> Reader:
-    """Return the person that findings address: the user of an agent that wrote a transcript, else the author."""
+def audience_of(recording: Recording, chosen: Audience | None) -> Audience:
+    """Return the audience for fixes: the user of an agent that wrote a transcript, else the author."""
     return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
 
 
@@ -106,7 +106,7 @@ class CheckContext(Struct, frozen=True):
     redact: bool = False  # results hold no content
     narrowed: Ruling = Ruling()  # `--select` and `--ignore`: findings that this run alone looks for
     dated: Dated = PACKAGED
-    reader: Reader | None = None  # the person that fixes address; None: chosen by the format
+    audience: Audience | None = None  # the audience for fixes; None: chosen by the format
     budgets: Budgets = Budgets()
     options: Options = field(default_factory=Options)
     tabled: bool = False  # results have the recording's ledger
@@ -117,7 +117,7 @@ class CheckContext(Struct, frozen=True):
         settings, file, check = loaded.settings, loaded.file, loaded.settings.check
         return cls(
             policy=check.policy, settings="" if file is None else corpus.show(relative(file)),
-            root="" if file is None else str(file.parent), dated=Dated.of(loaded), reader=check.reader,
+            root="" if file is None else str(file.parent), dated=Dated.of(loaded), audience=check.reader,
             budgets=check.budgets, options=Options(rules=settings.assemble),
         )  # fmt: skip
 
@@ -207,7 +207,7 @@ def _judge(
 
         ledger = LedgerMaker(file, context.options, context.dated.rules(), problems)
     recording = open_input(file, context.options, problems) if ledger is None else ledger.recording
-    totals.place = replace(totals.place, reader=reader_of(recording, context.reader))
+    totals.place = replace(totals.place, audience=audience_of(recording, context.audience))
     judge = context.dated.judge(quick=not totals.wants_every_pair)
     stopped = False
     try:
