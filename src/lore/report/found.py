@@ -33,6 +33,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
             for session in result.sessions
         ]
         write_table(_SESSION, rows, out, below=below)
+        if any(session.spending is not None and session.spending.at_least for session in result.sessions):
+            out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
@@ -61,8 +63,8 @@ def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
     if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
         yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
-    elif session.spending is not None and session.dollars is not None and (parts := unpriced_parts(session.spending)):
-        yield parts
+    elif session.dollars is not None and (sums := session.spending) is not None and (sums.unpriced or sums.unbilled):
+        yield unpriced_parts(sums)
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} copied from another session"
     stated, priced = session.recorded_dollars, session.dollars

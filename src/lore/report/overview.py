@@ -289,6 +289,7 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     first, (cost, tokens) = causes[0], _amounts(causes)
     amount = f"{tokens} tokens" if cost == "-" else cost
     what = "re-billed" if first in result.causes else "that a cache could have saved"
+    what += f" by {len(causes)} causes with this fix" if len(causes) > 1 else ""
     says = first.says.removesuffix(label_of(first))
     if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
         says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name) for cause in causes)), 2)
