@@ -103,10 +103,10 @@ def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
     created = decode_time(members.get("created_at", members.get("created", b"null")))
     verdict = parse_verdict(members.get("diagnostics", b"null"))
     bill = billed_from(timed) if timed else billed_of(usage, members.get("service_tier", b""))
-    by = text_in(members.get("provider", b"")) or _engine(members) or (LLAMA_CPP if timed else "")
+    by = text_in(members.get("provider", b"")) or _engine_of(members) or (LLAMA_CPP if timed else "")
     return ParsedAnswer(
         bill, id_in(members), verdict, output_in(members), created, by,
-        edits_in(members.get("context_management", b"")), _model(members),
+        edits_in(members.get("context_management", b"")), _model_at(members),
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     if "timings" not in members and "tokens_evaluated" not in members:
         return {}
     timings = {key: count_in(raw) for key, raw in (raw_members(members.get("timings", b"")) or {}).items()}
-    given = _decoded(usage)
+    given = _decode_usage(usage)
     if given and ("prompt_tokens" not in given or given.get("prompt_tokens_details")):
         return {}
     total = count_in(members.get("tokens_evaluated", encode(given.get("prompt_tokens"))))
@@ -135,15 +135,15 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     return {**given, **{key: count for key, count in counts.items() if count is not None}}
 
 
-def _model(members: dict[str, bytes]) -> str:
+def _model_at(members: dict[str, bytes]) -> str:
     return text_in(members.get("modelVersion", members.get("model", b"")))
 
 
-def _engine(members: dict[str, bytes]) -> str:
+def _engine_of(members: dict[str, bytes]) -> str:
     return LLAMA_CPP if b'"cache_n"' in members.get("timings", b"") else ""
 
 
-def _decoded(usage: bytes) -> dict[str, Any]:
+def _decode_usage(usage: bytes) -> dict[str, Any]:
     try:
         value: Any = decode(usage) if usage[:1] == b"{" else {}
     except (ValueError, RecursionError):
@@ -162,14 +162,14 @@ def output_in(members: dict[str, bytes]) -> bytes:
     if output[:1] == b"[":
         return output
     if output[:1] == b"{":  # Converse
-        return _listed((raw_members(output) or {}).get("message", b""))
+        return _as_array((raw_members(output) or {}).get("message", b""))
     if members.get("content", b"")[:1] == b"[" and members.get("role") == b'"assistant"':
         return b'[{"role":"assistant","content":' + members["content"] + b"}]"
     first = raw_members(next(iter(array(members.get("choices", members.get("candidates", b"")))), b"")) or {}
-    return _listed(first.get("message", first.get("content", b"")))
+    return _as_array(first.get("message", first.get("content", b"")))
 
 
-def _listed(message: bytes) -> bytes:
+def _as_array(message: bytes) -> bytes:
     return b"[" + message + b"]" if message[:1] == b"{" else b""
 
 
@@ -206,8 +206,8 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
         for side in (members, inner):
             response_id = response_id or id_in(side)
             provider = provider or text_in(side.get("provider", b""))
-            provider = provider or _engine(side)
-            model = model or _model(side)
+            provider = provider or _engine_of(side)
+            model = model or _model_at(side)
             said = edits_in(side.get("context_management", b""))
             edits = said if said or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
@@ -232,7 +232,7 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
     elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
-        if counters := _decoded(raw):
+        if counters := _decode_usage(raw):
             yield counters
     if timed := timed_usage(members, members.get("usage", b"")):
         yield timed

@@ -175,7 +175,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     details = _object(usage, family.details)
     if family is _RESPONSES and not details:
         family = _ANTHROPIC
-    total, read, write, output, thought = (_first(usage, details, names) for names in family[:5])
+    total, read, write, output, thought = (_first_count(usage, details, names) for names in family[:5])
     if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     uncached = total
@@ -185,7 +185,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     output = output if thought is None else (output or 0) + thought
     split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
     minutes, hour = _by_lifetime(split) if split else (None, None)
-    hour = _count(usage, "cacheWrite1h") if family is _PI else hour
+    hour = _count_at(usage, "cacheWrite1h") if family is _PI else hour
     counts = uncached, read, write, output, minutes, hour
     if counts.count(None) == len(counts):
         return None
@@ -277,7 +277,7 @@ def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
     if passes and not bill.contradiction and (differing := _disagreement(usage, passes)):
         bill = replace(bill, contradiction=differing)
     used = _object(usage, "server_tool_use")
-    counts = ((name, _count(used, name)) for name in used if name.endswith(_REQUESTS))
+    counts = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
     return replace(bill, server_tools=tools, **served) if tools or served else bill
@@ -291,17 +291,17 @@ _REQUESTS = "_requests"
 def _pass(entry: dict[str, Any]) -> Usage:
     """Return one pass. By the API's reference missing counts are 0."""
     minutes, hour = _by_lifetime(_object(entry, "cache_creation"))
-    read, write = (_count({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
+    read, write = (_count_at({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
     return Usage(
-        _count(entry, "input_tokens"), read, write, _count(entry, "output_tokens"), minutes, hour,
+        _count_at(entry, "input_tokens"), read, write, _count_at(entry, "output_tokens"), minutes, hour,
         kind=kind if isinstance(kind, str) else "", model=model if isinstance(model, str) and model else None,
     )  # fmt: skip
 
 
 def _by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
     """Return how many written tokens live for five minutes, and for an hour."""
-    return _count(split, "ephemeral_5m_input_tokens"), _count(split, "ephemeral_1h_input_tokens")
+    return _count_at(split, "ephemeral_5m_input_tokens"), _count_at(split, "ephemeral_1h_input_tokens")
 
 
 def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
@@ -369,12 +369,12 @@ def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _count(usage: dict[str, Any], key: str) -> int | None:
+def _count_at(usage: dict[str, Any], key: str) -> int | None:
     value = usage.get(key)
     return value if type(value) is int and 0 <= value <= MOST else None
 
 
-def _first(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
+def _first_count(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
     for key in keys:
         for counters in (usage, details) if details else (usage,):
             value = counters.get(key)

@@ -103,7 +103,7 @@ def open_content(content: Content, encoding: str = "", *, binary: Callable[[byte
         raise ContentError("it is kept in another file")
     is_based = content.form == "text" and _BASED.match(content.raw) is not None
     if content.form == "base64" or is_based:
-        data = decompress(_decoded(content.raw), encoding)
+        data = decompress(_decode_base64(content.raw), encoding)
         return data if binary is not None and binary(data) else _checked(data)
     if content.form == "text":
         text = unescape(content.raw).strip()
@@ -153,15 +153,15 @@ def decompress(data: bytes, encoding: str = "") -> bytes:
     named, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
     if data[:2] == _GZIP:
-        found = _inflated(data, limit, zlib.MAX_WBITS | 32)
+        found = _inflate(data, limit, zlib.MAX_WBITS | 32)
     elif data[:4] == _ZSTD:
-        found = _unpacked_zstd(data, limit)
+        found = _decompress_zstd(data, limit)
     elif not named or named == "identity" or is_text:
         return data
     elif named == "deflate":  # with zlib's header, or without
-        found = _inflated(data, limit, zlib.MAX_WBITS, -zlib.MAX_WBITS)
+        found = _inflate(data, limit, zlib.MAX_WBITS, -zlib.MAX_WBITS)
     elif named == "br":
-        found = _unpacked_brotli(data, limit)
+        found = _decompress_brotli(data, limit)
     else:
         raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
     if len(found) >= limit:
@@ -169,7 +169,7 @@ def decompress(data: bytes, encoding: str = "") -> bytes:
     return found
 
 
-def _inflated(data: bytes, limit: int, *forms: int) -> bytes:
+def _inflate(data: bytes, limit: int, *forms: int) -> bytes:
     for bits in forms:
         with suppress(zlib.error):
             return zlib.decompressobj(bits).decompress(data, limit)
@@ -184,7 +184,7 @@ def zstd_library() -> Any:
         return import_module("zstandard")
 
 
-def _unpacked_zstd(data: bytes, limit: int) -> bytes:
+def _decompress_zstd(data: bytes, limit: int) -> bytes:
     library = zstd_library()
     unpacker = library.ZstdDecompressor()
     try:
@@ -196,7 +196,7 @@ def _unpacked_zstd(data: bytes, limit: int) -> bytes:
         raise ContentError("its compressed bytes are damaged") from None
 
 
-def _unpacked_brotli(data: bytes, limit: int) -> bytes:
+def _decompress_brotli(data: bytes, limit: int) -> bytes:
     """Return brotli's bytes decompressed, of a stream that was cut as far as it goes."""
     library: Any = import_module("brotli")  # it has no types
     unpacker, found, rest = library.Decompressor(), bytearray(), data
@@ -225,7 +225,7 @@ def _buffered(raw: bytes) -> bytes:
         return b""
 
 
-def _decoded(raw: bytes) -> bytes:
+def _decode_base64(raw: bytes) -> bytes:
     try:
         return base64.b64decode(unescape(raw).translate(None, b" \r\n"), validate=True)
     except (binascii.Error, ValueError):
@@ -279,18 +279,15 @@ def framed_events(data: bytes) -> Iterator[bytes]:
         end = at + size - _CHECKSUM
         if end < begin or at + size > len(data):
             return
-        yield _event(data[begin:end])
+        yield _payload_of_event(data[begin:end])
         at += size
 
 
-def _event(payload: bytes) -> bytes:
+def _payload_of_event(payload: bytes) -> bytes:
     inner = (raw_members(payload) or {}).get("bytes", b"")
-    if inner[:1] != b'"':
-        return payload
-    try:
-        return base64.b64decode(unescape(inner), validate=True)
-    except (binascii.Error, ValueError):
-        return payload
+    with suppress(ContentError):
+        return _decode_base64(inner) if inner[:1] == b'"' else payload
+    return payload
 
 
 def array_of(elements: Iterable[bytes]) -> bytes:

@@ -76,7 +76,7 @@ class ElementCutter:
             end = self._end_of_element()
             if end >= 0:
                 whole = self._data[self._at : end].rstrip(_ENDS)
-                self._pass(end)
+                self._move_to(end)
                 yield Line(line, byte, whole if len(whole) <= self._limit else b"")
             elif len(self._data) - self._at > self._limit:
                 yield Line(line, byte, b"")
@@ -99,7 +99,7 @@ class ElementCutter:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
         while len(self._data) < self._start and self._read_on():
             pass
-        self._pass(self._start)
+        self._move_to(self._start)
         self._data, self._at, self._start = self._data[self._start :], 0, 0
         while True:
             text, at = self._data.removeprefix(BOM).lstrip(SPACE), 0
@@ -111,7 +111,7 @@ class ElementCutter:
                 at = array_at(self._data, self._paths)
             if at >= 0:
                 self.begin = self._data[:at]
-                self._pass(at)
+                self._move_to(at)
                 return True
             _, end, is_over = _scan(text, 0, 0) if text[:1] == b"{" else (0, 0, False)
             self.is_cut = (end if is_over else len(self._data)) > BEGINNING_BYTES
@@ -139,7 +139,7 @@ class ElementCutter:
     def _skip_to_object(self) -> bool:
         """Go to the next object in the lists, file or object that hold this document; False if none follows."""
         while True:
-            self._pass(_BETWEEN_OBJECTS.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
+            self._move_to(_BETWEEN_OBJECTS.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
             following = self._data[self._at : self._at + 1]
             if following in (b"{", b"}"):
                 return following == b"{"
@@ -158,7 +158,7 @@ class ElementCutter:
         self._data, self._at = b"".join(pieces), self._at - begin
         return size > 0
 
-    def _pass(self, end: int) -> None:
+    def _move_to(self, end: int) -> None:
         self.line += self._data.count(b"\n", self._at, end)
         self.byte += end - self._at
         self._at = end
@@ -166,7 +166,7 @@ class ElementCutter:
     def _skip_separators(self) -> bool:
         """Go to the next element; False at the end of the array or of the document."""
         while True:
-            self._pass(self._between.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
+            self._move_to(self._between.match(self._data, self._at).end())  # pyright: ignore[reportOptionalMemberAccess]
             if self._at < len(self._data):
                 self.is_whole = self._data[self._at] == 0x5D
                 is_end = self.is_whole and len(self._data) < self._at + _MARGIN
@@ -212,11 +212,11 @@ class ElementCutter:
             if is_in_string:
                 end = _STRING.match(self._data, self._at).end()  # pyright: ignore[reportOptionalMemberAccess]
                 is_in_string = self._data[end : end + 1] != b'"'
-                self._pass(end if is_in_string else end + 1)
+                self._move_to(end if is_in_string else end + 1)
             if not is_in_string:
                 depth, end, is_over = _scan(self._data, self._at, depth)
                 is_in_string = self._data[end : end + 1] == b'"'
-                self._pass(end + 1 if is_in_string else end)
+                self._move_to(end + 1 if is_in_string else end)
             if is_over:
                 return True
             needs_more = not is_in_string or self._at == len(self._data) or self._data[self._at :] == b"\\"

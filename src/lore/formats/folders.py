@@ -77,7 +77,7 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
         if not line.strip():
             continue
         number += 1
-        header = _header(line)
+        header = _decode_header(line)
         if header is None and end >= 0:
             yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
             continue
@@ -94,7 +94,7 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
         at, byte = at + header.size, byte + header.size
 
 
-def _header(line: bytes) -> PackHeader | None:
+def _decode_header(line: bytes) -> PackHeader | None:
     try:
         header = msgspec.json.decode(line, type=PackHeader)
     except (ValueError, RecursionError):
@@ -103,7 +103,7 @@ def _header(line: bytes) -> PackHeader | None:
 
 
 class PackReader:
-    """A reader of packs of one kind; a format implements `_member`."""
+    """A reader of packs of one kind; a format implements `_read_member`."""
 
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
@@ -132,10 +132,10 @@ class PackReader:
         elif is_deep(member.data):
             fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}")
         else:
-            return map(member.placed, self._member(member))
+            return map(member.placed, self._read_member(member))
         return [placed(fault, Line(member.number, member.byte, b""))]
 
-    def _member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
+    def _read_member(self, member: PackMember) -> Iterable[Exchange | Problem | Read]:
         """Return the values in one file; a lazy iterable must not change the reader."""
         raise NotImplementedError
 

@@ -158,10 +158,10 @@ def failure_of(http: Http, purpose: str = "") -> Problem | None:
     """
     asked = endpoint_of(http.url, http.headers) or "the API"
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
-        return Problem(Code.CALL_FAILED, f"a request to {asked} failed: {_quoted(http.failure)}")
+        return Problem(Code.CALL_FAILED, f"a request to {asked} failed: {_mask_and_shorten(http.failure)}")
     if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
         return None
-    quote = _quoted(http.failure or _error_in(_error_body(http.response)))
+    quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
     return Problem(
         Code.CALL_FAILED, f"{asked} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
@@ -197,7 +197,7 @@ def _error_body(response: Content) -> bytes:
 _ERROR_EVENT = pattern(rb'(?:^|\n)data:[ ]*(\{[^\n]*"error"[^\n]*)')
 
 
-def _quoted(text: str) -> str:
+def _mask_and_shorten(text: str) -> str:
     plain = " ".join(mask(text).split())
     return plain if len(plain) <= _QUOTED else plain[:_QUOTED] + "…"
 
@@ -287,16 +287,16 @@ _LOCAL = pattern(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
 
 def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", status: int | None = None) -> Call:
     """Return what headers and body show of a call."""
-    session = _first(headers, _SESSIONS) or session_in(body)
-    thread = _first(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
-    purpose = _first(headers, ("x-claude-code-request-class",))
+    session = _first_header(headers, _SESSIONS) or session_in(body)
+    thread = _first_header(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
+    purpose = _first_header(headers, ("x-claude-code-request-class",))
     if not purpose and visible_value(headers.get("x-claude-code-compaction", "")) not in ("", "0", "false"):
         purpose = "compaction"
     if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
         purpose = "count_tokens"
     betas = _features(headers.get("anthropic-beta", ""))
     return Call(
-        endpoint, session, thread if thread != session else "", purpose, _text(body, "previous_response_id"),
+        endpoint, session, thread if thread != session else "", purpose, _visible_text(body, "previous_response_id"),
         betas if headers else None, account_of(headers), status,
     )  # fmt: skip
 
@@ -328,7 +328,7 @@ def visible_value(value: str) -> str:
     return value.strip() if value and not _HIDDEN.search(value) else ""
 
 
-def _first(headers: Headers, names: tuple[str, ...]) -> str:
+def _first_header(headers: Headers, names: tuple[str, ...]) -> str:
     return next((found for name in names if (found := visible_value(headers.get(name, "")))), "") if headers else ""
 
 
@@ -351,8 +351,8 @@ def session_in(body: dict[str, bytes]) -> str:
     naming = raw_members(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
     named = _IN_USER.search(user)
     client = raw_members(body.get("client_metadata", b"")) or {}
-    found = (_text(naming or {}, "session_id"), named[1] if named else "", _text(client, "session_id"),
-             _text(client, "thread_id"), _text(body, "prompt_cache_key"))  # fmt: skip
+    found = (_visible_text(naming or {}, "session_id"), named[1] if named else "", _visible_text(client, "session_id"),
+             _visible_text(client, "thread_id"), _visible_text(body, "prompt_cache_key"))  # fmt: skip
     return next(filter(None, found), "")
 
 
@@ -364,7 +364,7 @@ def prompt_links(body: dict[str, bytes]) -> dict[str, str]:
     return dict(_LINK.findall(text_of(text))) if b"cc_pr" in text else {}
 
 
-def _text(members: dict[str, bytes], key: str) -> str:
+def _visible_text(members: dict[str, bytes], key: str) -> str:
     return visible_value(text_in(members.get(key, b"")))
 
 

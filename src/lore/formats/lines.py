@@ -107,7 +107,7 @@ class LineCutter:
         at = 0
         end = data.find(b"\n")
         if end >= 0 and self._pending:
-            self._add(b"".join([*self._pending, data[:end]]), cut)
+            self._append_line(b"".join([*self._pending, data[:end]]), cut)
             self._pending, self._size, at = [], 0, end + 1
             end = data.find(b"\n", at)
         number, begin, longest = self.number, self.byte - at, self.longest
@@ -120,7 +120,7 @@ class LineCutter:
                 end = blank.end() - 1
             else:
                 self.number, self.byte = number, begin + at
-                self._add(data[at:end], cut)
+                self._append_line(data[at:end], cut)
                 number += 1
             at = end + 1
             end = data.find(b"\n", at)
@@ -141,10 +141,10 @@ class LineCutter:
         self._pending, self._size, self._is_skipping = [], 0, False
         cut: list[Line] = []
         if rest:
-            self._add(rest, cut, is_torn=True)
+            self._append_line(rest, cut, is_torn=True)
         return cut
 
-    def _add(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
+    def _append_line(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
         start = self.byte
         self.number += 1
         self.byte += len(data) + (not is_torn)

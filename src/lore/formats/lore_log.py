@@ -13,7 +13,7 @@ otherwise), and so are the lines after it, until one keeps nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -53,7 +53,7 @@ class LoreLog(LineReader):
         if event is None:
             return None
         read = Read(event, line.number, line.byte)
-        return [read] if self._begun else [*self._begin(line, header=isinstance(event, e.SessionStarted)), read]
+        return [read] if self._begun else [*self._check_header(line, header=isinstance(event, e.SessionStarted)), read]
 
     def _odd(self, line: Line) -> list[Read]:
         """Keep a record of an unknown kind, or with fields of wrong types, as opaque."""
@@ -65,9 +65,9 @@ class LoreLog(LineReader):
                 Code.UNKNOWN_RECORD, f"unknown record kind {printable(cut_masked(kind, 60))!r}; kept as opaque", line
             )
         opaque = Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte)
-        return [*self._begin(line, header=b'"session_started"' in line.data), found, opaque]
+        return [*self._check_header(line, header=b'"session_started"' in line.data), found, opaque]
 
-    def _begin(self, line: Line, *, header: bool) -> list[Read]:
+    def _check_header(self, line: Line, *, header: bool) -> list[Read]:
         begun, self._begun = self._begun, True
         if begun or header:
             return []
@@ -81,7 +81,7 @@ def event_of(data: bytes) -> e.Event | None:
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
     except (ValueError, RecursionError):
-        event = _slow(data)
+        event = _decode_leniently(data)
     return event if event is not None and _well_formed(event) else None
 
 
@@ -90,7 +90,7 @@ def kind_of(line: bytes) -> str:
     return lenient.snake(text_of(sliced_members(line).get("kind", b'""')))
 
 
-def _slow(data: bytes) -> e.Event | None:
+def _decode_leniently(data: bytes) -> e.Event | None:
     if data.lstrip(b" \t\r")[:1] != b"{":
         return None
     try:
@@ -170,8 +170,8 @@ class AssembledLog(LineReader):
         return (raw_members(next(nonblank_lines(head), b"")) or {}).keys() >= _OPENING
 
     def _record(self, line: Line) -> list[Read] | None:
-        record = _decoded(line.data)
-        return None if record is None else [self._turn(record, line)]
+        record = _decode_turn(line.data)
+        return None if record is None else [self._read_turn(record, line)]
 
     def _odd(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
@@ -181,7 +181,7 @@ class AssembledLog(LineReader):
         self._lost = True
         return super()._unreadable(line, reason)
 
-    def _turn(self, record: AssembledTurn, line: Line) -> Read:
+    def _read_turn(self, record: AssembledTurn, line: Line) -> Read:
         held = self._chains.pop(record.chain, None)
         before = held or _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
         kept, where = record.keep_segments, f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
@@ -199,7 +199,7 @@ class AssembledLog(LineReader):
         return Read(turn, line.number, line.byte)
 
 
-def _decoded(data: bytes) -> AssembledTurn | None:
+def _decode_turn(data: bytes) -> AssembledTurn | None:
     try:
         record = _TURN.decode(data)
         if not data.isascii():
@@ -229,10 +229,10 @@ def _continued(record: AssembledTurn, held: _ChainPrompt) -> _ChainPrompt | None
         and (not record.keep_segments or record.dialect == held.prompt.dialect)
         and all(place < after for place, after in pairwise((*places, record.keep_segments + fixed)))
     )
-    return _extended(record, held.prompt, held.sums, new[:fixed], tail) if is_sound else None
+    return _extend_prompt(record, held.prompt, held.sums, new[:fixed], tail) if is_sound else None
 
 
-def _extended(
+def _extend_prompt(
     record: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
 ) -> _ChainPrompt:
     kept, size, added = record.keep_segments, len(before.head), 0
@@ -247,9 +247,5 @@ def _extended(
         auto_breakpoint=record.auto_breakpoint is True,
         params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},
     )  # fmt: skip
-    del sums[kept + 1 :]
-    total = sums[-1]
-    for segment in new:
-        total += len(segment.data)
-        sums.append(total)
+    sums[kept:] = accumulate((len(segment.data) for segment in new), initial=sums[kept])
     return _ChainPrompt(prompt, sums)

@@ -273,11 +273,11 @@ class _Signs:
     def has_one_of(self, signs: tuple[bytes, ...]) -> bool:
         """Return whether one of these signs is in the beginning."""
         return any(sign in self._start for sign in signs) or any(
-            sign in (self._words if _QUOTED_WORD.fullmatch(sign) else self._head) for sign in signs
+            sign in (self._quoted_words if _QUOTED_WORD.fullmatch(sign) else self._head) for sign in signs
         )
 
     @cached_property
-    def _words(self) -> set[bytes]:
+    def _quoted_words(self) -> set[bytes]:
         return {word[0] for word in _QUOTED_WORD.finditer(self._head)}
 
 

@@ -117,7 +117,7 @@ def tables_of(head: bytes) -> list[str]:
 def describe(head: bytes) -> tuple[str, str]:
     """Return a description of a file by its beginning, and a hint; both may be empty."""
     if head.startswith(SQLITE):
-        return _listing("a SQLite database", "tables", tables_of(head)), ""
+        return _describe_with_names("a SQLite database", "tables", tables_of(head)), ""
     for magic, what, hint in _KINDS:
         if head.startswith(magic):
             return what, hint
@@ -129,9 +129,9 @@ def describe(head: bytes) -> tuple[str, str]:
     lines = [line.strip(SPACE) for line in islice(nonblank_lines(head), 2)]
     what = "JSON Lines" if len(lines) == 2 and all(raw_members(line) is not None for line in lines) else "a JSON object"
     names = list(members_of(head))
-    return (_listing(what, "members", names), "") if names else ("", "")
+    return (_describe_with_names(what, "members", names), "") if names else ("", "")
 
 
-def _listing(what: str, of: str, names: list[str]) -> str:
+def _describe_with_names(what: str, of: str, names: list[str]) -> str:
     more = ", …" if len(names) > _SHOWN else ""
     return f"{what} with the {of} {', '.join(names[:_SHOWN])}{more}" if names else what

@@ -75,7 +75,7 @@ class Parts(Generic[K]):
                 return parts
         except (ValueError, RecursionError):
             pass
-        return [self._part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
+        return [self._decode_part(raw) if raw[:1] == b"{" else Other(Raw(raw)) for raw in array(bytes(content))]
 
     def are_sound(self, parts: Sequence[object]) -> bool:
         """Return whether all values that must be JSON strings are."""
@@ -85,7 +85,7 @@ class Parts(Generic[K]):
                 return False
         return True
 
-    def _part(self, raw: bytes) -> K | Other:
+    def _decode_part(self, raw: bytes) -> K | Other:
         try:
             part = lenient.decoded(self._one, raw)
         except (ValueError, RecursionError):

@@ -108,9 +108,10 @@ class Source:
         """Yield what a reader of recordings reads: the bytes, unpacked."""
         pieces = self.pieces(HEAD)
         first = next(pieces, b"")
-        yield from self._unpacked(first, pieces)
+        yield from self._unpack(first, pieces)
 
-    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+        """Return the pieces of the recording: decompressed, and in UTF-8; an archive or a database as what it holds."""
         if first.startswith(packed.ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
@@ -160,7 +161,7 @@ class LocalFile(Source):
 
     def pieces(self, size: int = PIECE) -> Iterator[bytes]:
         try:
-            with self._open() as file:
+            with self._open_file() as file:
                 while data := file.read(size):
                     yield data
         except OSError as error:
@@ -168,7 +169,8 @@ class LocalFile(Source):
         except ValueError as error:  # an embedded NUL
             raise LoreError(f"cannot open {show(self.name)!r}: {error}") from None
 
-    def _open(self) -> FileIO:
+    def _open_file(self) -> FileIO:
+        """Return the file, opened; raises LoreError if it is not a regular file."""
         if not stat.S_ISREG(os.stat(self.name).st_mode):
             raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name))
         return WholeFile(self.name)
@@ -180,13 +182,13 @@ class LocalFile(Source):
             return opencode().storage_stream(self.name)
         return super().recording()
 
-    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         path = self.name
         if first.startswith(packed.ARCHIVE):
             return packed.archive_stream(path)
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
-        whole = super()._unpacked(first, rest)
+        whole = super()._unpack(first, rest)
         if path.endswith(".jsonl") and b'"session.start"' in first:
             from lore.recording.agents.copilot_usage import usage_lines  # noqa: PLC0415 - few logs are Copilot's
 
@@ -198,15 +200,15 @@ class Pipe(LocalFile):
     """A pipe or device. Only a pipe that a shell opened for this process can be read."""
 
     can_rewind = False
-    recording, _unpacked = Source.recording, Source._unpacked  # noqa: SLF001
+    recording, _unpack = Source.recording, Source._unpack  # noqa: SLF001
 
-    def _open(self) -> FileIO:
+    def _open_file(self) -> FileIO:
         if is_named_pipe(self.name):
             shown = show(self.name)
             raise LoreError(f"{shown} is a named pipe, not a file", hint=f"pass it as standard input: - < {shown}")
         if stat.S_ISFIFO(os.stat(self.name).st_mode):
             return open(self.name, "rb", buffering=0)
-        return super()._open()
+        return super()._open_file()
 
 
 class Folder(LocalFile):
@@ -267,13 +269,13 @@ class Remote(Source):
                 raise
             yield from whole
         else:
-            yield from self._unpacked(first, pieces)
+            yield from self._unpack(first, pieces)
 
-    def _unpacked(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpacked(first, rest)
+        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpack(first, rest)
 
 
 def resolve(name: str) -> Source:

@@ -331,7 +331,7 @@ class KimiCliSession(PackReader):
         self._file = ""
         self._reader = KimiCli()
 
-    def _member(self, member: PackMember) -> list[Read]:
+    def _read_member(self, member: PackMember) -> list[Read]:
         name, cutter = member.header.name, LineCutter()
         before = in_file(self._file, self._reader.begin_file(name))
         lines, self._file = [*cutter.feed(member.data), *cutter.finish()], name

@@ -286,7 +286,7 @@ class OpenHands(PackReader):
         self._condensations = 0
         self._trigger = "auto"  # of the next condensation
 
-    def _member(self, member: PackMember) -> list[Read]:
+    def _read_member(self, member: PackMember) -> list[Read]:
         session, self.session.file = self.session, member.header.name
         reads = session.read_record(Line(1, 0, member.data), self._handle)
         if reads is None:

@@ -74,9 +74,9 @@ class Sidecode(LoreLog):
             return super()._record(line)
         spelled = {lenient.snake(key): value for key, value in members.items()}
         event = event_of(object_of(self._filled(kind, spelled)))
-        return None if event is None else [*self._begin(line, header=False), Read(event, line.number, line.byte)]
+        return None if event is None else [*self._check_header(line, header=False), Read(event, line.number, line.byte)]
 
-    def _begin(self, line: Line, *, header: bool) -> list[Read]:
+    def _check_header(self, line: Line, *, header: bool) -> list[Read]:
         del header
         begun, self._begun = self._begun, True
         return [] if begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]

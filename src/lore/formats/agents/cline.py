@@ -245,7 +245,7 @@ class Cline(DocumentReader):
         """Read the merged records of a task; `coming` counts the cuts that the screen will show."""
         self._coming, reads = coming, list[Read]()
         for self.session.file, record, line in placed:
-            reads += self.session.read_record(line, lambda _, record=record: self._read(record)) or ()
+            reads += self.session.read_record(line, lambda _, record=record: self._read_record(record)) or ()
         self.session.start_record(self.session.line)
         self.finish()
         return [*reads, *self.session.take()]
@@ -257,9 +257,9 @@ class Cline(DocumentReader):
         self._session_id = text_in(members.get("sessionId", b""))
 
     def handle(self, data: bytes) -> None:
-        self._read(lenient.decoded(RECORD, data))
+        self._read_record(lenient.decoded(RECORD, data))
 
-    def _read(self, record: ClineRecord) -> None:
+    def _read_record(self, record: ClineRecord) -> None:
         self.session.at = stamp_of(record.ts)
         if record.role in _ROLES:
             self._read_message(record)
@@ -274,7 +274,7 @@ class Cline(DocumentReader):
             self._cut(cut_id, summary)
         self._waiting = []
 
-    def _start(self) -> None:
+    def _start_session(self) -> None:
         session, parent = self.session, self._parent
         session.start_session(
             self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=parent
@@ -311,7 +311,7 @@ class Cline(DocumentReader):
         model = text_in(info.get("modelId", NULL))
         model = model or (model_in(counts.request) if opens(counts.request) == '"' else "")
         provider = text_in(info.get("providerId", NULL)) or None
-        self._start()
+        self._start_session()
         line = Line(session.line.number, session.line.byte, b"")
         self._request = ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
@@ -396,7 +396,7 @@ class Cline(DocumentReader):
     # the history
 
     def _read_message(self, record: ClineRecord) -> None:
-        self._start()
+        self._start_session()
         notes, session = record.metadata or {}, self.session
         if text_in(notes.get("kind", NULL)) == "compaction_summary":  # of the command line: it replaces all before it
             self._history = []
@@ -495,7 +495,7 @@ class ClineTask(PackReader):
         super().__init__()
         self._files: dict[str, bytes] = {}
 
-    def _member(self, member: PackMember) -> list[Read]:
+    def _read_member(self, member: PackMember) -> list[Read]:
         self._files[member.header.name] = member.data
         return self._read_files() if member.header.name == API else []
 

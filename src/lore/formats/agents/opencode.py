@@ -235,6 +235,7 @@ def prompt_blocks(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], lis
 
 
 def _file(part: OpenCodePart) -> Block:
+    """Return an attached file: an image with its bytes, or the beginning of its URL."""
     begin, comma, data = bytes(part.url).partition(b",")
     if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
         return ImageBlock(part.mime, Raw(b'"' + data))
@@ -413,11 +414,11 @@ class OpenCode(DocumentReader):
         effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
         signs: list[Sign] = []
         if asked.agent is not None and info.agent not in (None, asked.agent):
-            signs.append(_change("instructions", asked.agent, info.agent))
+            signs.append(_sign_of_change("instructions", asked.agent, info.agent))
         elif asked.system is not None and system != asked.system:
             signs.append(Sign("instructions"))
         if asked.agent is not None and effort != asked.effort:
-            signs.append(_change("effort", asked.effort, effort))
+            signs.append(_sign_of_change("effort", asked.effort, effort))
         tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
         before, now = asked.tools or {}, tools or {}
         added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
@@ -540,5 +541,5 @@ class OpenCode(DocumentReader):
             )
 
 
-def _change(name: str, before: str | None, after: str | None) -> Sign:
+def _sign_of_change(name: str, before: str | None, after: str | None) -> Sign:
     return Sign(name, before=cut_masked(before or "", 80), after=cut_masked(after or "", 80))

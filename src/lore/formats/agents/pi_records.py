@@ -237,7 +237,7 @@ def block_of(part: PiPart | Other) -> Block:
         case PiText():
             return TextBlock(part.text)
         case PiThinking():
-            return _thinking(part)
+            return _block_of_thinking(part)
         case PiImage():
             return ImageBlock(part.mime_type, part.data)
         case Other():
@@ -246,7 +246,7 @@ def block_of(part: PiPart | Other) -> Block:
             return RawBlock(Raw(msgspec.json.encode(part)))
 
 
-def _thinking(part: PiThinking) -> Block:
+def _block_of_thinking(part: PiThinking) -> Block:
     signature = bytes(part.thinking_signature)
     if signature[:2] == b'"{' and is_json(item := unescape(signature)):  # a provider's own reasoning item
         if _REASONING.search(item, 0, _NEAR) is None:

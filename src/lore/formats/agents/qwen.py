@@ -172,7 +172,7 @@ class QwenCode(LogReader):
             if record.type == "assistant":
                 self._read_answer(record, chain)
             elif record.message is not None:
-                self._read_prompt(record, record.message, chain)
+                self._read_prompt_or_results(record, record.message, chain)
         if record.uuid is not None:
             chain.depths[record.uuid] = self._depth(chain)
 
@@ -207,7 +207,8 @@ class QwenCode(LogReader):
 
     # messages
 
-    def _read_prompt(self, record: QwenRecord, message: QwenMessage, chain: QwenChain) -> None:
+    def _read_prompt_or_results(self, record: QwenRecord, message: QwenMessage, chain: QwenChain) -> None:
+        """Append what is sent to the model next: results of calls, and the prompt of a user or a scheduler."""
         content, uuid = google.content_of(message.parts), self._uuid(record)
         has_only_results = record.type == "tool_result" and bool(content.results)
         self._add_results(content.results, content.blocks if has_only_results else (), record)

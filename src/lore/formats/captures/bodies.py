@@ -77,7 +77,8 @@ class BodyPairs(PackReader):
         """Return what a file completes: the waiting request comes first, if this file is its unreadable response."""
         return chained(self._rest() if member.header.fault else [], super()._read(member))
 
-    def _member(self, member: PackMember) -> list[Judged | Read]:
+    def _read_member(self, member: PackMember) -> list[Judged | Read]:
+        """Return the call of a response and the request before it; a request waits for its response."""
         header, data = member.header, member.data.strip()
         if header.orphan:
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
@@ -104,6 +105,7 @@ class BodyPairs(PackReader):
 
 
 def _looks_like_body(head: bytes) -> bool:
+    """Return whether the beginning names the members of a request body, even if its JSON is damaged."""
     text = head.removeprefix(BOM).lstrip(SPACE)
     named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text

@@ -78,7 +78,7 @@ class InspectLog(Documents):
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
         if not line.data or is_crowded(line.data, self.most):
             return super().read_line(line)
-        return (placed(value, line) for value in _sampled(line.data))
+        return (placed(value, line) for value in _calls_of_sample(line.data))
 
 
 class InspectArchive(PackReader):
@@ -87,11 +87,11 @@ class InspectArchive(PackReader):
     name: ClassVar[str] = "inspect-archive"
     most: ClassVar[int] = SAMPLE_VALUES
 
-    def _member(self, member: PackMember) -> Iterator[Judged]:
-        return _sampled(member.data, member.header.name)
+    def _read_member(self, member: PackMember) -> Iterator[Judged]:
+        return _calls_of_sample(member.data, member.header.name)
 
 
-def _sampled(data: bytes, name: str = "a sample") -> Iterator[Judged]:
+def _calls_of_sample(data: bytes, name: str = "a sample") -> Iterator[Judged]:
     if is_deep(data):
         yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {too_deep()}")
         return

@@ -48,7 +48,7 @@ class Completions(PackReader):
 
     name: ClassVar[str] = "completions"
 
-    def _member(self, member: PackMember) -> list[Judged]:
+    def _read_member(self, member: PackMember) -> list[Judged]:
         record = raw_members(member.data.strip())
         if record is None or not is_completion(record):
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: not a completion of LiteLLM")]
@@ -74,7 +74,7 @@ def _judged(members: dict[str, bytes]) -> list[Judged]:
     if text_of(members.get("call_type", b'""')).removeprefix("a").startswith(_OTHER):
         return []
     record = Record(members)
-    sent = _sent(record)
+    sent = _sent_body(record)
     if sent is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
     call = replace(call_in(record, LITELLM, sent), usage=_usage(record), usage_from="LiteLLM's usage_object")
@@ -88,7 +88,7 @@ _SENT = tuple(
 )
 
 
-def _sent(record: Record) -> RecordedBody | None:
+def _sent_body(record: Record) -> RecordedBody | None:
     own = next((found for path in _SENT if (found := recorded_body(record.at(path))) is not None), None)
     proxied = recorded_body(record.at("proxy_server_request.body"))
     return own or (proxied and replace(proxied, fidelity="parsed")) or _normalised(record)

@@ -82,9 +82,10 @@ class LoreCapture(LineReader):
         name, part = text_of(members.get("call", b'""')), members.get("part")
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
-        return self._requested(name, members, line) if part == b'"request"' else self._answered(name, members, line)
+        read = self._read_request if part == b'"request"' else self._read_response
+        return read(name, members, line)
 
-    def _requested(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
+    def _read_request(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
         reads: list[Read] = []
         call = self._calls.get(name)
         if call is None or "method" in members:
@@ -97,7 +98,7 @@ class LoreCapture(LineReader):
             reads.append(_failed_request(members, line))
         return reads + self._close_oldest()
 
-    def _answered(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
+    def _read_response(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
         call = self._calls.get(name)
         if call is None and "status" not in members:
             return []  # the end of a call that failed before its request was recorded whole
@@ -122,6 +123,7 @@ class LoreCapture(LineReader):
                 side.size += len(raw)
 
     def _close(self, name: str) -> list[Read]:
+        """Return the call whose pieces were held, as an exchange, and forget it."""
         call = self._calls.pop(name)
         self._held -= call.size
         return [placed(value, call.place) for value in exchanges_of(_joined(call))]

@@ -75,18 +75,18 @@ def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
     """Return the spans and log records in an object; any other object is returned as a record without attributes."""
     found: list[SpanRecord] = []
     if record.keys().isdisjoint(_OF_SPANS):  # an exporter's batch
-        found += [_span(span, {}) for name in ("events", "spans") for span in _tables(record.get(name, b""))]
+        found += [_span_of(span, {}) for name in ("events", "spans") for span in _objects_in(record.get(name, b""))]
     for outer, middle, inner in _NESTED:
-        for resource in _tables(record.get(outer, b"")):
+        for resource in _objects_in(record.get(outer, b"")):
             shared = _attributes((raw_members(resource.get("resource", b"")) or {}).get("attributes", b""))
-            for scope in _tables(resource.get(middle, b"")):
-                found += [_span(span, shared) for span in _tables(scope.get(inner, b""))]
-    return found or [_span(record, {})]
+            for scope in _objects_in(resource.get(middle, b"")):
+                found += [_span_of(span, shared) for span in _objects_in(scope.get(inner, b""))]
+    return found or [_span_of(record, {})]
 
 
-def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
+def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
     own = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
-    for event in _tables(record.get("events", b"")):
+    for event in _objects_in(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
             if key not in shared:
                 own.setdefault(key, value)
@@ -94,10 +94,10 @@ def _span(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
     name = name or (text_of(body) if body[:1] == b'"' else "")
-    return SpanRecord(name, Record(ChainMap(own, shared)), at, _failure(record, own))
+    return SpanRecord(name, Record(ChainMap(own, shared)), at, _failure_message(record, own))
 
 
-def _failure(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
+def _failure_message(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
     status = raw_members(record.get("status", b"")) or {}
     if status.get("status_code", status.get("code")) not in _ERRORS:
         return None
@@ -111,7 +111,7 @@ def _attributes(raw: bytes) -> dict[str, bytes]:
     """Return attributes that are an object, or a list of `{key, value}`."""
     if raw[:1] != b"[":
         return {key: _plain(value) for key, value in (raw_members(raw) or {}).items()}
-    pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _tables(raw))
+    pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _objects_in(raw))
     return {text_of(key): _plain(value) for key, value in pairs}
 
 
@@ -130,14 +130,14 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
             items = array((raw_members(value) or {}).get("values", b"[]"))
             return array_of(_plain(item, depth + 1) for item in items)
         case "kvlistValue":
-            pairs = _tables((raw_members(value) or {}).get("values", b"[]"))
+            pairs = _objects_in((raw_members(value) or {}).get("values", b"[]"))
             members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
             return b"{" + b",".join([encode(key) + b":" + _plain(value, depth + 1) for key, value in members]) + b"}"
         case _:
             return raw
 
 
-def _tables(raw: bytes) -> list[dict[str, bytes]]:
+def _objects_in(raw: bytes) -> list[dict[str, bytes]]:
     return [found for element in array(raw) if (found := raw_members(element)) is not None] if raw[:1] == b"[" else []
 
 
@@ -172,7 +172,7 @@ class GenAI(RecordReader):
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
         if _NAMED.search(line.data) is None:  # most records of a log are not calls
             return []
-        return [found for span in span_records(members) if _is_call(span) for found in _judged(span)]
+        return [found for span in span_records(members) if _is_call(span) for found in _call_of_span(span)]
 
 
 def _is_call(span: SpanRecord) -> bool:
@@ -183,9 +183,9 @@ def _is_call(span: SpanRecord) -> bool:
     return any(own.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
 
 
-def _judged(span: SpanRecord) -> list[Judged]:
+def _call_of_span(span: SpanRecord) -> list[Judged]:
     own = span.attributes
-    messages = _messages(own)
+    messages = _sent_messages(own)
     params = {name: value for key, name in _PARAMS.items() if (value := own.at(key))}
     tools = _list(own.at("gen_ai.tool.definitions") or own.at("gen_ai.request.tools")) or _numbered_tools(own)
     model = own.first(_MODELS)
@@ -206,7 +206,7 @@ _CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)
 _BEGINNING = 300  # characters of a message that are searched for it
 
 
-def _messages(own: Record) -> list[bytes]:
+def _sent_messages(own: Record) -> list[bytes]:
     given = next((_list(raw) for key in _INPUT if (raw := own.at(key))), b"")
     messages = [message for raw in array(given) for message in messages_of(raw_members(raw) or {"content": raw})]
     if not given:
@@ -359,23 +359,23 @@ class ClaudeEvents(RecordReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         records = (raw_members(record) or {} for record in first_records(head))
-        return any(_kind(span) for record in records for span in span_records(record))
+        return any(_kind_of_event(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Problem | Read]:
         found: list[Problem | Read] = []
         for span in span_records(members):
-            kind = _kind(span)
+            kind = _kind_of_event(span)
             if kind == _REQUEST:
-                found += self._request(span, line)
+                found += self._read_request(span, line)
             elif kind == _RESPONSE:
-                found += self._response(span)
+                found += self._read_response(span)
         return found
 
     def _rest(self) -> list[Read]:
         left, self._pending = self._pending, []
         return [read for request in left for read in request.reads()]
 
-    def _request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
+    def _read_request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
         body, call = _body(span), None
         if body is not None:
             agent, purpose = span.text("agent.id", "agent_id"), span.text("query_source")
@@ -383,14 +383,14 @@ class ClaudeEvents(RecordReader):
                 request=Content(body, "json"), fidelity="wire", at=span.at, session=span.text("session.id"),
                 agent=agent, purpose=purpose,
             )  # fmt: skip
-        self._pending.append(_PendingCall(call, _key(span), line))
+        self._pending.append(_PendingCall(call, _key_of_call(span), line))
         reads = self._pending.pop(0).reads() if len(self._pending) > WAITING else []
         return [*self._cut(span, body), *reads]
 
-    def _response(self, span: SpanRecord) -> list[Problem | Read]:
+    def _read_response(self, span: SpanRecord) -> list[Problem | Read]:
         body = _body(span)
         problems = self._cut(span, body)
-        place = next((n for n, request in enumerate(self._pending) if request.key == _key(span)), None)
+        place = next((n for n, request in enumerate(self._pending) if request.key == _key_of_call(span)), None)
         if place is None:
             return problems or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
         request = self._pending.pop(place)
@@ -409,13 +409,12 @@ class ClaudeEvents(RecordReader):
         return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
 
 
-def _kind(span: SpanRecord) -> str:
-    name = span.text("event.name", "event_name") or span.name
-    name = name.removeprefix("claude_code.")
+def _kind_of_event(span: SpanRecord) -> str:
+    name = (span.text("event.name", "event_name") or span.name).removeprefix("claude_code.")
     return name if name in (_REQUEST, _RESPONSE) else ""
 
 
-def _key(span: SpanRecord) -> tuple[str, str, str]:
+def _key_of_call(span: SpanRecord) -> tuple[str, str, str]:
     return span.text("session.id"), span.text("model"), span.text("query_source")
 
 

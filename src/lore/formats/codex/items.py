@@ -68,7 +68,7 @@ def signals_of_context(known: dict[str, ContextField], context: dict[str, Raw]) 
         value, before = context.get(name, NULL), known.get(name)
         if is_absent(value) or (before is not None and value == before.text):
             continue
-        after = known[name] = _field(name, bytes(value))
+        after = known[name] = _context_field(name, bytes(value))
         if before is None or before.content == after.content:
             continue
         joined = signals.get(signal, Sign(signal))
@@ -78,7 +78,7 @@ def signals_of_context(known: dict[str, ContextField], context: dict[str, Raw]) 
     return list(signals.values())
 
 
-def _field(name: str, text: bytes) -> ContextField:
+def _context_field(name: str, text: bytes) -> ContextField:
     content, members = text, raw_members(text) if text[:1] == b"{" else None
     if members is None:
         shown = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
@@ -293,16 +293,16 @@ def _message_item(payload: CodexPayload, uuid: str, response: str | None) -> Ite
     blocks = blocks_in(payload.content)
     if payload.role == "assistant":
         return AssistantMessage(uuid, blocks=blocks, response_id=response)
-    is_own = payload.role == "user" and not is_contextual(blocks) and not _begins(blocks, _SUMMARY)
+    is_own = payload.role == "user" and not is_contextual(blocks) and not _has_text_matching(blocks, _SUMMARY)
     return UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
 
 
 def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
     """Return whether the client wrote a part of a message of the user's or the `developer`'s role."""
-    return _begins(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
+    return _has_text_matching(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
 
 
-def _begins(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
+def _has_text_matching(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
     return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
 
 

@@ -335,7 +335,7 @@ class CopilotBills:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)
                 self.end_turn(name, last)
             elif requests < len(spent) or (requests == len(spent) and differ):
-                detail = f"{_describe(requests, stated)} by the sums at the end, {_describe(len(spent), own)}"
+                detail = f"{_describe_sums(requests, stated)} by the sums at the end, {_describe_sums(len(spent), own)}"
                 self.session.problem(Code.UNKNOWN_ID, f"{model}: {detail} in the log: one is incomplete")
         self.spent = {}
         requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
@@ -359,7 +359,7 @@ def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
     return [None if new is None or read is None else new + read + (written or 0), read, output]
 
 
-def _describe(requests: int, sums: Iterable[int | None]) -> str:
+def _describe_sums(requests: int, sums: Iterable[int | None]) -> str:
     known = zip(sums, ("input", "read", "output"), strict=True)
     counts = [f"{count:,} {word}" for count, word in known if count is not None]
     return f"{requests} requests ({', '.join(counts)} tokens)" if counts else f"{requests} requests"

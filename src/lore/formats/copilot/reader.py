@@ -156,7 +156,7 @@ class Copilot(LogReader):
         session = self.session
         match kind:
             case "session.start" | "session.resume":
-                self._read_start(kind, change)
+                self._start_or_resume(kind, change)
             case "session.model_change":
                 self.model = _model_named(change.new_model) or self.model
                 if (session.chain, "effort") not in session.settings:
@@ -177,11 +177,11 @@ class Copilot(LogReader):
                 if before != after:
                     session.signal(Sign("permission-mode", before=before, after=after))
 
-    def _read_start(self, kind: str, start: records.CopilotChange) -> None:
+    def _start_or_resume(self, kind: str, start: records.CopilotChange) -> None:
+        """Keep the header of the session; a later one is a resume."""
         session, model = self.session, _model_named(start.selected_model)
         if kind == "session.start" and self.header is None and not session.is_started:
-            self.header, session.version = start, start.copilot_version
-            self.model = model
+            self.header, self.model, session.version = start, model, start.copilot_version
             session.setting("effort", start.reasoning_effort)
             session.setting("client-version", session.version)
             return

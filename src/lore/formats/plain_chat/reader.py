@@ -124,14 +124,14 @@ def parts_of(content: Raw) -> list[Part]:
         case '"':
             return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
         case "[":
-            return [_part(raw) for raw in _LIST(content)]
+            return [_read_part(raw) for raw in _LIST(content)]
         case "n":
             return []
         case _:
             raise ValueError("content is neither text nor a list")
 
 
-def _part(raw: Raw) -> Part:
+def _read_part(raw: Raw) -> Part:
     if opens(raw) == '"':
         return TextBlock(raw)
     members = raw_members(bytes(raw)) or {}
@@ -291,7 +291,7 @@ class Chat(LogReader):
         number = self._conversation.number + (self._has_conversations or session.is_started)
         self._conversation = OpenConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
         self._has_conversations = True
-        self._describe(record)
+        self._read_description(record)
         for raw in listed:
             try:
                 self._read_message(decode(raw), raw)
@@ -301,7 +301,7 @@ class Chat(LogReader):
         session.line = line
         self._end_conversation()
 
-    def _describe(self, record: Members) -> None:
+    def _read_description(self, record: Members) -> None:
         conversation, tools = self._conversation, record.get("tools", b"")
         conversation.system = texts_of(Raw(record.get("system", b"null")))
         listed = elements_of(text_in(tools).encode() if tools[:1] == b'"' else tools)
@@ -437,7 +437,7 @@ class ChatDocument(DocumentReader, Chat):
         return signs.is_list(head) or signs.is_document(head)
 
     def handle_head(self, data: bytes) -> None:
-        self._describe(decode(data))
+        self._read_description(decode(data))
 
     def finish(self) -> None:
         if self.is_whole:
