@@ -88,7 +88,7 @@ def test_moved_prefix_of_a_short_prompt_is_a_note(tmp_path):
     assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE103", "note", 0)]
 
 
-def test_moved_prefix_is_a_note_if_writes_are_not_billed(tmp_path):
+def test_moved_prefix_without_billed_writes_is_a_note(tmp_path):
     """Without the counts of writes the loss of such a prompt was a warning."""
 
     def body(*tools):

@@ -13,7 +13,7 @@ HOSTILE = (
 )
 
 
-def session(path, bills, *, words="", minutes=None, project="/work/app", model=MODEL, agent=None):
+def session(path, bills, *, words="", minutes=None, project="/code/app", model=MODEL, agent=None):
     """Write a session. `bills`: uncached, read, written and output tokens of each request; `minutes`: their times."""
     name, made = path.rpartition("/")[2].removesuffix(".jsonl"), []
     for number, bill in enumerate(bills):
