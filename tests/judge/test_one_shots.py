@@ -67,6 +67,59 @@ def test_heads_of_other_programs_are_not_compared(tmp_path, before, after):
     assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate((before, after)))) == [([], None)]
 
 
+def chat(at, messages, read, whole):
+    """Return a call of OpenAI's, whose response has no time."""
+    bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
+    body = {"model": "gpt-5.4", "messages": messages}
+    one = call(at, body, bill, url="https://api.openai.com/v1/chat/completions")
+    del one["response"]["timestamp"], one["logged_at"]
+    return one
+
+
+SMALL = "You sort mail. " * 100
+ASKED = "Why? " * 8_000
+
+
+@each("pause, system, read, whole, causes", [
+    (20.0, f"Time: 15:09:2{{}}.\n{PERSONA}", 0, 34_400, [("LORE101", "waste")]),
+    (86_400.0, f"Today is 2026-05-0{{}}.\n{PERSONA}", 0, 34_400, []),  # the entry had expired
+    (20.0, f"{PERSONA}Time: 15:09:2{{}}.", 24_320, 34_400, []),  # all that precedes the clock was read
+    (20.0, f"Time: 15:09:2{{}}.\n{SMALL}", 0, 10_400, []),  # too short for a cache
+])  # fmt: skip
+def test_head_that_no_cache_held_is_not_charged(tmp_path, pause, system, read, whole, causes):
+    calls = [
+        chat(
+            number * pause,
+            [{"role": "system", "content": system.format(number)}, text("user", f"{number} {ASKED}")],
+            got,
+            whole,
+        )
+        for number, got in enumerate((0, read))
+    ]
+    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [causes]
+
+
+def test_head_without_breakpoint_is_not_charged(tmp_path):
+    calls = []
+    for number in range(2):
+        one = ask(number, f"Time: 15:09:2{number}.\n{PERSONA}", bill=WRITTEN | {"cache_creation_input_tokens": 34_400})
+        body = one["request"]["body"]
+        body["system"], body["messages"] = body["system"][0]["text"], [text("user", f"{number} {ASKED}", **MARK)]
+        calls.append(one)
+    assert first_pairs(tmp_path, *calls) == [([], None)]
+
+
+def test_cut_history_at_instant_server_is_charged(tmp_path):
+    """The second request has no more messages than the first, but its answer: they were not sent together."""
+    talk = [text(("user", "assistant")[number % 2], f"{number} {ASKED}") for number in range(7)]
+    system = {"role": "system", "content": PERSONA}
+    calls = [
+        chat(0.000, [system, *talk[:3]], 0, 54_000), chat(0.003, [system, *talk[:5]], 53_888, 74_000),
+        chat(0.006, [system, *talk[2:7]], 24_320, 74_000),
+    ]  # fmt: skip
+    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[], [("LORE100", "waste")]]
+
+
 @each("pause, codes", [(0.1, [("LORE129", "expected")]), (2.0, [])])
 def test_requests_without_answer_times_may_start_together(tmp_path, pause, codes):
     calls = [ask(number, PERSONA, at=number * pause) for number in range(2)]

@@ -102,10 +102,13 @@ def test_hash_causes_follow_the_order_of_the_prompt():
 AGENTS = ["finder: finds files", "planner: plans work", "tester: writes tests"]
 
 
-@each("agents, shuffled", [(AGENTS[::-1], True), ([*AGENTS[:2], "writer: writes docs"], False)])
+@each("agents, shuffled", [
+    (AGENTS[::-1], True), ([*AGENTS[:2], "writer: writes docs"], False),
+    ([*AGENTS[:2], "tester; writes tests!"], False),  # other punctuation, the same order
+])  # fmt: skip
 def test_list_in_a_tool_that_is_shuffled_is_named(agents, shuffled):
     tools = [
-        {**TOOL, "description": "\n".join(listed), "input_schema": {"enum": [one.split(":")[0] for one in listed]}}
+        {**TOOL, "description": "\n".join(listed), "input_schema": {"enum": [one[:6] for one in listed]}}
         for listed in (AGENTS, agents)
     ]
     (cause,) = explain(*(body("Go.", tools=[tool]) for tool in tools))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -28,6 +29,7 @@ from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
 from lore.judge.pair import ESTIMATED, Pair, PairFacts, Tally, is_remark
 from lore.judge.rewrites import cut_messages, find_replaced_tail
+from lore.judge.siblings import lost_of_head
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
 from lore.model.cause import Cause
 from lore.model.codes import Code
@@ -438,9 +440,10 @@ class ComparedChains:
         flips = _flips_back(before, end, turn)
         pair = chain.advance(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
-            causes = [one for one in pair.causes if one.code != Code.VERDICT_DISAGREES]
-            marked = [replace(one, qualifiers=(*one.qualifiers, "alternates")) for one in causes]
-            pair = replace(pair, causes=tuple(marked))
+            pair = replace(pair, causes=tuple([
+                replace(one, qualifiers=(*one.qualifiers, "alternates"))
+                for one in pair.causes if one.code != Code.VERDICT_DISAGREES
+            ]))  # fmt: skip
         pair = None if pair is None else explain_answer(pair)
         return Compared(self._compare_with_summarised(turn) or pair or (self._compare_heads(turn) if is_new else None))
 
@@ -469,22 +472,23 @@ class ComparedChains:
         The heads differ by a clock, an id, a count or an order: without it, the later request would have read the other
         one. Or they are equal, and were sent together.
         """
-        head, tried = turn.prompt.head, 0
-        for start in [*self._starts][-2::-1] if head else ():
-            other = start.prompt.head
-            if cache_scope(start) != cache_scope(turn) or [one.path for one in other] != [one.path for one in head]:
-                continue
-            tried += 1
-            if tried > _TRIED:
-                return None
+        head, scope = turn.prompt.head, cache_scope(turn)
+        alike = (
+            start for start in [*self._starts][-2::-1]
+            if cache_scope(start) == scope and [one.path for one in start.prompt.head] == [one.path for one in head]
+            and (pause := counts.pause_between(start, turn)) is not None
+            and pause <= (counts.lifetime(start, None) or counts.FIVE_MINUTES)
+        )  # fmt: skip
+        for start in islice(alike, _TRIED if head else 0):
             chain = ComparedChain(rules=self._rules)
             chain.advance(start)
             pair = chain.advance(turn)
-            causes = [] if pair is None else [cause for cause in pair.causes if not is_remark(cause)]
+            causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
             by_chance = [one.code in _BY_CHANCE or one.evidence.fix_detail() == "order" for one in causes]
-            if pair is not None and causes and all(by_chance):
-                most = round(pair.bytes.previous / pair.bytes_per_token)  # its messages would not have been read
-                return replace(pair, rebilled=most) if (pair.short or 0) > ESTIMATED * most else pair
+            lost = lost_of_head(pair, self._rules) if pair is not None and causes and all(by_chance) else 0
+            if pair is not None and lost > 2 * counts.block_tokens(start):
+                most = lost if (pair.short or 0) > ESTIMATED * lost else None
+                return replace(pair, causes=causes, rebilled=most)  # what is remarked is of the whole request
         return None
 
     def _chain_of_original(self, turn: Turn) -> str | None:
@@ -509,7 +513,12 @@ class ComparedChains:
             return None
         if not asks_for_summary(turn.prompt, turn.call):
             return None
-        others = [other for chain, other in self._latest.items() if chain != turn.chain and _may_read(other, turn)]
+        others = [
+            other for chain, other in self._latest.items()
+            if chain != turn.chain and cache_scope(other) == cache_scope(turn)
+            and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
+            and not asks_for_summary(other.prompt, other.call)
+        ]  # fmt: skip
         quoted = max(others[-SIBLINGS:], key=lambda other: quoted_share(other.prompt, turn.prompt), default=None)
         if quoted is None or quoted_share(quoted.prompt, turn.prompt) <= _QUOTED:
             return None
@@ -542,9 +551,8 @@ class ComparedChains:
         if not (is_cold and is_long and pause <= counts.FIVE_MINUTES and last.model == turn.model):
             return None
         cause = Cause(Code.COLD_COMPACTION, "messages", ColdCompaction((), there, read, warm), strength="strong")
-        short = counts.shortfall(last, turn)
-        facts = PairFacts(last, turn, _COVERED, short, billed=True)
-        return judge_unmeasured(facts, (cause,), short)
+        facts = PairFacts(last, turn, _COVERED, counts.shortfall(last, turn), billed=True)
+        return judge_unmeasured(facts, (cause,), facts.fell)
 
     def _compare_with_parallel(self, turn: Turn) -> Pair | None:
         """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""
@@ -560,10 +568,9 @@ class ComparedChains:
             lost = shared - usage.read_tokens
             if not is_same or lost <= counts.DROP or usage.read_tokens > (counts.first_pass_read(start.usage) or 0):
                 continue
-            short = counts.shortfall(start, turn)
-            facts = PairFacts(start, turn, _COVERED, short, billed=True)
+            facts = PairFacts(start, turn, _COVERED, counts.shortfall(start, turn), billed=True)
             cause = PARALLEL.explain(facts)
-            return None if cause is None else replace(judge_unmeasured(facts, (cause,), short), rebilled=lost)
+            return None if cause is None else replace(judge_unmeasured(facts, (cause,), facts.fell), rebilled=lost)
         return None
 
 
@@ -584,10 +591,3 @@ def _head_tokens(turn: Turn) -> int:
     """Estimate the tokens before the history in the first request of a log's chain."""
     entries = Vector[Entry]() if turn.basis is None else turn.basis.entries
     return counts.prompt_tokens(turn.usage) - TokenRate().tokens(growth(entries, 0, turn.at), None)
-
-
-def _may_read(previous: Turn, current: Turn) -> bool:
-    """Return whether a request could read what another one left in the cache, if it began with the same prompt."""
-    has_entries = (counts.cached(previous.usage) or 0) > counts.TOLERANCE_TOKENS
-    is_same = cache_scope(previous) == cache_scope(current)
-    return is_same and has_entries and not asks_for_summary(previous.prompt, previous.call)

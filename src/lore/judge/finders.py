@@ -111,7 +111,7 @@ def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
     if current.at is None or previous.at is None or begun == previous.at:
         return None
     if begun is None:
-        added = current.prompt.messages.since(len(previous.prompt.messages))
+        added = current.prompt.messages.since(previous.prompt.messages.common(current.prompt.messages))
         if current.at <= previous.at or any(map(is_model_message, added)):  # equal times may not be those of requests
             return None
         begun = previous.at + _SOONEST
@@ -285,8 +285,7 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 def find_cleared_results(facts: PairFacts) -> e.RecordedChange | None:
     """Return that the log records a clearing that names its results."""
     code = Code.TOOL_RESULT_REWRITTEN
-    change = next((change for change in facts.current.changes if change.cause == code), None)
-    return None if change is None else e.RecordedChange(code, change.detail)
+    return next((e.RecordedChange(code, one.detail) for one in facts.current.changes if one.cause == code), None)
 
 
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
@@ -357,9 +356,7 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
     """Return a hook's text that was in the history until the user spoke again."""
     hook = state_signal(facts, "hook-context")
-    if hook is None:
-        return None
-    return e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text)
+    return hook and e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text)
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:

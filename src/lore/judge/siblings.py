@@ -21,6 +21,7 @@ from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, f
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.finders import seconds_since
+from lore.judge.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -54,14 +55,13 @@ class Siblings:
         """Compare the first request of a chain with earlier ones."""
         if turn.failed or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial or not needs_breakpoints(turn):
             return
-        if first_pass_read(turn.usage) is not None:
-            self._compare(turn)
+        self._compare(turn)
         self._earlier.append(turn)
 
     def _compare(self, turn: Turn) -> None:
-        prompt, read = turn.prompt, first_pass_read(turn.usage) or 0
+        prompt, read = turn.prompt, first_pass_read(turn.usage)
         size = sum(map(byte_size, prompt))
-        if size == 0:
+        if size == 0 or read is None:
             return
         per_token = bytes_per_token(turn, size)
         least = max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or UNPUBLISHED)
@@ -85,8 +85,7 @@ class Siblings:
             block = SharedBlock(held - kept, 0, last.path, "" if marked is None else marked.path)
             before = self._shared.get(key) or _SharedBeginning(turn, block)
             block = replace(before.block, requests=before.block.requests + 1)
-            dollars = paid_again(price_of(self._rules(), turn), turn.usage, lost)
-            dollars = summed((before.dollars, dollars))
+            dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, lost)))
             self._shared[key] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
             return
 
@@ -100,3 +99,18 @@ class Siblings:
                 tokens="estimated",
             )  # fmt: skip
         self._shared.clear()
+
+
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
+    """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
+
+    What precedes the change is not lost, nor a head that is too short for a cache.
+    """
+    left, overlap, read = pair.left, pair.overlap, first_pass_read(pair.right.usage)
+    kept, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
+    if needs_breakpoints(left) and (pair.right.prompt.breakpoints or pair.right.prompt.auto_breakpoint):
+        sizes = [sum(map(byte_size, left.prompt.head[: place + 1])) for place in left.prompt.breakpoints]
+        kept, end = max([size for size in sizes if size <= kept], default=0), max(sizes, default=0)
+    kept, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else kept, end))
+    least = 0 if rules is None else minimum_tokens(rules(), left) or 0
+    return 0 if read is None or end < least else round(end - max(kept, read))

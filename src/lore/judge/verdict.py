@@ -145,7 +145,11 @@ def _find_cold_compaction(facts: PairFacts) -> Cause | None:
     elif facts.overlap.is_covered or not _reads_little(facts, usage):
         differs = ()
     else:
-        differs = _differing_sections(previous, current)
+        heads = [
+            {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
+            for turn in (previous, current)
+        ]
+        differs = tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
     if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
         return None
     read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
@@ -172,14 +176,6 @@ def _reads_little(facts: PairFacts, usage: Usage) -> bool:
     sent = head + sum(map(byte_size, previous.prompt.messages))
     tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, sent)
     return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
-
-
-def _differing_sections(previous: Turn, current: Turn) -> tuple[str, ...]:
-    heads = [
-        {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
-        for turn in (previous, current)
-    ]
-    return tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
@@ -222,7 +218,11 @@ def judge_pair(
     causes = _mark_within_block(facts, causes, ratio, short)
     causes = (*causes, *remarks.find(facts, causes, sums, (sums.common + overlap.common_bytes) / ratio))
     if short == 0 and counts.read_everything(previous, current):
-        causes = tuple(map(_mark_nothing_lost, causes))
+        causes = tuple([
+            replace(one, override="expected", qualifiers=(*one.qualifiers, "nothing-lost"))
+            if one.strength == "certain" and _is_from_bytes(one) else one
+            for one in causes
+        ])  # fmt: skip
     if tail is not None:
         causes = _add_tail(facts, causes, tail, ratio)
     causes = tuple([
@@ -442,13 +442,6 @@ def _mark_within_block(
             )  # fmt: skip
         found.append(cause)
     return tuple(found)
-
-
-def _mark_nothing_lost(cause: Cause) -> Cause:
-    """Mark a change in the bytes as costless, as everything that was cached was read."""
-    if cause.strength != "certain" or not _is_from_bytes(cause):
-        return cause
-    return replace(cause, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
 
 
 def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, ratio: float) -> tuple[Cause, ...]:

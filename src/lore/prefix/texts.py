@@ -14,7 +14,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 from msgspec import Struct
 
@@ -180,12 +180,9 @@ def _compose(text: str) -> str:
     return _use_lf(text) if text.isascii() else unicodedata.normalize("NFC", _use_lf(text))
 
 
-def _trim_lines(text: str) -> str:
-    return "\n".join([line.rstrip() for line in _compose(text).strip().split("\n")])
-
-
 _FORMS: tuple[tuple[Spelling, Callable[[str], str]], ...] = (
-    ("newlines", _use_lf), ("unicode", _compose), ("white-space", _trim_lines)
+    ("newlines", _use_lf), ("unicode", _compose),
+    ("white-space", lambda text: "\n".join([line.rstrip() for line in _compose(text).strip().split("\n")])),
 )  # fmt: skip
 _ENTITY = pattern(r"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITY_LENGTH = 10
@@ -291,7 +288,7 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     if spelling is not None:
         return [TextReason(spelling.code, spelling, previous, current)]
     lines, new_lines, is_cut = _split_lines(previous, current)
-    if not is_cut and _is_reordered(lines, new_lines):
+    if not is_cut and is_reordered(*(_WORD.findall("".join(part)) for part in (lines, new_lines))):
         return [TextReason(Code.PREFIX_MOVED, "order", previous, current)]
     added = find_volatile_addition(previous, current)
     if added is not None:
@@ -313,9 +310,8 @@ def explain_text(previous: str, current: str, budget: SearchBudget) -> list[Text
     return list(first.values())
 
 
-def _is_reordered(lines: Sequence[str], new_lines: Sequence[str]) -> bool:
-    """Return whether the lines around the differences hold the same words in another order: a list was shuffled."""
-    words, new_words = (_WORD.findall("".join(part)) for part in (lines, new_lines))
+def is_reordered(words: Sequence[AnyStr], new_words: Sequence[AnyStr]) -> bool:
+    """Return whether two texts hold the same words in another order: a list was shuffled."""
     return words != new_words and len(set(words)) >= _LISTED and Counter(words) == Counter(new_words)
 
 

@@ -22,7 +22,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.turn import Segment
 from lore.prefix.blocks import differ_in_empty_members, is_empty
 from lore.prefix.overlap import has_same_content
-from lore.prefix.texts import name_segment_spelling, name_value_spelling
+from lore.prefix.texts import is_reordered, name_segment_spelling, name_value_spelling
 
 NAMED = 64  # tools of one change, or segments, that evidence names
 _MCP_SERVER = pattern(r"mcp__(.+?)__.")
@@ -135,7 +135,7 @@ def _explain_definitions(
             deferral_changed.append(at)
         else:
             changed.append(at)
-            is_shuffled = is_shuffled and sorted(_WORD.findall(old.data)) == sorted(_WORD.findall(new.data))
+            is_shuffled = is_shuffled and is_reordered(_WORD.findall(old.data), _WORD.findall(new.data))
     causes = list(spelling.values())
     if changed:
         evidence = _tools_evidence(changed=[tool_name(previous[at]) for at in changed])
