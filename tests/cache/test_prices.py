@@ -12,7 +12,7 @@ from helpers.each import each
 from lore.cache.breakpoint_rules import ALWAYS, seconds
 from lore.cache.prices import Price, bill_price, is_regional
 from lore.cache.served import Served
-from lore.model.events import Usage
+from lore.model.events import RUN, Usage
 from lore.run.rules import packaged
 
 CLAUDE = Price(*map(Decimal, ("5", "0.5")), None, *map(Decimal, ("6.25", "10", "25")))
@@ -202,6 +202,13 @@ def test_fast_mode_covers_compactions_but_not_advisors():
         Usage(*tokens(**half), kind="advisor_message", model="claude-fable-5"),
     )
     assert cost(Usage(*tokens(), iterations=passes, speed="fast")) == 10 + 10
+
+
+def test_sum_of_requests_has_no_long_prompt_price():
+    run = Usage(300_000, 0, None, 1_000, kind=RUN)  # of which no request may have passed 200,000 tokens
+    gemini = {"model": "gemini-2.5-pro", "where": Served("gemini", "")}
+    assert cost(Usage(iterations=(run,)), **gemini) == Decimal("0.385")
+    assert cost(Usage(iterations=(replace(run, kind="message"),)), **gemini) is None  # its own counts are missing
 
 
 def test_unpriced_pass_makes_the_cost_unknown():

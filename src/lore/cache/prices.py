@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from lore.cache.falls import version_of
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
-from lore.model.events import Usage
+from lore.model.events import RUN, SUMMED_COUNTS, Usage
 
 if TYPE_CHECKING:
     from lore.cache.rules import DatedRule, DatedRules
@@ -69,14 +69,14 @@ class Price(Struct, frozen=True):
         write = 0 if bill.write_tokens is None else bill.write_tokens - short - hour
         parts = defaultdict[str, Decimal](Decimal)
         is_whole = bill.write_tokens is not None or None not in by_lifetime
-        is_whole = is_whole or (by_lifetime == (None, None) and not self.has_write_price)
+        is_whole = is_whole or (by_lifetime == (None, None) and not self.has_write_price) or bill.is_sum
         for kind, count, price in (
             ("uncached", bill.uncached_tokens, self.uncached), ("read", bill.read_tokens, self.read),
             ("write_1h", hour, self.write_1h), ("write_5m", short, self.write_5m),
             ("write", write, self.write_5m if self.write is None else self.write),
             ("output", bill.output_tokens, self.output),
         ):  # fmt: skip
-            if count is None or count < 0 or (count and price is None):
+            if not bill.is_sum and (count is None or count < 0 or (count and price is None)):
                 is_whole = False
             if count and price is not None and (count > 0 or kind != "write"):
                 parts[kind] = count * price / MILLION
@@ -187,7 +187,7 @@ def bill_price(
     passes = [
         rules.price(
             where.provider, one.model or instead or model, where.platform, at, implicit=implicit,
-            prompt_tokens=sum((one.uncached_tokens or 0, one.read_tokens or 0, one.write_tokens or 0)),
+            prompt_tokens=None if one.kind == RUN else sum([getattr(one, name) or 0 for name in SUMMED_COUNTS[:3]]),
             extras=[factor for factor in factors if factor != "fast" or one.kind != _ADVISOR],
         )
         for one in bill.iterations

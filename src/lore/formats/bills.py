@@ -375,9 +375,5 @@ def _count_at(usage: dict[str, Any], key: str) -> int | None:
 
 
 def _first_count(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    for key in keys:
-        for counters in (usage, details) if details else (usage,):
-            value = counters.get(key)
-            if type(value) is int and 0 <= value <= MOST:
-                return value
-    return None
+    found = (counters.get(key) for key in keys for counters in ((usage, details) if details else (usage,)))
+    return next((value for value in found if type(value) is int and 0 <= value <= MOST), None)

@@ -56,7 +56,7 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
         chain=turn.chain, number=turn.number, line=turn.line, at=turn.at, model=turn.answering_model,
         client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
         response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
-        **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.has_input,
+        **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.is_billed,
         spent=_spent(verdict, price, parts), loss=_loss(verdict), appended=was_append_read(verdict),
         compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
         is_inherited=bool(turn.call.inherited_from),
@@ -72,7 +72,7 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
     was re-billed is a part of its own, and is deducted from the context that was not read.
     """
     usage = verdict.turn.usage
-    if usage is None or not usage.has_input:
+    if usage is None or not usage.is_billed:
         return None
     if price is None:
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lore.model.cause import Place as Place
     from lore.model.codes import CODES as CODES, Code as Code, Problem as Problem
     from lore.model.events import Event as Event, Knowledge as Knowledge, MAIN as MAIN, SessionStarted as SessionStarted
-    from lore.model.events import REPLAY as REPLAY, Usage as Usage
+    from lore.model.events import REPLAY as REPLAY, RUN as RUN, Usage as Usage
     from lore.model.fact import format_money as format_money
     from lore.model.inserts import normal_form as normal_form
     from lore.model.items import AssistantMessage as AssistantMessage, Block as Block, CompactDivider as CompactDivider

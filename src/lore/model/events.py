@@ -147,6 +147,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
+RUN = "run"  # kind of a pass: the sum of the requests of a run, none of which has counts of its own
 THOUGHTS = "thoughts"  # kind of a pass: output of the response that no later prompt holds, counted apart by the client
 
 
@@ -206,6 +207,16 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     def has_input(self) -> bool:
         """Whether uncached, read or write tokens of this pass are known, even as 0; output alone does not count."""
         return any(count is not None for count in (self.uncached_tokens, self.read_tokens, self.write_tokens))
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether `iterations` are the sum of several requests: what a run cost, but no prompt's tokens."""
+        return any(one.kind == RUN for one in self.iterations)
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether input tokens are known: of this pass, or of the run that it ends."""
+        return self.has_input or self.is_sum
 
     @property
     def recorded_dollars(self) -> float | None:

@@ -140,7 +140,7 @@ class Simulation:
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
         self._count(turn, predicted, price, partial=partial)
-        parts, is_whole = price.split(usage) if price and usage and usage.has_input else ({}, False)
+        parts, is_whole = price.split(usage) if price and usage and usage.is_billed else ({}, False)
         prediction = _limit_to_usage(predicted, usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
         result = _result(
@@ -235,20 +235,21 @@ def _cost(
     usage = verdict.turn.usage
     recorded = usage.recorded_dollars or UNSET if usage is not None else UNSET
     if price is None:
-        billed = 0.0 if usage is not None and usage.has_input and usage.is_empty else None
+        billed = 0.0 if usage is not None and usage.is_billed and usage.is_empty else None
         if recorded is UNSET and billed is None:
             return None
         return Cost(currency=CURRENCY, billed=billed, predicted=None, waste=None, recorded=recorded)
     output = 0 if usage is None else usage.first_pass.output_tokens
     tokens = Usage(prediction.uncached, prediction.read, prediction.write, output, None, prediction.write_1h)
-    predicted = price.of(tokens if usage is None else _with_first_pass(usage, tokens))
-    has_input = usage is not None and usage.has_input
+    is_sum = usage is not None and usage.is_sum  # so that no request can be predicted
+    predicted = None if is_sum else price.of(tokens if usage is None else _with_first_pass(usage, tokens))
+    is_billed = usage is not None and usage.is_billed
     return Cost(
-        currency=CURRENCY, billed=float(paid) if has_input else None,
+        currency=CURRENCY, billed=float(paid) if is_billed else None,
         predicted=None if predicted is None else float(predicted),
         waste=paid_again(price, usage, verdict.wasted_tokens),
         unexplained=paid_again(price, usage, verdict.unexplained_tokens),
-        at_least=True if has_input and not is_whole else UNSET, recorded=recorded,
+        at_least=True if is_billed and not is_whole else UNSET, recorded=recorded,
     )  # fmt: skip
 
 

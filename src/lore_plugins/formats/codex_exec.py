@@ -19,7 +19,6 @@ from msgspec import Raw, Struct
 from msgspec.structs import astuple, replace
 
 from lore.formats import (
-    RUN,
     PrintedRun,
     blocks_in,
     nonblank_lines,
@@ -29,7 +28,7 @@ from lore.formats import (
     text_in,
     usage_with_cached_input,
 )
-from lore.model import MAIN, NULL, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
+from lore.model import MAIN, NULL, RUN, AssistantMessage, Sign, TextBlock, ThinkingBlock, ToolCall, lenient, raw_members
 
 _EMPTY = Raw(b'""')
 # Types of items that are calls of tools: the tool's name, and the members that are its arguments.

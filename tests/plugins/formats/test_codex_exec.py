@@ -126,6 +126,23 @@ def test_sums_of_requests_are_no_cache_break():
     assert "240,640 read, 42,360 uncached (in 3 responses)" in simulated.out
 
 
+def test_run_costs_what_its_requests_cost():
+    prices = (("uncached", 2), ("read", 0.5), ("output", 8))
+    put("own.toml", "".join(
+        f"[[rules]]\nprovider = '*'\nmodel = '*'\nrule = 'price_{name}'\nvalue = {price}\n" for name, price in prices
+    ).encode())  # fmt: skip
+    path = put("run.jsonl", RUN)  # two requests; 1,800 tokens at $2, 1,200 at $0.50, 90 at $8 per million
+    totals = lore("simulate", path, "--rules-file", "own.toml", "--json").json["totals"]
+    assert totals["cost"] == {
+        "currency": "USD",
+        "billed": 0.00492,
+        "predicted": None,
+        "waste": None,
+        "unexplained": None,
+    }
+    assert totals["unbilled"] == 1
+
+
 def test_failed_run_is_signalled_without_usage():
     data = printed(
         *BEGIN, item("completed", "agent_message", text="I look."), {"type": "error", "message": "Reconnecting... 1/5"},

@@ -46,7 +46,6 @@ from lore.model.mask import mask
 from lore.model.state import Sign
 
 CLIENT = "gemini-cli"
-RUN = "run"  # kind of the pass that is the sum over a run
 _MEMBERS = {  # of records by type, with a time
     "init": {"session_id", "model"}, "message": {"role", "content"}, "tool_use": {"tool_name", "tool_id"},
     "tool_result": {"tool_id", "status"}, "error": {"severity", "message"}, "result": {"status", "stats"},
@@ -212,7 +211,7 @@ class GeminiStream(PrintedRun):
             thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
             output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
             usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=self.client)
-            yield replace(usage, kind=RUN, model=model)
+            yield replace(usage, kind=e.RUN, model=model)
 
 
 def _text(raw: Raw) -> Raw:
