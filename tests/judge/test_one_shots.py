@@ -99,6 +99,19 @@ def test_head_that_no_cache_held_is_not_charged(tmp_path, pause, system, read, w
     assert [found for found, _ in first_pairs(tmp_path, *calls)] == [causes]
 
 
+def test_loss_of_one_shots_begins_at_the_change(tmp_path):
+    """Half of the head precedes the id, and was read; the questions were never sent before."""
+    calls = [
+        chat(20.0 * number, [
+            {"role": "system", "content": f"{SYSTEM * 2}User {number}bf9c122-427b-4b4a-97b7-50923ceb3ff. {SYSTEM * 2}"},
+            text("user", f"{number} " + "Why? " * 2_000),
+        ], read, 26_900)
+        for number, read in enumerate((0, 12_160))
+    ]  # fmt: skip
+    ((causes, lost),) = first_pairs(tmp_path, *calls)
+    assert (causes, lost) == ([("LORE108", "waste")], pytest.approx(12_200, rel=0.02))
+
+
 def test_head_without_breakpoint_is_not_charged(tmp_path):
     calls = []
     for number in range(2):

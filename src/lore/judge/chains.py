@@ -27,7 +27,7 @@ from lore.cache.transcript_history import TokenRate, growth
 from lore.judge.answers import explain_answer
 from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
 from lore.judge.finders import seconds_before_answer
-from lore.judge.pair import ESTIMATED, Pair, PairFacts, Tally, is_remark
+from lore.judge.pair import Pair, PairFacts, Tally, is_remark
 from lore.judge.rewrites import cut_messages, find_replaced_tail
 from lore.judge.siblings import lost_of_head
 from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
@@ -486,9 +486,10 @@ class ComparedChains:
             causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
             by_chance = [one.code in _BY_CHANCE or one.evidence.fix_detail() == "order" for one in causes]
             lost = lost_of_head(pair, self._rules) if pair is not None and causes and all(by_chance) else 0
-            if pair is not None and lost > 2 * counts.block_tokens(start):
-                most = lost if (pair.short or 0) > ESTIMATED * lost else None
-                return replace(pair, causes=causes, rebilled=most)  # what is remarked is of the whole request
+            if pair is not None and lost > counts.DROP:
+                sent = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
+                has_more = sent - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
+                return replace(pair, causes=causes, rebilled=lost if has_more else None)
         return None
 
     def _chain_of_original(self, turn: Turn) -> str | None:
@@ -563,9 +564,8 @@ class ComparedChains:
         self._log_starts.append(turn)
         size = _head_tokens(turn)
         for start in starts:
-            shared = min(size, _head_tokens(start))
             is_same = abs(size - _head_tokens(start)) <= counts.TOLERANCE_SHARE * size and start.model == turn.model
-            lost = shared - usage.read_tokens
+            lost = min(size, _head_tokens(start)) - usage.read_tokens
             if not is_same or lost <= counts.DROP or usage.read_tokens > (counts.first_pass_read(start.usage) or 0):
                 continue
             facts = PairFacts(start, turn, _COVERED, counts.shortfall(start, turn), billed=True)
