@@ -225,3 +225,14 @@ def test_answer_sent_back_otherwise_is_charged(tmp_path, said, back, read, codes
     verdicts, _ = judged(tmp_path, *calls)
     assert [cause.code for cause in verdicts[1].causes] == codes
     assert (verdicts[1].lost_tokens or 0) == (24_900 // 128 * 128 - read if codes else 0)
+
+
+def test_answer_with_another_call_id_is_doubtful(tmp_path):
+    start = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Edit it."}]
+    back = writes(SENT)
+    back["tool_calls"] = [back["tool_calls"][0] | {"id": "call_7"}]
+    result = {"role": "tool", "tool_call_id": "call_7", "content": "done"}
+    calls = [
+        engine_call(0, start, 0, 24_300, writes(SENT)), engine_call(1, [*start, back, result], 24_300, 24_950, back)
+    ]  # fmt: skip
+    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[("LORE108", "unattributable")]]

@@ -37,10 +37,11 @@ def explain_answer(pair: Pair) -> Pair:
     )
     is_template = begins_user_turn(current.prompt)
     found = [
-        replace(cause, lost=sum(map(byte_size, iterate_from(before.prompt, cause.position, tail=False))))
-        for cause in causes
-        if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
-    ]
+        replace(
+            cause, lost=sum(map(byte_size, iterate_from(before.prompt, cause.position, tail=False))),
+            override="unattributable" if cause.evidence.fix_detail() == "call" else cause.override,  # few render ids
+        ) for cause in causes if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
+    ]  # fmt: skip
     return replace(pair, left=before, causes=(*found, *pair.causes)) if found else pair
 
 
@@ -48,15 +49,11 @@ def _with_answer(pair: Pair) -> Turn | None:
     """Return the left turn as if its answer were part of its prompt; None if no engine gave it, or it is not known."""
     turn, prompt, current = pair.left, pair.left.prompt, pair.right.prompt
     at, usage = len(prompt.messages), turn.usage
-    if (
-        turn.generated is None
-        or usage is None
-        or served_by(turn).provider not in ENGINES
-        or at >= len(current.messages)
-    ):
+    extends = pair.overlap.is_covered and at < len(current.messages)
+    if turn.generated is None or usage is None or not extends or served_by(turn).provider not in ENGINES:
         return None
     answer = turn.generated()
-    if sum(segment.kind == "envelope" for segment in answer) != 1 or not pair.overlap.is_covered:
+    if sum(segment.kind == "envelope" for segment in answer) != 1:
         return None
     begin, place = len(answer[0].path), current.messages[at].path
     said = [replace(segment, path=place + segment.path[begin:]) for segment in answer]
