@@ -44,6 +44,15 @@ def test_head_that_differs_by_chance_is_charged(tmp_path, before, after, code):
     assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate(heads))) == [([(code, "waste")], 2_600)]
 
 
+@each("first, code", [(0.0, None), (880.0, "LORE101")])
+def test_head_that_lasts_longer_than_cache_is_free(tmp_path, first, code):
+    """At midnight the date of all later conversations changes once; a clock that ticks is charged."""
+    days = [(first, "2026-11-20"), (900.0, "2026-11-20"), (960.0, "2026-11-21")]
+    calls = [ask(number, f"Today is {day}.\n{PERSONA}", at=at) for number, (at, day) in enumerate(days)]
+    *_, (causes, _) = first_pairs(tmp_path, *calls)
+    assert causes == ([] if code is None else [(code, "waste")])
+
+
 def test_head_with_reordered_tools_is_charged(tmp_path):
     calls = [ask(number, PERSONA, tools=TOOLS[:: 1 - 2 * number]) for number in range(2)]
     ((causes, lost),) = first_pairs(tmp_path, *calls)

@@ -470,7 +470,8 @@ class ComparedChains:
         """Return the verdict on the first request of a chain against the same program's head in another one.
 
         The heads differ by a clock, an id, a count or an order: without it, the later request would have read the other
-        one. Or they are equal, and were sent together.
+        one. Or they are equal, and were sent together. A head that was the same for longer than the cache keeps it, as
+        one with today's date, changes too seldom to cost anything.
         """
         head, scope = turn.prompt.head, cache_scope(turn)
         alike = (
@@ -486,11 +487,17 @@ class ComparedChains:
             causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
             by_chance = [one.code in _BY_CHANCE or one.evidence.fix_detail() == "order" for one in causes]
             lost = lost_of_head(pair, self._rules) if pair is not None and causes and all(by_chance) else 0
-            if pair is not None and lost > counts.DROP:
+            if pair is not None and lost > counts.DROP and not self._has_lasted(start):
                 sent = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
                 has_more = sent - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
                 return replace(pair, causes=causes, rebilled=lost if has_more else None)
         return None
+
+    def _has_lasted(self, start: Turn) -> bool:
+        """Return whether another conversation began with the same head, longer before than its cache entry lives."""
+        lifetime = counts.lifetime(start, None) or counts.FIVE_MINUTES
+        same = (other for other in self._starts if other.prompt.head == start.prompt.head)
+        return any((counts.pause_between(other, start) or 0.0) > lifetime for other in same)
 
     def _chain_of_original(self, turn: Turn) -> str | None:
         """Return the chain of the call that this one is a copy of: the same response to as long a prompt, at that time.
