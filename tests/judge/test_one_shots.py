@@ -53,6 +53,19 @@ def test_head_that_lasts_longer_than_cache_is_free(tmp_path, first, code):
     assert causes == ([] if code is None else [(code, "waste")])
 
 
+@each("model, codes", [("claude-sonnet-4-6", ["LORE101"]), ("claude-haiku-4-5", [])])
+def test_head_under_minimum_of_its_model_is_free(tmp_path, model, codes):
+    """The request is long enough for a cache; its head of about 2,900 tokens is too short for one model."""
+    bill = WRITTEN | {"cache_creation_input_tokens": 12_600}
+    calls = [ask(n, f"Time: 15:09:2{n}.\n{PERSONA[:12_000]}", bill=bill, question="Why? " * 8_000) for n in range(2)]
+    for one in calls:
+        one["request"]["body"]["model"] = model
+        (message,) = one["request"]["body"]["messages"]
+        message["content"] = [{"type": "text", "text": message["content"], **MARK}]
+    ((causes, _),) = first_pairs(tmp_path, *calls)
+    assert [code for code, _ in causes] == codes
+
+
 def test_head_with_reordered_tools_is_charged(tmp_path):
     calls = [ask(number, PERSONA, tools=TOOLS[:: 1 - 2 * number]) for number in range(2)]
     ((causes, lost),) = first_pairs(tmp_path, *calls)
@@ -245,3 +258,12 @@ def test_answer_with_another_call_id_is_doubtful(tmp_path):
         engine_call(0, start, 0, 24_300, writes(SENT)), engine_call(1, [*start, back, result], 24_300, 24_950, back)
     ]  # fmt: skip
     assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[("LORE108", "unattributable")]]
+
+
+def test_reasoning_omitted_at_new_prompt_is_not_charged(tmp_path):
+    """A template may omit the reasoning of earlier turns by itself, once the user writes again."""
+    start = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Explain it."}]
+    said = {"role": "assistant", "content": "It parses.", "reasoning_content": "Hm. " * 300}
+    back = [{"role": "assistant", "content": "It parses."}, {"role": "user", "content": "And then?"}]
+    calls = [engine_call(0, start, 0, 24_300, said), engine_call(1, [*start, *back], 24_300, 24_450, writes("{}"))]
+    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[]]

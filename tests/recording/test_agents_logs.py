@@ -7,10 +7,10 @@ from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.recording.agents.logs import AGENTS, Surroundings, agent_named, existing, files_of, places, project_name
 
-LINUX = Surroundings({}, "/home/me", "linux", "/work/app")
-MAC = Surroundings({}, "/Users/me", "darwin", "/work/app")
+LINUX = Surroundings({}, "/home/me", "linux", "/code/app")
+MAC = Surroundings({}, "/Users/me", "darwin", "/code/app")
 WINDOWS = Surroundings(
-    {"APPDATA": r"C:\Users\me\AppData\Roaming", "LOCALAPPDATA": r"D:\Local"}, r"C:\Users\me", "win32", r"C:\work\app"
+    {"APPDATA": r"C:\Users\me\AppData\Roaming", "LOCALAPPDATA": r"D:\Local"}, r"C:\Users\me", "win32", r"C:\code\app"
 )
 
 
@@ -36,7 +36,7 @@ def paths(agent, here, **options):
      r"C:\Users\me\AppData\Roaming\Block\goose\data\sessions"),
     ("zed", "/home/me/.local/share/zed/threads", "/Users/me/Library/Application Support/Zed/threads",
      r"D:\Local\Zed\threads"),
-    ("crush", "/work/app/.crush", "/work/app/.crush", r"C:\work\app\.crush"),
+    ("crush", "/code/app/.crush", "/code/app/.crush", r"C:\code\app\.crush"),
 ])  # fmt: skip
 def test_each_agent_keeps_its_logs_there(agent, linux, mac, windows):
     assert linux in paths(agent, LINUX)
@@ -82,12 +82,12 @@ def test_unknown_home_leaves_given_places():
 @pytest.mark.parametrize(
     ("agent", "path"),
     [
-        ("claude-code", "/home/me/.claude/projects/-work-app"),
-        ("pi", "/home/me/.pi/agent/sessions/--work-app--"),
-        ("qwen", "/home/me/.qwen/projects/-work-app/chats"),
+        ("claude-code", "/home/me/.claude/projects/-code-app"),
+        ("pi", "/home/me/.pi/agent/sessions/--code-app--"),
+        ("qwen", "/home/me/.qwen/projects/-code-app/chats"),
         ("gemini",
-         "/home/me/.gemini/tmp/70467eff2e0a236497f0693901c782c674520c598f57e72b22e636e00311bd81/chats"),
-        ("kimi-cli", "/home/me/.kimi/sessions/7d3bc8c3c79adb12ac244d58560d89da"),
+         "/home/me/.gemini/tmp/3258da03f40441d611ccdd46949106a95bf2f372b7f5b7efde7158a33ae5ac48/chats"),
+        ("kimi-cli", "/home/me/.kimi/sessions/893adb7f1ae87ab2931fa12476da025c"),
     ],
 )  # fmt: skip
 def test_agent_has_a_folder_for_the_project(agent, path):
@@ -101,7 +101,7 @@ def test_agent_without_project_folders_has_no_project_place():
 def test_a_project_is_named_by_its_path():
     assert project_name("/home/me/my_app v1.2") == "-home-me-my-app-v1-2"
     assert project_name("/home/mü/🙂") == "-home-m----"
-    assert paths("pi", WINDOWS, project=True) == [r"C:\Users\me\.pi\agent\sessions\--C--work-app--"]
+    assert paths("pi", WINDOWS, project=True) == [r"C:\Users\me\.pi\agent\sessions\--C--code-app--"]
 
 
 def test_every_agent_is_named_once():

@@ -23,7 +23,7 @@ from lore.prefix.purpose import begins_user_turn
 
 
 def explain_answer(pair: Pair) -> Pair:
-    """Return a pair with the causes by which an engine did not read its own answer, if nothing else is the cause."""
+    """Return the pair; if an engine read less than prompt and answer, with what differs in the answer as the cause."""
     current, before = pair.right, None if pair.is_break else _with_answer(pair)
     read = counts.first_pass_read(current.usage)
     if before is None or read is None:
@@ -46,7 +46,7 @@ def explain_answer(pair: Pair) -> Pair:
 
 
 def _with_answer(pair: Pair) -> Turn | None:
-    """Return the left turn as if its answer were part of its prompt; None if no engine gave it, or it is not known."""
+    """Return the previous turn with its answer in its prompt; None if no engine gave the answer, or it is unknown."""
     turn, prompt, current = pair.left, pair.left.prompt, pair.right.prompt
     at, usage = len(prompt.messages), turn.usage
     extends = pair.overlap.is_covered and at < len(current.messages)

@@ -90,7 +90,7 @@ _LITTLE = 128  # tokens of the tools that a search found
 
 
 def _read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
-    """Return whether that was read which other tools or another system prompt leave: the head, and at `most` more."""
+    """Return whether the read is the head that other conversations keep in the cache, or up to `most` tokens more."""
     head = None if facts.state is None else facts.state.shared_head
     return head is not None and facts.read is not None and 0 <= facts.read - head <= most
 
