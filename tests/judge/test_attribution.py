@@ -9,8 +9,8 @@ from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.cache.base import Prediction
 from lore.judge.base import findings_of
-from lore.judge.finders import find_other_endpoint
-from lore.judge.pair import PairFacts
+from lore.judge.pairs.finders import find_other_endpoint
+from lore.judge.pairs.pair import PairFacts
 from lore.judge.what_if import paid_turn
 from lore.model.cause import Place
 from lore.model.codes import CODES, fix_of

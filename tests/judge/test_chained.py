@@ -4,8 +4,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.chains import SIBLINGS, ComparedChains
-from lore.judge.pair import lost_tokens
+from lore.judge.chains.chain import SIBLINGS, ComparedChains
+from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.items import UserMessage
 from lore.model.state import Entry

@@ -4,8 +4,8 @@ import pytest
 
 from helpers.each import each
 from lore.judge.base import finding
-from lore.judge.chains import ComparedChain
-from lore.judge.pair import dispute_of
+from lore.judge.chains.chain import ComparedChain
+from lore.judge.pairs.pair import dispute_of
 from lore.model.cause import Place, RuledOut
 from lore.model.events import Usage, Verdict
 from lore.model.evidence import Disputed

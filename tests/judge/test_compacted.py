@@ -5,8 +5,8 @@ import json
 import pytest
 
 from helpers.each import each
-from lore.judge.chains import ComparedChain
-from lore.judge.pair import lost_tokens
+from lore.judge.chains.chain import ComparedChain
+from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.turn import Exchange
 from lore.prefix.chains import Chains

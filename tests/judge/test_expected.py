@@ -2,7 +2,7 @@
 
 import pytest
 
-from lore.judge.chains import ComparedChain
+from lore.judge.chains.chain import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
 from lore.model.turn import Call

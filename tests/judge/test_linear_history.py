@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from cache.talk import bill
 from judge.judged import Judged
-from lore.judge.chains import ComparedChain
+from lore.judge.chains.chain import ComparedChain
 from lore.model.vector import Vector
 
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from helpers.each import each
 from lore.cache.counts import BYTES_PER_TOKEN, bytes_per_token, shortfall, significant_fall
-from lore.judge.chains import ComparedChain
-from lore.judge.pair import is_remark, lost_tokens
+from lore.judge.chains.chain import ComparedChain
+from lore.judge.pairs.pair import is_remark, lost_tokens
 from lore.model.cause import RuledOut
 from lore.model.events import Usage
 from lore.model.evidence import WithinBlock

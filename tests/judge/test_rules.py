@@ -4,7 +4,7 @@ import pytest
 
 from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
-from lore.judge.chains import ComparedChain
+from lore.judge.chains.chain import ComparedChain
 from lore.judge.policy import Budgets, Ruling, judge_pair, over_budget
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem

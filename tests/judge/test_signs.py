@@ -8,7 +8,7 @@ from msgspec import Raw
 from cache.talk import bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
-from lore.judge.attribution import RULES
+from lore.judge.pairs.attribution import RULES
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ImageBlock, ToolCall, UserMessage

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.chains import ComparedChain
-from lore.judge.pair import lost_tokens
-from lore.judge.rewrites import describe_tail, find_replaced_tail
+from lore.judge.chains.chain import ComparedChain
+from lore.judge.pairs.pair import lost_tokens
+from lore.judge.pairs.rewrites import describe_tail, find_replaced_tail
 from lore.model.differences import VolatileText
 from lore.model.events import Usage
 from model.making import assistant, body, parsed, turn

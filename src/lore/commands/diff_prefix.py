@@ -21,10 +21,10 @@ from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict, findings_of, price_of
-from lore.judge.chains import ComparedChain
+from lore.judge.chains.chain import ComparedChain
 from lore.judge.judge import drop_loss_below_minimum
 from lore.judge.messages import MASKED
-from lore.judge.pair import Pair
+from lore.judge.pairs.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Audience, Problem

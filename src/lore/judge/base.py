@@ -24,7 +24,7 @@ from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.messages import in_words
-from lore.judge.pair import BY_BILL, Pair, is_remark, lost_tokens
+from lore.judge.pairs.pair import BY_BILL, Pair, is_remark, lost_tokens
 from lore.model.canonical import decode
 from lore.model.cause import Cause, Place
 from lore.model.codes import CODES, SEVERITY, CauseKind, Code, Problem, actor_of, fix_of

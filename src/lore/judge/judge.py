@@ -25,15 +25,15 @@ from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
 from lore.judge.base import TurnRule, TurnVerdict, paid_again, price_of
-from lore.judge.chains import ComparedChains
-from lore.judge.pair import Pair, is_remark, lost_tokens
-from lore.judge.plateaus import Plateaus
-from lore.judge.reads import Beside, ReadShort, Unread
+from lore.judge.chains.chain import ComparedChains
+from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
+from lore.judge.pairs.verdict import Alternation
 from lore.judge.requests.laws import Laws
 from lore.judge.requests.lint import Linter
 from lore.judge.requests.request_laws import MOST, UNDERRATED
-from lore.judge.siblings import Siblings
-from lore.judge.verdict import Alternation
+from lore.judge.runs.plateaus import Plateaus
+from lore.judge.runs.reads import Beside, ReadShort, Unread
+from lore.judge.runs.siblings import Siblings
 from lore.model.cause import Cause, Place, Qualifier
 from lore.model.codes import Code
 from lore.model.events import Usage

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from lore.errors import LoreError
 from lore.judge.base import RULES, finding, findings_of
 from lore.judge.messages import in_words
-from lore.judge.pair import Pair
+from lore.judge.pairs.pair import Pair
 from lore.model.cause import Place
 from lore.model.codes import CODES, SEVERITY, Code
 from lore.model.evidence import OverBudget, TailReplaced

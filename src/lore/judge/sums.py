@@ -21,7 +21,7 @@ from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, pos
 from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
-from lore.judge.pair import Tally, is_remark
+from lore.judge.pairs.pair import Tally, is_remark
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere

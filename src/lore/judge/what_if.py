@@ -26,9 +26,9 @@ from lore.cache.predictor import ChangeCounts, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
-from lore.judge.attribution import fits
 from lore.judge.base import CURRENCY, TurnVerdict, exact, summed
-from lore.judge.pair import Pair, is_remark, lost_tokens
+from lore.judge.pairs.attribution import fits
+from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, fix_of

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from lore.errors import LoreError, did_you_mean, kind_of
 from lore.judge.base import RULES, findings_of
-from lore.judge.pair import Pair
+from lore.judge.pairs.pair import Pair
 from lore.model.cause import Place
 from lore.model.codes import CODES, kind_in_words
 from lore.model.results import DivergenceResult, Finding

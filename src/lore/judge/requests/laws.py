@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
-from lore.judge.pair import Pair
+from lore.judge.pairs.pair import Pair
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect, Linter
 from lore.judge.requests.tool_pairs import ToolHistory

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
-from lore.judge.pair import Pair, dispute_of, provider_said
+from lore.judge.pairs.pair import Pair, dispute_of, provider_said
 from lore.model import results
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts

@@ -19,9 +19,9 @@ from msgspec import structs
 from lore.cache import counts
 from lore.cache.rules import DatedRules
 from lore.judge.base import finding
-from lore.judge.finders import seconds_since
-from lore.judge.pair import Pair, is_remark
-from lore.judge.unexplained import changed_parameters
+from lore.judge.pairs.finders import seconds_since
+from lore.judge.pairs.pair import Pair, is_remark
+from lore.judge.pairs.unexplained import changed_parameters
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread

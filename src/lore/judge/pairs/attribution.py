@@ -23,9 +23,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.judge import finders as find
-from lore.judge.pair import CLIENT_SECTIONS, PairFacts
-from lore.judge.unexplained import unexplained
+from lore.judge.pairs import finders as find
+from lore.judge.pairs.pair import CLIENT_SECTIONS, PairFacts
+from lore.judge.pairs.unexplained import unexplained
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut, Strength
 from lore.model.codes import CODES, CauseKind, Code

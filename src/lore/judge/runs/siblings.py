@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
-from lore.judge.finders import seconds_since
-from lore.judge.pair import Pair
+from lore.judge.pairs.finders import seconds_since
+from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code

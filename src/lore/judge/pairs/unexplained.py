@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.lookback import POSITIONS, lookback_gap
-from lore.judge import finders as find
-from lore.judge.pair import CLIENT_SECTIONS, PairFacts
+from lore.judge.pairs import finders as find
+from lore.judge.pairs.pair import CLIENT_SECTIONS, PairFacts
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code

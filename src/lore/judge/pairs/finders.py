@@ -17,8 +17,8 @@ from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
 from lore.cache.lookback import POSITIONS, lookback, lookback_gap
 from lore.cache.served import normal_name
-from lore.judge.pair import PairFacts
-from lore.judge.rewrites import find_sealed_summary
+from lore.judge.pairs.pair import PairFacts
+from lore.judge.pairs.rewrites import find_sealed_summary
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code

@@ -21,7 +21,7 @@ from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, pr
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding, paid_again, price_of, summed
-from lore.judge.pair import Pair, is_remark
+from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.model.cause import Place
 from lore.model.codes import Code

@@ -16,10 +16,10 @@ from msgspec.structs import asdict, replace
 
 from lore.cache import counts
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
-from lore.judge import attribution as table
-from lore.judge.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
-from lore.judge.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark
-from lore.judge.rewrites import (
+from lore.judge.pairs import attribution as table
+from lore.judge.pairs.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
+from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark
+from lore.judge.pairs.rewrites import (
     ReplacedTail,
     describe_tail,
     find_rewind,

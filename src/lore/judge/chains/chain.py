@@ -24,13 +24,13 @@ from lore.cache import counts
 from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
 from lore.cache.served import served_by
 from lore.cache.transcript_history import TokenRate, growth
-from lore.judge.answers import explain_answer
-from lore.judge.attribution import PARALLEL, explain_by_clock, explain_unread
-from lore.judge.finders import seconds_before_answer
-from lore.judge.pair import Pair, PairFacts, Tally, is_remark
-from lore.judge.rewrites import cut_messages, find_replaced_tail
-from lore.judge.siblings import lost_of_head
-from lore.judge.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
+from lore.judge.pairs.answers import explain_answer
+from lore.judge.pairs.attribution import PARALLEL, explain_by_clock, explain_unread
+from lore.judge.pairs.finders import seconds_before_answer
+from lore.judge.pairs.pair import Pair, PairFacts, Tally, is_remark
+from lore.judge.pairs.rewrites import cut_messages, find_replaced_tail
+from lore.judge.pairs.verdict import Remarks, explain_fall, judge_pair, judge_unmeasured
+from lore.judge.runs.siblings import lost_of_head
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import MAIN, PromptHashes, Usage

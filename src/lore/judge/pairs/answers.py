@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.served import served_by
-from lore.judge.pair import Pair, is_remark
+from lore.judge.pairs.pair import Pair, is_remark
 from lore.model.codes import Code
 from lore.model.providers import ENGINES
 from lore.model.turn import Turn

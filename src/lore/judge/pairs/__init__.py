@@ -1,0 +1,1 @@
+"""The verdict on two turns: facts -> causes -> the tokens that each cost."""

@@ -1,0 +1,1 @@
+"""Rules over whole chains of a recording, which no two turns show."""
