@@ -110,6 +110,14 @@ def test_last_in_home_folder_leaves_its_projects_out(empty_folder, monkeypatch):
     assert lore("check", "--last").code == 2
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there it is a path of this system")
+def test_last_skips_sessions_of_windows_paths(empty_folder, monkeypatch):
+    about("home/.codex/sessions/rollout-other.jsonl", r"C:\Users\ann\app", 1)
+    Path("work").mkdir()
+    monkeypatch.chdir("work")
+    assert lore("check", "--last").code == 2
+
+
 def test_last_without_own_session_names_the_newest(empty_folder):
     other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())

@@ -219,5 +219,6 @@ def _is_about(log: AgentLog, folders: list[str], root: str) -> bool:
         started = corpus.opencode().directory_of(path)
     else:
         started = project_of(corpus.open_head(path).head, path)
-    started = "" if started is None else os.path.realpath(started)
+    # a path of another system (`C:\src` on Linux) is of no folder here
+    started = os.path.realpath(started) if started and os.path.isabs(started) else ""
     return started in folders or (root != "" and _is_below(started, root))
