@@ -147,14 +147,6 @@ def test_unknown_session_error_names_the_store(url):
     assert (whole.code, f"error: {url} is a store, not a session\n" in whole.err) == (2, True)
 
 
-@pytest.mark.parametrize("args", [["--follow"], ["--follow", "--json"]])
-def test_follow_of_a_stored_session_is_refused(args):
-    ran = lore("fold", stored("sqlite:s.db"), *args)
-    assert (ran.code, ran.out) == (2, "")
-    assert "is a stored session" in ran.err
-    assert "hint: " in ran.err
-
-
 @each_store
 def test_knowledge_of_a_stored_session_is_changed(url):
     name = stored(url)

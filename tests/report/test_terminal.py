@@ -16,7 +16,7 @@ from lore.model.codes import Problem
 from lore.model.evidence import ReadFell, Told
 from lore.model.items import AssistantMessage, RawBlock, TextBlock
 from lore.model.results import CheckResult, DiffResult, DiffSide, DivergenceResult, PromptLengths, Summary
-from lore.model.results.store import FoldResult, FollowedLine, SessionResult, SessionUsage
+from lore.model.results.store import FoldResult, InjectedResult, SessionResult, SessionUsage
 from lore.report import diff, timeline
 from lore.report.console import Console
 from lore.report.forms.json_report import render
@@ -136,7 +136,7 @@ def test_json_keeps_half_a_surrogate_pair(half):
     def made(text):
         fell = [found("LORE301", text, turn=4)]
         whole = CheckResult(summary=Summary(), findings=fell, problems=[Problem("LORE201", text, "a")])
-        return whole, FollowedLine(cursor=text, event=msgspec.Raw(b'{"n": 1.0}'))
+        return whole, InjectedResult(text, 0, 1, 0, saved=True, content=Raw(b'{"n": 1.0}'))
 
     for odd, plain in zip(made(half), made("@@"), strict=True):
         assert json.loads(render(odd)) == json.loads(render(plain).replace("@@", json.dumps(half)[1:-1]))

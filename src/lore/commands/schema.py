@@ -32,7 +32,6 @@ def schemas() -> dict[str, type[Struct]]:
         "finding": results.Finding,
         "lint": lint.LintResult,
         "fold": store.FoldResult,
-        "follow": store.FollowedLine,
         "assemble-all": assemble.AssembledTurn,
         "assemble-full": assemble.WholeTurn,
         "assemble-explain": assemble.AssembleExplanation,

@@ -72,7 +72,7 @@ COMMANDS: dict[str, CommandRow] = {
         LOOK, "fold",
         "Show a session's timeline: messages, tool calls, compactions, and the usage of each request.", (
             ("fold fixtures/sessions/compaction_keeps_some.jsonl", "the timeline, with the usage of each request"),
-            ("fold session.jsonl --follow", "events as they are appended"),
+            ("fold session.jsonl --pruned", "the items that compactions removed"),
         ),
     ),
     "report": CommandRow(

@@ -22,7 +22,6 @@ from msgspec import Struct
 
 from lore.errors import LoreError
 from lore.formats.base import Read, Reader
-from lore.formats.lines import LineCutter, TextReader
 from lore.formats.registry import add_format
 from lore.model.codes import Problem
 from lore.model.deferred import Registry
@@ -98,7 +97,6 @@ class Recording:
         self.boundaries: list[tuple[str, str | None]] = []  # uuid and time of each compaction
         self.measures: list[Measurement] = []  # what an engine's log measured of its cache
         self._data = data
-        self._cutter = LineCutter(times=reader.times if isinstance(reader, TextReader) else 1)  # of a log that grows
 
     @property
     def events(self) -> bool:
@@ -127,27 +125,17 @@ class Recording:
 
     def reads(self) -> Iterator[Read]:
         """Yield what the reader finds; problems are collected and left out."""
-        return self._without_problems(self.every_read())
-
-    def every_read(self) -> Iterator[Read]:
-        """Yield what the reader finds, problems included."""
-        return self.reader.read(self._data)
-
-    def take(self, data: bytes) -> Iterator[Read]:
-        """Yield what the next bytes of a growing log complete; its reader must be a reader of lines."""
-        reader = self.reader
-        assert isinstance(reader, TextReader)
-        for line in self._cutter.feed(data):
-            yield from self._without_problems(reader.read_line(line))
-
-    def _without_problems(self, found: Iterable[Read]) -> Iterator[Read]:
-        for read in found:
+        for read in self.every_read():
             if type(read.value) is Problem:
                 self.problems.add(read.value, self.shown)
             elif type(read.value) is Measurement:
                 self.measures.append(read.value)
             else:
                 yield read
+
+    def every_read(self) -> Iterator[Read]:
+        """Yield what the reader finds, problems included."""
+        return self.reader.read(self._data)
 
 
 @contextmanager

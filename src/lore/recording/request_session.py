@@ -61,12 +61,6 @@ class RequestSession(EventRecording):
         for chain in self._chains.values():
             yield from (Read(event, 1, 0) for event in chain.read_response())
 
-    def take(self, data: bytes) -> Iterator[Read]:
-        """Yield the events that the next bytes complete; a response comes with the request that follows it."""
-        for read in self._requests.take(data):
-            if isinstance(read.value, Exchange):
-                yield from self._events(read.value, self._requests.turn(read, read.value))
-
     def _events(self, exchange: Exchange, turn: Turn | None) -> Iterator[Read]:
         dialect = None if turn is None else DIALECTS.get(turn.prompt.dialect)
         if turn is not None and isinstance(dialect, Body) and dialect.name in READERS:

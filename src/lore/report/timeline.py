@@ -148,11 +148,6 @@ def write_problems(problems: Iterable[Problem], out: Console) -> None:
         out.print(line((f"{code} {place_of(str(file), alike[0].line)} {message}{often}", "yellow")))
 
 
-def write_note(text: str, out: Console) -> None:
-    """Write a note about a followed timeline."""
-    out.print(line((f"──── {text} ────", "yellow")))
-
-
 def _compaction(divider: CompactDivider) -> str:
     """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
     parts, before, after = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens

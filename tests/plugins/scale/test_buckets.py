@@ -203,7 +203,6 @@ def test_nothing_is_written_to_a_bucket(bucket):
         ("check", "s.jsonl", "--report", "json=s3://b/out.json"),
         ("check", "s.jsonl", "--baseline", "s3://b/base.json", "--update-baseline"),
         ("knowledge", "add", "s3://b/p/s.jsonl", "k", "--title", "t"),
-        ("fold", "s3://b/p/s.jsonl", "--follow"),
     ):
         ran = lore(*args)
         assert ran.code == 2, args

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct
 
 from lore.model.codes import Problem
 from lore.model.results import CommandResult, UsageResult
@@ -72,14 +72,6 @@ class FoldResult(CommandResult, frozen=True, kw_only=True):
     turns: list[TurnResult]  # of all chains, in the order in which they began
     usage: SessionUsage  # sums over the turns of all chains
     problems: list[Problem]  # places in the log that could not be read or did not fit
-
-
-class FollowedLine(CommandResult, frozen=True, kw_only=True):
-    """`lore fold --follow --json`: one line, with an event or a snapshot."""
-
-    cursor: str  # EPOCH:N, with N events of the log folded
-    event: Raw | UnsetType = UNSET  # as lore's log writes it
-    snapshot: FoldResult | UnsetType = UNSET  # the whole session up to this cursor
 
 
 # lore store

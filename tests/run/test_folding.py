@@ -1,0 +1,27 @@
+"""`lore fold`: the items that compactions pruned."""
+
+import json
+
+import pytest
+
+from lore.commands.fold import fold
+from lore.recording.opening import Options
+from model.making import header, record, said, user
+from model.making import log as log_of
+
+STREAMED = [
+    record("append", item=user("u1", "first")),
+    record("append", item=said("a1", "")),
+    record("patch_text", uuid="a1", delta_text="the whole "),
+    record("patch_text", uuid="a1", delta_text="answer"),
+]
+
+
+@pytest.mark.parametrize("preserved", [[], ["u1"]])
+def test_pruned_message_keeps_its_streamed_text(tmp_path, preserved):
+    """Pruned before its pieces were joined, it was shown without text."""
+    path = tmp_path / "s.jsonl"
+    compaction = record("compact_applied", uuid="d", trigger="auto", preserved_uuids=preserved)
+    path.write_bytes(log_of(header(), *STREAMED, compaction))
+    items = [json.loads(bytes(item)) for item in fold(str(path), Options(), only_pruned=True).result.timeline]
+    assert (items[-1]["uuid"], items[-1]["text"]) == ("a1", "the whole answer")
