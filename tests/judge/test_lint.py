@@ -17,6 +17,10 @@ MARK, HOUR = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 LONG = "Read before you write, run the tests, and say what you changed and why. " * 100  # about 2,000 tokens
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 
+CALL = {"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Oslo"}}
+CODE_CALL = {**CALL, "caller": {"type": "code_execution_20250825", "tool_id": "srvtoolu_1"}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Rain."}
+
 
 def text(words="Begin.", mark=None):
     return {"type": "text", "text": words} | ({} if mark is None else {"cache_control": mark})
@@ -138,12 +142,22 @@ def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
     (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
         {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
     (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
+    (claude(said("user", text()), said("assistant", {**CODE_CALL, "cache_control": MARK}), said("user", text())),
+     "called-by-code"),
+    (claude(said("user", text()), said("assistant", CODE_CALL), said("user", {**RESULT, "cache_control": MARK})),
+     "called-by-code"),
 ])  # fmt: skip
 def test_ineffective_breakpoint_is_a_defect(made, reason):
     defect = only(made, "LORE180")
     assert (defect.detail, defect.broken.kind) == (reason, None)
     answered = only(replace(made, usage=Usage(1, 0, 0, 1)), "LORE180")
     assert answered.broken.kind == "unattributable"  # somebody took it all the same
+
+
+def test_breakpoint_on_a_direct_calls_result_counts():
+    direct = {**CALL, "caller": {"type": "direct"}}
+    made = claude(said("user", text()), said("assistant", direct), said("user", {**RESULT, "cache_control": MARK}))
+    assert "LORE180" not in found(made)
 
 
 def test_breakpoint_for_an_automatic_cache_is_a_note():

@@ -60,3 +60,23 @@ def test_short_request_after_a_long_one_loses_nothing(tmp_path):
         call(20, claude(3_000), usage(0, 0, 1_100)),
     )  # fmt: skip
     assert [verdict.lost_tokens for verdict in found[1:]] == [0, 1_100]
+
+
+def test_claude_without_breakpoints_loses_nothing(tmp_path):
+    """Behind OpenAI's shape nothing says what is written; without a breakpoint nothing is."""
+    url, router = "https://openrouter.ai/api/v1/chat/completions", {"model": "anthropic/claude-sonnet-4.6"}
+    first, second = ({**chat(3_000, system), **router} for system in ("Be brief.", "Be wordy."))
+    found, findings = judged(tmp_path, call(0, first, bill(3_000), url=url), call(10, second, bill(3_000), url=url))
+    assert (found[1].lost_tokens, found[1].wasted_tokens) == (0, 0)
+    assert "waste" not in {finding.kind for finding in findings}
+
+
+def test_copilot_breakpoints_are_no_content(tmp_path):
+    mark, url = {"copilot_cache_control": {"type": "ephemeral"}}, "https://api.githubcopilot.com/chat/completions"
+    question, answer = {"role": "user", "content": WORDS * 100}, {"role": "assistant", "content": WORDS}
+    calls = [
+        call(at, {"model": "claude-sonnet-4.6", "messages": [*talk[:-1], {**talk[-1], **mark}]}, bill(1_200), url=url)
+        for at, talk in ((0, [question]), (9, [question, answer, question]))
+    ]
+    found, _ = judged(tmp_path, *calls)
+    assert break_codes(found[1]) == []

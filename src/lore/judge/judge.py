@@ -30,7 +30,7 @@ from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
 from lore.judge.pairs.verdict import Alternation
 from lore.judge.requests.laws import Laws
 from lore.judge.requests.lint import Linter
-from lore.judge.requests.request_laws import MOST, UNDERRATED
+from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.judge.runs.plateaus import Plateaus
 from lore.judge.runs.reads import Beside, ReadShort, Unread
 from lore.judge.runs.siblings import Siblings
@@ -199,13 +199,19 @@ def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lo
 
 
 def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
-    """Return the pair without a loss if one of the prompts is shorter than its model caches.
+    """Return the pair without a loss if one of the prompts is shorter than its model caches, or nothing was marked.
 
     Usage says how long a prompt was, and whether it was cached all the same. Without usage it is estimated from bytes,
     with a margin.
     """
     if not pair.is_break:
         return pair
+    if _is_unmarked(pair):
+        return replace(pair, causes=tuple([
+            cause if is_remark(cause) or cause.kind == "expected"
+            else replace(cause, lost=0, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
+            for cause in pair.causes
+        ]))  # fmt: skip
     least = minimum_tokens(rules(), pair.left) or 0
     if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < least:
         return pair
@@ -223,6 +229,16 @@ def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair
         ])  # fmt: skip
         return replace(pair, causes=causes, uncacheable=True)
     return pair
+
+
+def _is_unmarked(pair: Pair) -> bool:
+    """Return whether the cache needs breakpoints, the previous request has none, and usage shows nothing cached."""
+    prompt = pair.left.prompt
+    if any(counts.cached(turn.usage) != 0 for turn in (pair.left, pair.right)) or counts.bills_writes(pair.left):
+        return False
+    if prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed"):
+        return False  # a normalised body has lost its breakpoints
+    return needs_breakpoints(pair.left)
 
 
 SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note

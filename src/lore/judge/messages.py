@@ -80,6 +80,8 @@ def _lead(finding: Finding) -> str:
         return "the end of the prompt was replaced, and was longer than check.max_tail_tokens allows"
     if isinstance(evidence, NothingRead):
         return ""  # no read fell
+    if "read-ends-there" in finding.qualifiers:
+        return "the billed read ended where only the form of the content changed"
     is_doubtful = finding.code == Code.CACHE_EXPIRED and finding.strength == "weak"
     facts = CODES.get(finding.code)
     if facts is not None and facts.lead and not is_doubtful and not isinstance(evidence, Damage):
@@ -104,6 +106,7 @@ _STRENGTHS = {
 _QUALIFIERS = {
     "read-all-the-same": "but everything that was sent before was read: nothing was lost, the provider sees no change",
     "same-to-the-api": "but the provider documents both as one value: nothing is lost by it",
+    "read-ends-there": "so this model takes the two for different content",
     "nothing-lost": "but usage shows that nothing was lost",
     "little-lost": "but usage shows that hardly anything was lost",
     "under-minimum": "nothing was lost: such a short prompt is not cached",

@@ -77,9 +77,14 @@ _ELSEWHERE: dict[Setting, str] = {
 _FAMILIES: dict[ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
 
 
+# Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in where it stands.
+_MISSES_MESSAGES = "the messages are not read from the cache, and with some models nothing is"
+
+
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
     elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
-    return f"with {_FAMILIES[family]} {_MISSES[level]}{elsewhere}"
+    misses = _MISSES_MESSAGES if (level, setting) == ("messages", "generation") else _MISSES[level]
+    return f"with {_FAMILIES[family]} {misses}{elsewhere}"
 
 
 class PartialPrompt(EvidenceFact, frozen=True):
@@ -374,7 +379,7 @@ Difference: TypeAlias = (
 # Why a breakpoint has no effect: its place, the lifetime it asks for, or a cache without breakpoints.
 Unmarkable: TypeAlias = Literal[
     "empty-text", "thinking", "deferred-tool", "message", "not-input", "lifetime", "automatic-cache", "section",
-    "model", "other-api", "inside-result",
+    "model", "other-api", "inside-result", "called-by-code",
 ]  # fmt: skip
 # Text that programs write into prompts and that often differs in the next request, session or project.
 VaryingKind: TypeAlias = Literal[
@@ -397,6 +402,7 @@ _NO_EFFECT: dict[Unmarkable, str] = {
     "model": "this model accepts no cache breakpoints",
     "other-api": "this member is a cache breakpoint of another API",
     "inside-result": "a cache breakpoint is inside the content of a tool result instead of after it",
+    "called-by-code": "a cache breakpoint is set on a call that code execution made, or on its result",
 }
 _VARYING: dict[VaryingKind, str] = {
     "date": "a date", "clock": "a time of day", "directory": "a path of this machine or project", "id": "an id",

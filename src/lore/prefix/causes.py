@@ -89,7 +89,7 @@ def find_causes(
     content = _merge_by_code(content)
     if all_read:
         content = [_mark_costless(cause, "read-all-the-same", SPELLINGS) for cause in content]
-    elif (current.dialect, provider) == ("anthropic", "anthropic"):
+    elif provider == "anthropic":
         content = [_mark_costless(cause, "same-to-the-api", (Code.CONTENT_SHAPE_CHANGED,)) for cause in content]
     in_tail = [cause for cause in content if cause.code in _TAIL_CONTENT]
     if tail and in_tail:  # at an end that is meant to change they are no faults of their own

@@ -29,7 +29,7 @@ from lore.judge.pairs.rewrites import (
 )
 from lore.model import evidence as e
 from lore.model.cause import Cause
-from lore.model.codes import Code
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.differences import ToolsChanged, VolatileText
 from lore.model.events import Usage
 from lore.model.items import CompactDivider, is_absent, is_blank
@@ -215,7 +215,7 @@ def judge_pair(
     causes = tuple([replace(cause, lost=_lost_bytes(facts, measured, cause.position, wanted)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
-    causes = _mark_within_block(facts, causes, ratio, short)
+    causes = _mark_within_block(facts, _blame_shape(facts, causes, wanted), ratio, short)
     causes = (*causes, *remarks.find(facts, causes, sums, (sums.common + overlap.common_bytes) / ratio))
     if short == 0 and counts.read_everything(previous, current):
         causes = tuple([
@@ -416,6 +416,26 @@ def _wrote_for_an_hour(turn: Turn) -> bool:
 def _is_from_bytes(cause: Cause) -> bool:
     """Return whether bytes show a break that was not expected."""
     return cause.kind != "expected" and cause.code not in BY_BILL and not is_remark(cause)
+
+
+_NEAR = 0.15  # the share by which a place in tokens, estimated from bytes, may be wrong
+
+
+def _blame_shape(facts: PairFacts, causes: tuple[Cause, ...], wanted: int) -> tuple[Cause, ...]:
+    """Return a change of shape as the cause of a fall that nothing else explains, if the read ended at its place.
+
+    Anthropic documents text and block as one value; a read that stops there shows that the model saw two
+    (anthropics/claude-code#93490: a system message within the history). `wanted` are the bytes that were cached.
+    """
+    there, read = counts.cached(facts.previous.usage), facts.read
+    if not (facts.fell and there and read and wanted) or not any(cause.code in UNEXPLAINED for cause in causes):
+        return causes
+    for cause in causes:
+        before = there * (1 - cause.lost / wanted)
+        if "same-to-the-api" in cause.qualifiers and before * (1 - _NEAR) <= read <= before * (1 + _NEAR):
+            shape = replace(cause, qualifiers=("read-ends-there",), override=None)
+            return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
+    return causes
 
 
 def _mark_within_block(

@@ -4,7 +4,8 @@ They need no usage and no other request. Cost: O(breakpoints and new segments).
 
 Sources (read 2026-11-23): Anthropic's prompt caching guide and what its API answers to such requests (400:
 "cache_control cannot be set for empty text blocks", "thinking.cache_control: Extra inputs are not permitted", "a
-ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"); OpenAI's prompt caching guide
+ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"); LangChain's middleware for Anthropic
+(no breakpoint on calls of `code_execution` and their results); OpenAI's prompt caching guide
 (explicit breakpoints are on input parts; a key has at most 64 characters; `prompt_cache_retention`); Gemini's (400:
 a request with a cached content may not repeat its fields).
 """
@@ -29,7 +30,7 @@ from lore.model.jsonslice import array, raw_members
 from lore.model.mask import mask
 from lore.model.providers import has_exact_breakpoints, provider_of
 from lore.model.turn import Prompt, Segment, Turn
-from lore.prefix.blocks import block_of, message_start
+from lore.prefix.blocks import BlockParts, block_of, message_start
 from lore.prefix.volatile import find_volatile_in_system
 
 UNDERRATED = 1.5  # an estimate from bytes may be too low by this factor
@@ -126,6 +127,8 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
     block = block_of(segment)
     if block.kind == "thinking":
         return "thinking"
+    if block.kind in ("call", "result") and _is_called_by_code(prompt, at, block):
+        return "called-by-code"
     if block.kind == "text" and block.members and block.text == "":
         return "empty-text"
     if rule.field == "prompt_cache_breakpoint" and b'"mode"' in value and at >= len(prompt.head):
@@ -133,6 +136,17 @@ def _reason(turn: Turn, rule: BreakpointRule, segment: Segment, at: int, value: 
         if (raw_members(message.json) or {}).get("role") == b'"assistant"':
             return "not-input"
     return _lifetime(rule, value)
+
+
+def _is_called_by_code(prompt: Prompt, at: int, block: BlockParts) -> bool:
+    """Return whether code that the provider ran made a call, or the call that a result answers."""
+    answered = block.members.get("tool_use_id", b"")
+    for place in range(at, len(prompt.head) - 1, -1):
+        members = block.members if place == at else raw_members(prompt.messages[place - len(prompt.head)].json) or {}
+        if not answered or members.get("id") == answered:
+            caller = raw_members(members.get("caller", b"")) or {}
+            return caller.get("type", b"").startswith(b'"code_execution')
+    return False
 
 
 def _lifetime(rule: BreakpointRule, value: bytes) -> d.Unmarkable | None:

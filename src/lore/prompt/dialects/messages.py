@@ -24,6 +24,7 @@ from lore.prompt.dialects import content as c
 
 CACHE_CONTROL = "cache_control"
 BREAKPOINT = "prompt_cache_breakpoint"  # OpenAI's, on content parts
+COPILOT = "copilot_cache_control"  # for GitHub Copilot's gateway, on messages and tools; elsewhere it has no effect
 
 # The members of a message whose elements are segments, in the order in which they are written. The value is written for
 # a member without elements: these bytes, nothing (b""), or nothing because an empty one stays in the envelope (None).
@@ -224,13 +225,13 @@ def _with_member(segment: Segment, member: bytes) -> Segment:
 def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> tuple[bytes, bytes | None]:
     """Return a block or tool without breakpoints, also in the blocks of a tool result, and the last one that it had.
 
-    A member of `null` is removed as well, but is no breakpoint.
+    A member of `null` is removed as well, but is no breakpoint, nor is Copilot's.
     """
     breakpoint = None
     for key in keys:
         if key.encode() in raw:
             raw, found = _strip(raw, key)
-            breakpoint = breakpoint or found
+            breakpoint = breakpoint or (None if key == COPILOT else found)
     return raw, breakpoint
 
 
@@ -279,7 +280,7 @@ def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tu
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in lists:
         segments += slice_list(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys)
-    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys), b"null")
+    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys and m.key != COPILOT), b"null")
     if breakpoint != b"null":
         segments[-1].breakpoint, segments[-1].is_marked_by_message = breakpoint, True
     return tuple(segments)

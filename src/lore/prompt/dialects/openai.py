@@ -24,7 +24,7 @@ from lore.model.turn import Segment
 from lore.prompt import base
 from lore.prompt.base import CacheMark, Rendered, Spot, Unit, can, cannot
 from lore.prompt.dialects import content as c
-from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, Body, Writing, strip_breakpoints
+from lore.prompt.dialects.messages import BREAKPOINT, CACHE_CONTROL, COPILOT, Body, Writing, strip_breakpoints
 
 
 def _part(kind: bytes, text: bytes) -> bytes:
@@ -45,7 +45,7 @@ _EACH = can("each is a message; only one if the model's chat template takes no m
 class _OpenAI(Body):
     """What both APIs have in common."""
 
-    keys = (CACHE_CONTROL, BREAKPOINT)
+    keys = (CACHE_CONTROL, BREAKPOINT, COPILOT)
     system_roles = ("system", "developer")
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
