@@ -106,6 +106,33 @@ def test_service_tier_of_a_response_is_priced(name, kind):
     assert found[0]["lost_dollars"] == pytest.approx(times * 40_000 * (WRITE - READ), abs=2e-6)
 
 
+def test_fast_mode_is_named_in_every_sum(monkeypatch, tmp_path):
+    fast = {"speed": "fast"}
+    log = transcript(bill(0, 40_000), bill(40_000, 1_000, **fast), bill(41_000, 1_000, **fast))
+    normal = 81_000 * READ + 2_000 * WRITE + 6 * UNCACHED + 20 * OUTPUT
+    says = f"fast mode: 2 requests cost ${normal:.4f} more than at the list price"
+    assert says in lore("simulate", log).out
+    (extra,) = lore("simulate", log, "--json").json["totals"]["cost"]["surcharges"]
+    assert extra["dollars"] == pytest.approx(normal)
+    Path(".claude/projects/-w").mkdir(parents=True)
+    Path(log).rename(".claude/projects/-w/session.jsonl")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spent = lore("--since", "2020-01-01", "--by", "model")
+    assert says in spent.out
+    assert "claude-opus-4-8 (fast mode)" in spent.out
+    page = lore("--since", "2020-01-01", "--report", "html=page.html")
+    assert page.code == 0
+    assert says.replace("fast", "Fast") in Path("page.html").read_text()
+
+
+def test_all_reasons_of_another_price_are_named():
+    said = [{"role": "user", "content": "Continue."}]
+    sent = {"model": "gpt-5.5", "messages": said, "service_tier": "flex"}
+    usage = {"prompt_tokens": 300_000, "completion_tokens": 10_000, "prompt_tokens_details": {"cached_tokens": 0}}
+    log = put("long.jsonl", {"request": sent, "usage": usage, "timestamp": START})
+    assert "flex processing, prompts over 272,000 tokens: 1 request cost" in lore("simulate", log).out
+
+
 def test_simulate_counts_gemini_thoughts_as_output():
     path = put("gemini.jsonl", gemini.plain().data())
     totals = lore("simulate", path, "--json").json["totals"]

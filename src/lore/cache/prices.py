@@ -167,7 +167,7 @@ _ADVISOR = "advisor_message"
 def bill_price(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None, *,
     size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
-    implicit: bool = False,
+    implicit: bool = False, listed: bool = False,
 ) -> Price | None:  # fmt: skip
     """Return the prices of a response; None without a price of uncached tokens, or with a factor of unknown multiple.
 
@@ -175,24 +175,48 @@ def bill_price(
 
     `model` was asked for; `size` is the prompt in tokens, without which no prices of long prompts hold; `asked`
     are the request's parameters as JSON; `instead` is a model whose prices are wanted in place of those of the model
-    that answered; `implicit` as in `rates`.
+    that answered; `implicit` as in `rates`; `listed` as in `DatedRules.price`.
     """
     factors = tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
     answering = instead or (bill.model if bill is not None and bill.model else model)
     price = rules.price(
-        where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit
-    )
+        where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit,
+        listed=listed,
+    )  # fmt: skip
     if price is None or bill is None or not bill.iterations:
         return price
     passes = [
         rules.price(
-            where.provider, one.model or instead or model, where.platform, at, implicit=implicit,
+            where.provider, one.model or instead or model, where.platform, at, implicit=implicit, listed=listed,
             prompt_tokens=None if one.kind == RUN else sum([getattr(one, name) or 0 for name in SUMMED_COUNTS[:3]]),
             extras=[factor for factor in factors if factor != "fast" or one.kind != _ADVISOR],
         )
         for one in bill.iterations
     ]  # fmt: skip
     return replace(price, passes=tuple(passes))
+
+
+# What makes a request cost another price than the one on the list, in words.
+_MULTIPLES = {
+    "fast": "fast mode", "priority": "priority processing", "flex": "flex processing", "batch": "batches",
+    "us": "inference in the US only", "regional": "regional endpoints", "peak": "peak hours",
+}  # fmt: skip
+
+
+def multiples_in_words(
+    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage, *,
+    size: int | None, asked: Mapping[str, bytes] | None = None, endpoint: str = "",
+) -> str:  # fmt: skip
+    """Return what multiplied the list price of a response (fast mode, long prompts, …); empty if nothing did."""
+    answering, provider, platform = bill.model or model, where.provider, where.platform
+    names = [_MULTIPLES[name] for name in _factors(rules, where, model, at, bill, asked or {}, endpoint)]
+    names += [_MULTIPLES["peak"]] if rules.is_peak(provider, answering, platform, at) else []
+    rows = (
+        rules.find(rule, provider, answering, platform, at, prompt_tokens=size)
+        for rule in ("multiple_input", "multiple_output", "price_uncached")
+    )
+    lengths = [row.above_tokens for row in rows if row is not None and row.above_tokens is not None]
+    return ", ".join([*names, *(f"prompts over {length:,} tokens" for length in lengths[:1])])
 
 
 def unknown_factors(

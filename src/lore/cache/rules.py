@@ -156,18 +156,19 @@ class DatedRules:
 
     def price(
         self, provider: str, model: str | None, platform: str = "", at: float | None = None,
-        *, prompt_tokens: int | None = None, extras: Iterable[str] = (), implicit: bool = False,
+        *, prompt_tokens: int | None = None, extras: Iterable[str] = (), implicit: bool = False, listed: bool = False,
     ) -> Price | None:  # fmt: skip
         """Return the prices of one request; None if not even that of uncached tokens is known.
 
         `extras` are how it was served ("fast", "priority", "flex", "batch", "us", "regional"): each multiplies all
         prices of tokens, and makes them unknown if it has no row. Peak hours count if the time is known. `implicit`:
-        the request sets no breakpoints, and its reads may have a price of their own.
+        the request sets no breakpoints, and its reads may have a price of their own. `listed`: the list price, which is
+        that of a short prompt without extras, off peak.
         """
         if at is not None and not math.isfinite(at):
             return None
-        peak = at is not None and _is_within(self.text("peak_hours", provider, model, platform, at), at)
-        factors = (*extras, "peak") if peak else tuple(extras)
+        prompt_tokens = None if listed else prompt_tokens
+        factors = () if listed else (*extras, *(["peak"] if self.is_peak(provider, model, platform, at) else []))
         # Prices depend on these values only; a session asks for the same ones turn after turn.
         key = (
             provider, model, platform, factors, implicit, None if at is None else bisect_right(self._days, at),
@@ -176,12 +177,16 @@ class DatedRules:
         if key not in self._prices:
             if len(self._prices) >= _MANY:
                 self._prices.clear()
-            listed = self.find("list_prices", provider, model, platform, at)
+            by_maker = self.find("list_prices", provider, model, platform, at)
             self._prices[key] = rates(
                 lambda rule: self.find(rule, provider, model, platform, at, prompt_tokens=prompt_tokens),
-                factors, listed=listed is None or listed.value is not False, implicit=implicit,
+                factors, listed=by_maker is None or by_maker.value is not False, implicit=implicit,
             )  # fmt: skip
         return self._prices[key]
+
+    def is_peak(self, provider: str, model: str | None, platform: str, at: float | None) -> bool:
+        """Return whether a time is in the provider's peak hours."""
+        return at is not None and _is_within(self.text("peak_hours", provider, model, platform, at), at)
 
     def breakpoints(
         self, api: str, provider: str, model: str | None, platform: str = "", at: float | None = None

@@ -19,7 +19,7 @@ from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
 from lore.model.codes import Problem
-from lore.model.results import UsageResult, simulate
+from lore.model.results import Surcharge, UsageResult, simulate
 from lore.model.turn import Turn
 
 _CLOSE = 0.02  # share of the billed read by which a close prediction may be off
@@ -130,7 +130,15 @@ def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
         unexplained=summed(cost.unexplained for cost in costs),
         at_least=True if any(cost.at_least for cost in costs) else UNSET,
         recorded=summed(cost.recorded or None for cost in costs) or UNSET,
+        surcharges=list(_sum_surcharges(costs)) or UNSET,
     )  # fmt: skip
+
+
+def _sum_surcharges(costs: Iterable[simulate.Cost]) -> Iterator[Surcharge]:
+    every = [each for cost in costs for each in cost.surcharges or ()]
+    for name in dict.fromkeys(each.name for each in every):
+        found = [each for each in every if each.name == name]
+        yield Surcharge(name, sum(each.requests for each in found), summed(each.dollars for each in found) or 0.0)
 
 
 def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, prompt_tokens
-from lore.cache.prices import MILLION, Price, bill_price
+from lore.cache.prices import MILLION, Price, bill_price, multiples_in_words
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.messages import in_words
@@ -181,10 +181,12 @@ def date_of(at: float) -> datetime | None:
         return None
 
 
-def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: int | None = None) -> Price | None:
+def price_of(
+    rules: DatedRules, turn: Turn, *, model: str | None = None, size: int | None = None, listed: bool = False
+) -> Price | None:  # fmt: skip
     """Return the prices of a turn, or those of another `model`; None if they are unknown.
 
-    `size` is the number of tokens of the prompt if no usage is recorded.
+    `size` is the number of tokens of the prompt if no usage is recorded; `listed` as in `DatedRules.price`.
     """
     usage, prompt = turn.usage, None if is_transcript(turn) else turn.prompt
     if usage is not None:
@@ -192,11 +194,28 @@ def price_of(rules: DatedRules, turn: Turn, *, model: str | None = None, size: i
     price = bill_price(
         rules, billed_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
         endpoint=turn.call.endpoint, instead=model,
-        implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint,
+        implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint, listed=listed,
     )  # fmt: skip
     if price is not None and price.write is None and asked_lifetime(turn) == ONE_HOUR:
         return replace(price, write=price.write_1h)  # of writes that the usage does not split by lifetime
     return price
+
+
+def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[str, float] | None:
+    """Return why a turn cost more or less than the list price, and by how many dollars; None if it did not."""
+    usage = turn.usage
+    if price is None or usage is None or not usage.is_billed:
+        return None
+    listed = price_of(rules, turn, listed=True)
+    if listed is None or listed == price:
+        return None
+    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, listed)]
+    names = multiples_in_words(
+        rules, billed_by(turn), turn.model, turn.at, usage, asked=None if is_transcript(turn) else turn.prompt.params,
+        size=None if usage.uncached_tokens is None else prompt_tokens(usage), endpoint=turn.call.endpoint,
+    )  # fmt: skip
+    more = round(float(sums[0] - sums[1]), 9)
+    return (names, more) if names and more else None
 
 
 def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> float | None:

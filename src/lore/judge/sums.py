@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, total
 from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
-from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of
+from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of, surcharge_of
 from lore.judge.pairs.pair import Tally, is_remark
 from lore.model.codes import CODES, UNEXPLAINED, Audience, CauseKind, Code, actor_of, fix_of
 from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead
-from lore.model.results import UsageResult
+from lore.model.results import Surcharge, UsageResult
 from lore.model.results.overview import Spending, SpendingCause
 from lore.model.results.simulate import ReliabilityResult
 from lore.model.running import LastBreak, RunningTotals
@@ -61,7 +61,7 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
         compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
         is_inherited=bool(turn.call.inherited_from),
         at_least=not (is_whole and has_all_output),
-        recorded=None if usage is None else usage.recorded,
+        recorded=None if usage is None else usage.recorded, surcharge=surcharge_of(rules, turn, price),
     )  # fmt: skip
 
 
@@ -158,6 +158,7 @@ class Sums:
         self._sizes: list[int] = []  # of prompts, for the median
         self._counts = Counter[str]()
         self._amounts: defaultdict[str, list[float]] = defaultdict(list)
+        self._surcharges: defaultdict[str, list[float]] = defaultdict(list)  # by reason
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request."""
@@ -171,8 +172,9 @@ class Sums:
         self._sessions |= other._sessions
         self._sizes += other._sizes
         self._counts.update(other._counts)
-        for name, amounts in other._amounts.items():
-            self._amounts[name] += amounts
+        for mine, others in ((self._amounts, other._amounts), (self._surcharges, other._surcharges)):
+            for name, amounts in others.items():
+                mine[name] += amounts
 
     @property
     def requests(self) -> int:
@@ -224,6 +226,8 @@ class Sums:
                 amounts[REBILLED["waste" if loss is None else loss.kind]].append(spent.again)
             if request.subagent:
                 amounts["subagent_dollars"].append(spent.total)
+        for name, more in [row.surcharge for row in rows if row.surcharge is not None]:
+            self._surcharges[name].append(more)
 
     def result(self, name: str, title: str | None = None) -> Spending:
         """Return the sums; `title` is that of the session with this name."""
@@ -242,6 +246,7 @@ class Sums:
             name=name, sessions=len(self._sessions), dollars=dollars, title=title, **sums,
             median_prompt_tokens=sorted(self._sizes)[(len(self._sizes) - 1) // 2] if self._sizes else None,
             largest_prompt_tokens=max(self._sizes, default=None),
+            surcharges=[Surcharge(name, len(more), sum_of(more)) for name, more in sorted(self._surcharges.items())],
         )  # fmt: skip
 
 

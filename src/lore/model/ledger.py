@@ -77,6 +77,8 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     at_least: bool = False  # `spent` leaves out a count or price that is unknown
     recorded: RecordedCost | None = None  # the cost that the log states
     missed: MissedRead | None = None  # what breakpoints did not cover, reported at its first request
+    # why it cost more than the list price (fast mode, …), and by how many dollars; negative: less
+    surcharge: tuple[str, float] | None = None
 
 
 class Ledger(Struct, frozen=True):

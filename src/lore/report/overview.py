@@ -12,6 +12,7 @@ from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, 
 from lore.report.commands import OverviewSelection, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
+from lore.report.sentences.findings import describe_surcharges
 from lore.report.sentences.spending import label_of, short_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
@@ -162,6 +163,7 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         yield _change(total, result.before)
     if recorded := recorded_costs(result.agents):
         yield f"as the agents recorded it: {recorded}"
+    yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
         yield _limit(limit, result.until or 0.0)
     if not verbose:

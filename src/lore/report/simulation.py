@@ -24,6 +24,7 @@ from lore.report.sentences.findings import (
     describe_grounds,
     describe_interruption,
     describe_rebilled,
+    describe_surcharges,
     format_prices,
     format_usage,
     in_dollars,
@@ -188,6 +189,8 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         of_them = format_money(summed(each.billed for each in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), of_them)}"
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
+    for text in describe_surcharges(cost.surcharges or ()):
+        out.print(line(text))
     if isinstance(cost.recorded, float):
         out.print(line(f"cost as recorded: {format_money(cost.recorded)}"))
     sums = Summary()

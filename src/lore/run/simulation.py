@@ -34,13 +34,13 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
-from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of
+from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, surcharge_of
 from lore.judge.sums import Reliability
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import Usage
-from lore.model.results import CauseResult, Interruption, UsageResult, VerdictResult, copy_fields
+from lore.model.results import CauseResult, Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
 from lore.model.turn import Turn
@@ -143,6 +143,9 @@ class Simulation:
         parts, is_whole = price.split(usage) if price and usage and usage.is_billed else ({}, False)
         prediction = _limit_to_usage(predicted, usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
+        extra = None if cost is None or predictor.model else surcharge_of(predictor.rules, turn, price)
+        if cost is not None and extra is not None:
+            cost = replace(cost, surcharges=[Surcharge(extra[0], 1, extra[1])])
         result = _result(
             verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
         )

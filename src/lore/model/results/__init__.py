@@ -73,6 +73,14 @@ class UsageResult(Struct, frozen=True, kw_only=True):
         return cls(**{**sums, **fields})
 
 
+class Surcharge(Struct, frozen=True):
+    """What requests cost more than the list price for one reason."""
+
+    name: str  # such as `fast mode`, several joined by commas
+    requests: int  # that cost more or less
+    dollars: float  # more than the list price; negative: less
+
+
 class VerdictResult(Struct, frozen=True):
     """What the provider itself reports about a cache miss."""
 

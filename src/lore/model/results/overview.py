@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from lore.model.codes import Actor, CauseKind
-from lore.model.results import CommandResult
+from lore.model.results import CommandResult, Surcharge
 
 GroupBy: TypeAlias = Literal["day", "week", "month", "session", "model", "project", "agent"]
 
@@ -50,6 +50,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     premium_requests: float | None = None  # GitHub Copilot's older unit, as the logs count them
     title: str | None = None  # of a session: the name that its agent gave it, else its first prompt
     unpriced_tokens: int = 0  # re-billed by requests without a known price: their cost is in no amount
+    surcharges: list[Surcharge] = []  # what of the cost is due to prices other than the list price, by reason
 
 
 class SpendingCause(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from lore.model.codes import Problem
-from lore.model.results import CauseResult, CommandResult, Interruption, UsageResult, VerdictResult
+from lore.model.results import CauseResult, CommandResult, Interruption, Surcharge, UsageResult, VerdictResult
 from lore.model.results.measured import MeasuredResult
 
 RuleValue: TypeAlias = bool | int | float | str | None
@@ -34,6 +34,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     unexplained: float | None = None  # re-billed without a certain cause, beyond the price of reading
     at_least: Literal[True] | UnsetType = UNSET  # true if a count or price is unknown: `billed` is the rest
     recorded: float | UnsetType = UNSET  # the cost that the log states; left out if it states none
+    surcharges: list[Surcharge] | UnsetType = UNSET  # parts due to other prices than the list price, by reason, if any
 
 
 class SimulatedTurn(Struct, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from lore.report.overview import (
     write_groups,
 )
 from lore.report.plain import counted
-from lore.report.sentences.findings import describe_rebilled, in_dollars
+from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
 
@@ -77,6 +77,7 @@ def describe_spending(spending: Spending) -> str:
         parts.append("Nothing was re-billed, but no prompt was read from a cache, either.")
     elif spending.requests > spending.unbilled:
         parts.append("Nothing was re-billed.")
+    parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
     if spending.recorded_dollars:
         parts.append(f"Cost as recorded: {money(spending.recorded_dollars)}.")
     return " ".join(parts)

@@ -15,6 +15,7 @@ from lore.model.results import Finding
 from lore.model.results.store import SessionUsage, TurnResult
 from lore.prefix.overlap import count_cached_segments, locate_difference
 
+_CENT = 0.01
 _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 
@@ -43,6 +44,14 @@ def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) ->
     if billed.partial_output is True:
         names["output"] = "output (partial)"
     return ", ".join(f"{names.get(kind, kind)} {format_money(paid)}" for kind, paid in by_price.items())
+
+
+def describe_surcharges(surcharges: Iterable[results.Surcharge]) -> Iterator[str]:
+    """Yield what requests cost more or less than the list price, by reason; amounts below a cent are left out."""
+    for each in surcharges:
+        if abs(each.dollars) >= _CENT:
+            difference = f"{format_money(abs(each.dollars))} {'more' if each.dollars > 0 else 'less'}"
+            yield f"{each.name}: {count_of(each.requests, 'request')} cost {difference} than at the list price"
 
 
 def format_usage(billed: _Counts) -> str:

@@ -19,7 +19,7 @@ from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
 from lore.model.events import MAIN
-from lore.model.ledger import Ledger
+from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results.overview import (
     GroupBy,
     Overview,
@@ -200,9 +200,15 @@ _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
     "day": lambda request: day_of(request.at),
     "week": lambda request: local_time(request.at, "%G-W%V") or "unknown",
     "month": lambda request: local_time(request.at, "%Y-%m") or "unknown",
-    "model": lambda request: request.row.model or "unknown",
+    "model": lambda request: _model_of(request.row),
     "project": lambda request: request.project or "unknown",
 }
+
+
+def _model_of(row: LedgerRow) -> str:
+    """Return the model of a request, and why its prices are not those of the list, such as `gpt-5.5 (fast mode)`."""
+    model = row.model or "unknown"
+    return model if row.surcharge is None else f"{model} ({row.surcharge[0]})"
 
 
 class Period:
