@@ -4,7 +4,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.chains.chain import SIBLINGS, ComparedChains
+from lore.judge.chains.recording import ComparedChains
+from lore.judge.chains.starts import SIBLINGS
 from lore.judge.pairs.pair import lost_tokens
 from lore.model.events import Usage
 from lore.model.items import UserMessage
@@ -127,4 +128,4 @@ def test_thousand_chains_keep_few_first_turns():
     chained = ComparedChains()
     for number in range(3 * SIBLINGS):
         chained.compare(first(f"a{number}", float(number), number + 2.0, 0, 4000))
-    assert len(getattr(chained, "_starts")) == SIBLINGS  # noqa: B009 - the bound under test
+    assert len(getattr(chained, "_others").starts) == SIBLINGS  # noqa: B009 - the bound under test

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from cache.talk import bill
 from judge.judged import Judged
-from lore.judge.chains.chain import ComparedChain
+from lore.judge.chains.memory import ToolCallSearch
 from lore.model.vector import Vector
 
 
@@ -36,11 +36,11 @@ def test_removed_tool_call_is_not_found_again():
     talk.turn(bill(0, 12_000))
     talk.use()
     talk.turn(bill(12_000, 300))
-    chain = ComparedChain()
+    search = ToolCallSearch()
     found = []
     for kept in (len(talk.entries), 1):  # all of the history, then only the user's first message
         last = replace(talk.last, basis=talk.last.basis._replace(entries=Vector(list(talk.entries)[:kept])))
-        found.append(chain._has_tool_call(last))
+        found.append(search.is_in(last))
     assert found == [True, False]
 
 

@@ -21,23 +21,25 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.served import cache_of, is_transcript, served_by
-from lore.judge.base import TurnRule, TurnVerdict, paid_again, price_of
-from lore.judge.chains.chain import ComparedChains
-from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
-from lore.judge.pairs.verdict import Alternation
+from lore.judge.base import TurnRule, TurnVerdict, price_of
+from lore.judge.chains.recording import ComparedChains
+from lore.judge.pairs.corrections import (
+    Alternation,
+    add_costs,
+    drop_loss_below_minimum,
+    drop_unread_below_minimum,
+    excuse_small_loss,
+)
+from lore.judge.pairs.pair import Pair
 from lore.judge.requests.laws import Laws
 from lore.judge.requests.lint import Linter
-from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.judge.runs.plateaus import Plateaus
 from lore.judge.runs.reads import Beside, ReadShort, Unread
 from lore.judge.runs.siblings import Siblings
-from lore.model.cause import Cause, Place, Qualifier
+from lore.model.cause import Place
 from lore.model.codes import Code
-from lore.model.events import Usage
-from lore.model.evidence import ColdCompaction, NothingRead, ProviderSaid, TailReplaced
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.purpose import counts_tokens
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
 
 DAY = 86_400.0  # seconds
 PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
-HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
 
 
 class Judge:
@@ -142,7 +143,7 @@ class Judge:
         price = price_of(self._dated(), turn) if daily or (turn.usage is not None and lost) else None
         if price is None:
             return pair
-        causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
+        causes = tuple([add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
         return replace(pair, causes=causes, price=price)
 
     def _tails_a_day(self, turn: Turn, pair: Pair) -> float:
@@ -176,100 +177,3 @@ class Judge:
         if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that reports the same prompt
             return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
         return found
-
-
-def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
-    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
-
-    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
-    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
-    """
-    evidence = cause.evidence
-    if isinstance(evidence, TailReplaced) and daily and price.uncached is not None:
-        dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
-        return replace(cause, evidence=replace(evidence, dollars_a_day=dollars))
-    if not isinstance(evidence, ColdCompaction) or usage is None or usage.iterations:
-        return cause
-    paid = price.of(replace(usage, output_tokens=0, server_tools=()))
-    again = paid_again(price, usage, lost)
-    if paid is None or again is None:
-        return cause
-    warm = round(float(paid) - again, 6)
-    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
-
-
-def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
-    """Return the pair without a loss if one of the prompts is shorter than its model caches, or nothing was marked.
-
-    Usage says how long a prompt was, and whether it was cached all the same. Without usage it is estimated from bytes,
-    with a margin.
-    """
-    if not pair.is_break:
-        return pair
-    if _is_unmarked(pair):
-        return replace(pair, causes=tuple([
-            cause if is_remark(cause) or cause.kind == "expected"
-            else replace(cause, lost=0, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
-            for cause in pair.causes
-        ]))  # fmt: skip
-    least = minimum_tokens(rules(), pair.left) or 0
-    if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < least:
-        return pair
-    for turn, size in ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current)):
-        billed = counts.prompt_tokens(turn.usage)
-        tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
-        if not 0 < tokens < MOST or counts.cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
-            continue
-        if not billed and (turn.basis is not None or turn.prompt.partial or counts.has_unseen(turn.prompt)):
-            continue  # its bytes are not all of it
-        causes = tuple([
-            replace(cause, lost=0) if is_remark(cause) or cause.kind == "expected"
-            else replace(cause, lost=0, qualifiers=(*cause.qualifiers, "under-minimum"))
-            for cause in pair.causes
-        ])  # fmt: skip
-        return replace(pair, causes=causes, uncacheable=True)
-    return pair
-
-
-def _is_unmarked(pair: Pair) -> bool:
-    """Return whether the cache needs breakpoints, the previous request has none, and usage shows nothing cached."""
-    prompt = pair.left.prompt
-    if any(counts.cached(turn.usage) != 0 for turn in (pair.left, pair.right)) or counts.bills_writes(pair.left):
-        return False
-    if prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed"):
-        return False  # a normalised body has lost its breakpoints
-    return needs_breakpoints(pair.left)
-
-
-SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
-
-
-def excuse_small_loss(pair: Pair) -> Pair:
-    """Return the pair with expected causes if usage shows that it lost less than a block, or 1 % of the prompt.
-
-    Only usage that reports writes shows so small a loss.
-    """
-    usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
-    if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.left):
-        return pair
-    tokens, _ = lost_tokens(pair, lead)
-    limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
-    if pair.short is None or tokens >= limit or isinstance(lead.evidence, NothingRead | ProviderSaid):
-        return pair
-    qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
-    causes = [
-        cause if cause.kind == "expected" or is_remark(cause)
-        else replace(cause, override="expected", qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))))
-        for cause in pair.causes
-    ]  # fmt: skip
-    return replace(pair, causes=tuple(causes))
-
-
-def drop_unread_below_minimum(pair: Pair, minimum: int | None) -> Pair:
-    """Return the pair without a "nothing was read" cause if the previous prompt may be too short to be cached.
-
-    `minimum` is the model's; if it is unknown, the highest of any provider counts.
-    """
-    if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
-        return pair
-    return replace(pair, causes=tuple([cause for cause in pair.causes if not isinstance(cause.evidence, NothingRead)]))

@@ -30,6 +30,7 @@ CLIENT_SECTIONS = {
     "tools_changed": "tools", "system_changed": "system", "messages_changed": "messages", "model_changed": "model"
 }  # fmt: skip
 _VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
+EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # of prompts that were not made
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
 # Causes that only usage and clocks show, so that bytes do not show their cost.

@@ -9,42 +9,23 @@ the cache lives explains changed bytes and a fallen read alike.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
-
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from lore.cache import counts
-from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.pairs import attribution as table
-from lore.judge.pairs.finders import find_expiry, find_parallel_start, measure_lookback, state_signal
+from lore.judge.pairs.finders import measure_lookback
+from lore.judge.pairs.losses import limit_rebilled, lost_bytes
 from lore.judge.pairs.pair import BY_BILL, ESTIMATED, Pair, PairFacts, find_dispute, is_remark
-from lore.judge.pairs.rewrites import (
-    ReplacedTail,
-    describe_tail,
-    find_rewind,
-    find_rewrite,
-    find_sealed_summary,
-    last_message,
-)
+from lore.judge.pairs.rewrites import ReplacedTail, describe_tail, find_rewind, last_message
+from lore.judge.pairs.shapes import find_shape
 from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
-from lore.model.differences import ToolsChanged, VolatileText
-from lore.model.events import Usage
-from lore.model.items import CompactDivider, is_absent, is_blank
+from lore.model.differences import VolatileText
 from lore.model.providers import has_exact_breakpoints
-from lore.model.turn import Segment, Turn
+from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
-from lore.prefix.overlap import (
-    ChainSums,
-    PairSums,
-    byte_size,
-    count_cached_segments,
-    list_new_segments,
-    split_fresh_segments,
-)
-from lore.prefix.purpose import asks_for_summary
+from lore.prefix.overlap import ChainSums, PairSums, count_cached_segments
 
 # evidence
 
@@ -63,7 +44,7 @@ def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
 
 def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
     previous, current, fell = facts.previous, facts.current, facts.fell
-    shape = _find_shape(facts)
+    shape = find_shape(facts)
     if shape is not None:
         return (shape,)
     all_read = counts.read_everything(previous, current)
@@ -104,80 +85,6 @@ def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
     return (table.attribute(facts),) if disputed is None else (table.attribute(facts), disputed)
 
 
-def _find_shape(facts: PairFacts) -> Cause | None:
-    """Return the cause that the shape of both requests shows: a restart, a compaction, a rewind, another API."""
-    previous, current, overlap = facts.previous, facts.current, facts.overlap
-    if previous.chain != current.chain and current.given_up == previous.chain:
-        number = sum(segment.section == "tools" for segment in previous.prompt.head)
-        return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), overlap.common)
-    if previous.chain != current.chain and (cold := _find_cold_compaction(facts)) is not None:
-        return cold
-    before, after = previous.prompt, current.prompt
-    if not (overlap.is_covered or current.changes or current.is_rebuilt or current.fidelity == "rendered"):
-        begin = before.messages.common(after.messages)
-        found = find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
-        if found is not None:
-            return found
-    if before.dialect == after.dialect:
-        return None
-    if before.model != after.model:
-        return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
-    if (provider := table.OTHER_PROVIDER.explain(facts)) is not None:
-        return provider
-    other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
-    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
-
-
-def _find_cold_compaction(facts: PairFacts) -> Cause | None:
-    """Return the cause if the current request asks for a summary of the previous one and reads too little of it.
-
-    It begins differently (other tools, another system prompt) and reads no more than both share, or its last breakpoint
-    is at an earlier place.
-    """
-    previous, current, usage = facts.previous, facts.current, facts.current.usage
-    if not facts.fell or usage is None or current.basis is not None:
-        return None
-    if not asks_for_summary(current.prompt, current.call):
-        return None
-    marks = previous.prompt.breakpoints, current.prompt.breakpoints
-    if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
-        differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
-    elif facts.overlap.is_covered or not _reads_little(facts, usage):
-        differs = ()
-    else:
-        heads = [
-            {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
-            for turn in (previous, current)
-        ]
-        differs = tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
-    if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
-        return None
-    read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
-    evidence = e.ColdCompaction(differs, there, read, _warm_read(previous, usage))
-    return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
-
-
-def _warm_read(previous: Turn, usage: Usage) -> int:
-    """Return the tokens that a request of this length could read after the conversation."""
-    there = counts.cached(previous.usage) or 0
-    return there if usage.first_pass.uncached_tokens is None else min(there, counts.prompt_tokens(usage.first_pass))
-
-
-def _reads_little(facts: PairFacts, usage: Usage) -> bool:
-    """Return whether less than half of what could be read was read, or no more than the head that both share."""
-    previous, read = facts.previous, counts.first_pass_read(usage) or 0
-    warm = _warm_read(previous, usage)
-    if warm - read <= counts.TOLERANCE_TOKENS:
-        return False
-    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
-        return True
-    head = sum(map(byte_size, previous.prompt.head))
-    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
-    sent = head + sum(map(byte_size, previous.prompt.messages))
-    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, sent)
-    return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
-
-
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
     """Return the cause of a request to another place, unless usage shows that its cache was read there."""
     if not facts.billed or facts.fell == 0:
@@ -212,7 +119,7 @@ def judge_pair(
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
-    causes = tuple([replace(cause, lost=_lost_bytes(facts, measured, cause.position, wanted)) for cause in causes])
+    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, wanted)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     ratio = counts.bytes_per_token(current, sums.current)
     causes = _mark_within_block(facts, _blame_shape(facts, causes, wanted), ratio, short)
@@ -233,101 +140,6 @@ def judge_pair(
         causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
     rebilled, there = limit_rebilled(facts, causes, sums, ratio), counts.cached(previous.usage)
     return Pair(previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, ratio, there, rebilled)
-
-
-def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
-    """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
-    return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, short,
-                counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
-
-
-# Causes that take content out of the prompt: what is left and not new is billed again, and no more. Usage shows for the
-# others whether the prompt of a log shrank.
-_REMOVING = frozenset((
-    Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.REASONING_DROPPED_BY_TEMPLATE, Code.RESUME_RERENDERED,
-    Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
-))  # fmt: skip
-_REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
-_ENDS = 512  # bytes at the beginning of a block that name its type
-# Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
-_NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
-
-
-def limit_rebilled(
-    facts: PairFacts, causes: tuple[Cause, ...], sums: PairSums | None = None, ratio: float = counts.BYTES_PER_TOKEN
-) -> int | None:
-    """Return the most tokens of the current prompt that the previous request sent, too, and that were not read.
-
-    None if nothing limits them. Removed content is not billed again, and new content never was before. `ratio` is of
-    bytes per token; `sums` is missing if no bytes were measured.
-    """
-    codes = {cause.code for cause in causes if not is_remark(cause)}
-    if Code.CACHE_EXPIRED in codes:
-        codes.update(other.code for cause in causes for other in cause.also if other.code == Code.COMPACTION)
-    previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
-    reasoning, state = state_signal(facts, "reasoning"), facts.state
-    is_limit = state is not None and state.implicit  # with breakpoints 63 of 73 such prompts read over 85 %
-    readable = (reasoning.read_if_moved or 0) if is_limit and reasoning is not None else 0
-    if readable > (read or 0) and codes & _NOT_BY_PROMPT:
-        return readable - (read or 0)  # what follows it could not be read anyway
-    most = counts.prompt_tokens(None if usage is None else usage.first_pass)
-    is_same = current.is_rebuilt and previous.model == current.model  # each model counts tokens in its own way
-    has_shrunk = is_same and 0 < most < counts.sent_tokens(previous.usage)
-    if not has_shrunk and (codes.isdisjoint(_REMOVING) if current.is_rebuilt else not codes):
-        return None
-    unread = None if usage is None or read is None else counts.capped_by_usage(usage, most)
-    is_rewritten = not codes.isdisjoint(_REWRITING)
-    if state is not None and state.unchanged == state.entries and current.is_rebuilt and not is_rewritten:
-        grown, output = state.grown, state.output
-        if is_limit and grown.has_thinking and Code.REASONING_DROPPED_BY_TEMPLATE in codes:  # also of the last answer
-            grown = replace(grown, answer_bytes=grown.answer_bytes - grown.thinking_bytes)
-            output = min(output or most, round(grown.answer_bytes / counts.BYTES_PER_TOKEN))
-        return None if unread is None else max(0, unread - TokenRate().tokens(grown, output))
-    if sums is None:
-        return None
-    # the usage of a log includes unrecorded tools
-    per_token = counts.BYTES_PER_TOKEN if current.is_rebuilt else ratio
-    if is_rewritten:
-        return _limit_rewritten(facts, unread, per_token)
-    if facts.overlap.is_covered or Code.COLD_COMPACTION in codes:
-        return None
-    added = list_new_segments(previous.prompt, current.prompt, facts.overlap)
-    if sums.previous - sums.current + sum(map(byte_size, added)) < counts.block_tokens(previous) * ratio:
-        return None  # nothing was removed
-    new = _estimate_tokens(added, per_token)
-    return max(0, round((sums.current - sums.common) / per_token - new if unread is None else unread - new))
-
-
-def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> int:
-    """Return the most tokens that were billed again after a compaction or rewind; `unread` were not read.
-
-    If the log lacks the summary, as Codex's does, no more is billed again than the first request of the chain sent, and
-    what is left of the later content.
-    """
-    previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
-    fresh, kept = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
-    if unread is None or (read and counts.bills_writes(previous)):
-        return round(_estimate_tokens(kept, per_token))  # that includes all of tools and system prompt that both share
-    most = unread - _estimate_tokens(fresh, per_token)
-    if first is not None and first.model == current.model and _lacks_summary(current):
-        new = {segment.data for segment in fresh}
-        later = [one for one in split_fresh_segments(first.prompt, current.prompt, 0)[0] if one.data not in new]
-        most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
-    return max(0, round(most))
-
-
-def _lacks_summary(turn: Turn) -> bool:
-    """Return whether a log has a compaction without the summary that replaced the history."""
-    entries = () if turn.basis is None else turn.basis.entries
-    summaries = [entry.item.summary for entry in entries if isinstance(entry.item, CompactDivider)]
-    return any(is_absent(summary) or is_blank(summary) for summary in summaries)
-
-
-def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
-    """Return the tokens of segments by their bytes, and of images, whose bytes do not say it, 1,500 at most."""
-    image = IMAGE_TOKENS * per_token
-    sizes = (min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in segments)
-    return sum(sizes) / per_token
 
 
 class Remarks:
@@ -368,45 +180,6 @@ class Remarks:
             return []
         self._reported.add(code)
         return [Cause(code, None, evidence)]
-
-
-_Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
-
-
-class Alternation:
-    """Marks causes of one chain that change a setting, a model or tools back to their value before the last change.
-
-    A change from A to B and back to A is known from its second change on; the fix is to keep one of the two.
-    """
-
-    def __init__(self) -> None:
-        self._latest: dict[tuple[str, int, str], _Values] = {}  # by code, segment and path
-
-    def mark(self, pair: Pair) -> Pair:
-        """Return the pair with its alternating causes marked."""
-        return replace(pair, causes=tuple(map(self._marked, pair.causes)))
-
-    def _marked(self, cause: Cause) -> Cause:
-        change = None if is_remark(cause) or "alternates" in cause.qualifiers else change_of(cause.evidence)
-        if change is None:
-            return cause
-        key = cause.code, cause.position, cause.path
-        earlier, self._latest[key] = self._latest.get(key), change
-        return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
-
-
-def change_of(evidence: e.Evidence) -> _Values | None:
-    """Return what evidence shows before and after a change; None if it does not show both."""
-    if isinstance(evidence, ToolsChanged):
-        is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
-        return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
-    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
-        return None
-    fields = asdict(evidence)
-    before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
-    after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
-    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
-    return None if may_repeat_by_chance or before == after else (before, after)
 
 
 def _wrote_for_an_hour(turn: Turn) -> bool:
@@ -478,18 +251,3 @@ def _add_tail(facts: PairFacts, causes: tuple[Cause, ...], tail: ReplacedTail, r
         elif facts.fell <= evidence.tokens * ESTIMATED + counts.block_tokens(previous):
             causes = ()
     return (*causes, Cause(Code.TAIL_REPLACED, "messages", evidence, position, path=evidence.path))
-
-
-def _lost_bytes(facts: PairFacts, measured: ChainSums, position: int, wanted: int) -> int:
-    """Return the bytes up to `wanted` that cannot be read after a change of the segment at a position.
-
-    In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
-    entries at their own ends; where usage is recorded, it shows the read tokens.
-    """
-    prompt, overlap = facts.previous.prompt, facts.overlap
-    is_marked = prompt.breakpoints and not prompt.auto_breakpoint
-    if facts.fell is None and is_marked and position < len(prompt.head):
-        kept = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
-    else:
-        kept = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
-    return max(0, wanted - kept)

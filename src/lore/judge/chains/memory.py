@@ -1,0 +1,266 @@
+"""What a chain remembers of its earlier turns: one class for each question that the facts of two turns ask.
+
+`ChainMemory` holds them all: `facts` answers the questions for the next pair, `note` adds a turn.
+
+Memory: one turn for each model, one for each kind of fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.rules import DatedRules, Lifetime, least_lifetime, lifetime_after
+from lore.cache.served import served_by
+from lore.judge.pairs.pair import PairFacts, Tally
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.events import PromptHashes, Usage
+from lore.model.items import ToolCall
+from lore.model.state import Entry
+from lore.model.turn import Turn
+from lore.model.vector import Vector
+from lore.prefix.overlap import Overlap, compare_prompts
+from lore.prefix.tools import explain_hashes
+
+if TYPE_CHECKING:
+    from lore.cache.transcripts import TurnState
+
+# Returns what the log shows of a turn before its usage; only asked if the read fell.
+StateOf: TypeAlias = Callable[[], "TurnState | None"]
+_Cache: TypeAlias = tuple["str | None", str]  # what separates a transcript's caches: the model, and who answered
+
+_REWRITES = (Code.COMPACTION, Code.REWIND, Code.TOOL_RESULT_REWRITTEN)
+
+
+def cache_of(turn: Turn) -> _Cache:
+    """Return what separates a transcript's caches."""
+    return turn.model, turn.call.answered_by
+
+
+def keep_cached(turn: Turn, kept: int) -> Turn:
+    """Return a turn as if the first `kept` tokens of its prompt, or more that it read, were read."""
+    usage = turn.usage or Usage()
+    end = max(kept, usage.read_tokens or 0)
+    uncached = counts.prompt_tokens(usage) - end
+    return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
+
+
+def _is_rewritten(turn: Turn) -> bool:
+    """Return whether a log replaces history at this turn."""
+    return any(change.cause in _REWRITES for change in turn.changes)
+
+
+class ChainMemory:
+    """Everything that is remembered of one chain.
+
+    `billed`: each turn follows the previous one, so that usages can be compared. `rules` tell how long caches without
+    breakpoints keep the prompts of recorded requests.
+    """
+
+    def __init__(self, *, billed: bool, rules: Callable[[], DatedRules] | None) -> None:
+        self.billed = billed
+        self.last: Turn | None = None
+        self.last_read: Turn | None = None  # the last turn of a log that read anything
+        self.caches = LogCaches()
+        self.writes = UnreportedWrites()
+        self.hashes = ClientHashes()
+        self._first: Turn | None = None  # the first turn of a log with usage
+        self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
+        self._shown: dict[str, Tally] = {}  # signals of earlier turns
+        self._calls = ToolCallSearch()
+        self._lifetimes = Lifetimes(rules)
+
+    def facts(
+        self, previous: Turn, current: Turn, overlap: Overlap, fell: int | None, state_of: StateOf,
+        last_use: Turn | None = None,
+    ) -> PairFacts:  # fmt: skip
+        """Return the facts of two turns; `last_use` sent all of the previous prompt again, if it is a later turn."""
+        is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
+        lifetimes = self._lifetimes
+        return PairFacts(
+            previous, current, overlap, fell, billed=self.billed, last_use=last_use, shown=self._shown,
+            lifetime=lifetimes.seconds if last_use is None else counts.lifetime(previous, lifetimes.seconds),
+            least_lifetime=lifetimes.least, earlier=self._earlier if last_use is None else None,
+            state=state_of() if fell and not is_compacted else None, first=self._first,
+            hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
+        )  # fmt: skip
+
+    def note(self, turn: Turn, own: Turn | None = None) -> None:
+        """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
+        previous = self.last if own is None else own
+        if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
+            self._first = turn
+        if self.billed:
+            self.caches.note(turn)
+        self.writes.note(self.last, turn)
+        self.hashes.note(turn)
+        self._earlier = counts.first_pass_read(turn.usage) if previous is None else counts.cached(previous.usage)
+        self._note_signals(previous, turn)
+        self._lifetimes.note(turn)
+        self.last = turn
+        if turn.basis is not None and counts.first_pass_read(turn.usage):
+            self.last_read = turn
+
+    def _note_signals(self, previous: Turn | None, turn: Turn) -> None:
+        """Count the turn's signals, and whether its read fell; there is no read to fall at a chain's first turn."""
+        if not turn.signs:
+            return
+        fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
+        for sign in turn.signs:
+            tally = self._shown.get(sign.name, Tally())
+            self._shown[sign.name] = tally if previous is None else tally.plus(fell=fell)
+
+
+class Lifetimes:
+    """How long the entries of the latest turn live."""
+
+    def __init__(self, rules: Callable[[], DatedRules] | None) -> None:
+        self._rules = rules
+        self.seconds: float | None = None  # None: unknown
+        self.least: float | None = None  # of recorded requests, if a rule tells the lifetime
+
+    def note(self, turn: Turn) -> None:
+        """Add a turn: its usage shows the lifetime, or a rule tells that of a recorded request."""
+        if turn.basis is not None or self._rules is None:
+            self.seconds = counts.lifetime(turn, self.seconds)
+            return
+        kept = lifetime_after(turn, Lifetime(self.seconds), self._rules)
+        self.seconds = kept.seconds
+        is_by_rule = kept.seconds is not None and not kept.billed
+        self.least = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
+
+
+class LogCaches:
+    """The last turn of a log in each of its caches: each model, and each provider, has one of its own."""
+
+    def __init__(self) -> None:
+        self._latest: dict[_Cache, Turn] = {}
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether any turn had usage."""
+        return bool(self._latest)
+
+    def note(self, turn: Turn) -> None:
+        """Add a turn; one without usage changes nothing in its cache."""
+        if turn.is_rebuilt and counts.cached(turn.usage) is not None:
+            if turn.basis is None:  # its prompt is in memory
+                self._latest.clear()
+            self._latest[cache_of(turn)] = turn
+
+    def last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
+        """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
+
+        A read of less than that turn left fell in its own cache. If all of that was read and the chain has grown by
+        more since, the change of model explains the rest.
+        """
+        own = self._latest.get(cache_of(current))
+        if own is None or own is previous:
+            return None
+        is_same = cache_of(previous) == cache_of(current)
+        is_log = current.basis is not None
+        extends = current.extends(own) if is_log else compare_prompts(own.prompt, current.prompt).is_covered
+        if not extends or (is_same and counts.cached(previous.usage) is not None):
+            return None
+        short = counts.shortfall(own, current)
+        beyond = counts.significant_fall(previous, counts.shortfall(previous, current))
+        return own if short is not None and (counts.significant_fall(own, short) or not beyond) else None
+
+
+class UnreportedWrites:
+    """How much of a prompt is cached although its usage reports no writes: earlier reads show it."""
+
+    def __init__(self) -> None:
+        self._reads_all = False  # the latest read reached the end of the previous prompt
+        self._low: tuple[int, int] | None = None  # tokens that the last turn read, if fewer than the second number were
+
+    @property
+    def is_low(self) -> bool:
+        """Whether the latest read fell below what was cached."""
+        return self._low is not None
+
+    def note(self, previous: Turn | None, turn: Turn) -> None:
+        """Add a turn after the previous one.
+
+        A read that fell says nothing of the end. It is remembered, as the next request may read no more.
+        """
+        read, self._low = counts.first_pass_read(turn.usage), None
+        if previous is None or read is None or cache_of(previous) != cache_of(turn) or counts.bills_writes(previous):
+            return
+        whole, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
+        unread = whole - read
+        if cached - read > counts.DROP:
+            self._low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
+        elif read:
+            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
+
+    def with_cached(self, previous: Turn, current: Turn) -> Turn:
+        """Return the previous turn with all of its prompt cached, if reads fell and earlier ones show that.
+
+        After a read that fell, one that is as low, or still lower than before the fall, missed the same.
+        """
+        usage, read, low = previous.usage, counts.first_pass_read(current.usage), self._low
+        if usage is None or usage.iterations or counts.bills_writes(previous):
+            return previous
+        block, whole = counts.block_tokens(previous), counts.prompt_tokens(usage)
+        is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
+        is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
+        is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
+        if not is_short or cache_of(previous) != cache_of(current):
+            return previous
+        return keep_cached(previous, whole // block * block if self._reads_all or low is None else min(low[1], whole))
+
+
+class _Hashed(NamedTuple):
+    """The hashes that a client recorded of a request."""
+
+    turn: int
+    hashes: PromptHashes
+    rewritten: bool = False  # the history was replaced since, as the log says
+
+
+class ClientHashes:
+    """The hashes that the client recorded of its latest request in each cache."""
+
+    def __init__(self) -> None:
+        self._latest: dict[_Cache, _Hashed] = {}
+
+    def note(self, turn: Turn) -> None:
+        """Add a turn."""
+        if self._latest and _is_rewritten(turn):
+            self._latest = {cache: before._replace(rewritten=True) for cache, before in self._latest.items()}
+        if turn.hashes is not None:
+            self._latest[cache_of(turn)] = _Hashed(turn.number, turn.hashes)
+
+    def causes(self, current: Turn) -> tuple[Cause, ...]:
+        """Return what differs by hash from the last request in the same cache that has hashes."""
+        before = None if current.hashes is None else self._latest.get(cache_of(current))
+        if current.hashes is None or before is None:
+            return ()
+        moved = explain_hashes(before.hashes, current.hashes, current.number - before.turn)
+        rewritten = before.rewritten or _is_rewritten(current)
+        return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
+
+
+class ToolCallSearch:
+    """Whether a log's history has a tool call; only entries since the first call are searched again."""
+
+    def __init__(self) -> None:
+        self._history: Vector[Entry] = Vector()  # the latest one that was searched
+        self._first_call: int | None = None  # its place in that history
+
+    def is_in(self, turn: Turn) -> bool:
+        """Return whether the history of a turn has a tool call."""
+        if turn.basis is None:
+            return False
+        history = turn.basis.entries
+        same = self._history.common(history)
+        if self._first_call is None or self._first_call >= same:
+            new = enumerate(history.since(same), same)
+            self._first_call = next((place for place, entry in new if isinstance(entry.item, ToolCall)), None)
+        self._history = history
+        return self._first_call is not None

@@ -1,0 +1,144 @@
+"""The chains of one recording: each turn is compared in its own chain, and some with other chains.
+
+A turn continues the last one of its chain, an earlier request (`lore.prefix.chains`), or a conversation that was given
+up for it. If its chain is new, it is compared with other chains (`starts`). A call that is recorded twice is judged
+once.
+
+Memory: a chain each (`chain`), the last request of each, the response ids of 4,096 calls.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.rules import DatedRules
+from lore.judge.chains import starts
+from lore.judge.chains.chain import Compared, ComparedChain
+from lore.judge.chains.memory import StateOf
+from lore.judge.pairs.answers import explain_answer
+from lore.judge.pairs.pair import Pair
+from lore.judge.pairs.rewrites import cut_messages
+from lore.model.codes import Code
+from lore.model.turn import Turn
+from lore.prefix.chains import RequestEnd, RequestEnds
+
+# Asked about the first turn of a chain that continues no other.
+_OF_FIRST_TURNS = (starts.compare_heads, starts.compare_log_summary, starts.compare_parallel)
+_COPIES = 4096  # calls of a recording by which a copy of one is recognised
+
+
+class ComparedChains:
+    """Compares the turns of one recording; `seen` counts its chains."""
+
+    def __init__(self, rules: Callable[[], DatedRules] | None = None) -> None:
+        self._rules = rules
+        self._chains: dict[str, ComparedChain] = {}
+        self._others = starts.OtherChains(self._compare_alone, self._ends_of, rules)
+        self._ends = RequestEnds()  # recorded requests that a later one may continue
+        self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
+        self.seen = 0
+
+    def compare(self, turn: Turn, state_of: StateOf = lambda: None, *, quick: bool = False) -> Compared:
+        """Judge the next turn against the one that it is compared with; `quick`: without measuring, if that is safe."""
+        chain = self._chains.get(turn.chain)
+        if quick and chain is not None and (extension := chain.extend(turn, state_of)) is not None:
+            return extension
+        is_new = chain is None
+        if chain is None:
+            chain = self._begin(turn)
+        if turn.basis is not None or turn.failed:
+            pair = chain.advance(turn, state_of)
+        else:
+            before, self._others.latest[turn.chain] = self._others.latest.get(turn.chain), turn
+            if self._skip_copy(chain, before, turn):
+                return Compared()
+            pair = self._compare_request(chain, before, turn, state_of)
+            pair = starts.compare_with_summarised(self._others, turn) or pair
+        if pair is None and is_new:
+            found = (compare(self._others, turn) for compare in _OF_FIRST_TURNS)
+            pair = next((one for one in found if one is not None), None)
+        return Compared(pair)
+
+    def forget(self, name: str) -> None:
+        """Forget a chain that no turn will continue."""
+        self._chains.pop(name, None)
+        self._others.latest.pop(name, None)
+        self._ends.forget([name])
+
+    def _begin(self, turn: Turn) -> ComparedChain:
+        """Begin a chain, with the turn of another chain that its first turn is compared with."""
+        chain = self._chains[turn.chain] = ComparedChain(rules=self._rules)
+        self.seen += 1
+        if turn.basis is not None or turn.failed:
+            return chain
+        previous = self._others.latest.get(turn.given_up)
+        if previous is not None:
+            chain.advance(previous)
+        if turn.prompt.head:  # only tools and system prompt, which it may share with others
+            self._others.starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
+        return chain
+
+    def _compare_request(
+        self, chain: ComparedChain, before: Turn | None, turn: Turn, state_of: StateOf
+    ) -> Pair | None:  # fmt: skip
+        """Return the verdict on a recorded request of a chain; `before` is the chain's last one."""
+        end = self._ends.add(turn)
+        flips = _flips_back(before, end, turn)
+        pair = chain.advance(turn, state_of, None if flips else end)
+        if flips and pair is not None:  # usage shows more than these bytes share
+            causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
+            causes = [replace(cause, qualifiers=(*cause.qualifiers, "alternates")) for cause in causes]
+            pair = replace(pair, causes=tuple(causes))
+        return None if pair is None else explain_answer(pair)
+
+    def _skip_copy(self, chain: ComparedChain, before: Turn | None, turn: Turn) -> bool:
+        """Return whether a call was recorded before, and is only remembered: the same response to as long a prompt.
+
+        A mocked client gives every response the same id, so the length of the prompt, or the time, must be equal, too.
+        """
+        if not turn.response_id:
+            return False
+        answer = turn.response_id, len(turn.prompt)
+        if before is not None and (before.response_id, len(before.prompt)) == answer:
+            return True
+        if turn.at is None:
+            return False
+        key = turn.response_id, turn.at, len(turn.prompt)
+        original = self._known.get(key)
+        if original is None:
+            self._known[key] = turn.chain
+            if len(self._known) > _COPIES:
+                self._known.popitem(last=False)
+            return False
+        if original != turn.chain:
+            chain.advance(turn)  # the next request may continue it
+        return True
+
+    # what comparisons with other chains ask
+
+    def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
+        """Return the verdict on two turns as if they were a chain."""
+        chain = ComparedChain(rules=self._rules)
+        chain.advance(previous)
+        return chain.advance(turn)
+
+    def _ends_of(self, name: str) -> list[Turn]:
+        chain = self._chains.get(name)
+        return [] if chain is None else chain.ends
+
+
+def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
+    """Return whether a request continues the last one's messages with tools and system prompt of an earlier one.
+
+    It read what that one left; the messages in between were sent with the other head, so that they are billed again.
+    """
+    read = counts.first_pass_read(turn.usage)
+    if before is None or end is None or read is None or read < (counts.cached(end.turn.usage) or 0):
+        return False
+    sent = (counts.cached if counts.bills_writes(before) else counts.prompt_tokens)(before.usage) or 0
+    shared, known = before.prompt.messages, len(end.turn.prompt.messages)
+    return sent - read > 2 * counts.block_tokens(before) and known < len(shared) == shared.common(turn.prompt.messages)

@@ -1,0 +1,189 @@
+"""Comparisons with other chains: requests that another chain's entries in the cache could have served.
+
+Each function returns the verdict on a turn if another chain explains it: a request for a summary of another chain's
+conversation, a head that the same program sent before, chains that a log began together. `recording` asks them in the
+order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.siblings`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from operator import itemgetter
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.cache.rules import DatedRules
+from lore.cache.transcript_history import TokenRate, growth
+from lore.judge.chains.memory import keep_cached
+from lore.judge.pairs.finders import seconds_before_answer
+from lore.judge.pairs.losses import judge_unmeasured
+from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark
+from lore.judge.runs.siblings import lost_of_head
+from lore.model.cause import Cause
+from lore.model.codes import CODES, Code
+from lore.model.events import MAIN
+from lore.model.evidence import ColdCompaction, ParallelStart
+from lore.model.state import UTILITY, Entry
+from lore.model.turn import Turn
+from lore.model.vector import Vector
+from lore.prefix.chains import cache_scope
+from lore.prefix.purpose import asks_for_summary, quoted_share
+
+SIBLINGS = 16  # turns of other chains that are remembered, or searched
+_QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
+_TRIED = 4  # first turns with which a head is compared
+# What differs in the heads of requests that one program sends.
+_BY_CHANCE = frozenset((
+    Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.TOOLS_REORDERED, Code.KEY_ORDER_CHANGED,
+    Code.PARALLEL_START,
+))  # fmt: skip
+
+
+class OtherChains(Struct, frozen=True):
+    """What the recording knows of its chains when a turn is compared with them."""
+
+    compare: Callable[[Turn, Turn], Pair | None]  # the verdict on two turns alone
+    ends_of: Callable[[str], list[Turn]]  # a chain's latest turn, and those before compactions; empty for no chain
+    rules: Callable[[], DatedRules] | None
+    latest: dict[str, Turn] = {}  # the last recorded request of each chain
+    # First requests of recorded chains, without their messages, and first requests of a log's chains; the latest last.
+    starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))
+    log_starts: deque[Turn] = field(default_factory=lambda: deque(maxlen=SIBLINGS))
+
+
+def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
+    """Return the verdict on a request for a summary against the conversation that it quotes, if that is cold."""
+    usage = turn.usage
+    if turn.basis is not None or usage is None or usage.read_tokens is None or len(others.latest) < 2:
+        return None
+    if not asks_for_summary(turn.prompt, turn.call):
+        return None
+    shares = [(quoted_share(other.prompt, turn.prompt), other) for other in _list_conversations(others, turn)]
+    share, quoted = max(shares, key=itemgetter(0), default=(0.0, turn))
+    if share <= _QUOTED:
+        return None
+    if not counts.bills_writes(quoted):
+        whole, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
+        quoted = keep_cached(quoted, whole // block * block)
+    pair = others.compare(quoted, turn)
+    is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
+    return pair if is_cold else None
+
+
+def _list_conversations(others: OtherChains, turn: Turn) -> list[Turn]:
+    """Return the latest requests of other chains that left something in the turn's cache, without summaries."""
+    found = [
+        other for chain, other in others.latest.items()
+        if chain != turn.chain and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
+    ]  # fmt: skip
+    found = [other for other in found if cache_scope(other) == cache_scope(turn)]
+    return [other for other in found if not asks_for_summary(other.prompt, other.call)][-SIBLINGS:]
+
+
+def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
+    """Return the verdict on the first request of a chain against the same program's head in another one.
+
+    The heads differ by a clock, an id, a count or an order: without it, the later request would have read the other
+    one. Or they are equal, and were sent together. A head that was the same for longer than the cache keeps it, as one
+    with today's date, changes too seldom to cost anything.
+    """
+    if turn.basis is not None or not turn.prompt.head:
+        return None
+    for start in islice(_list_alike(others, turn), _TRIED):
+        pair = others.compare(start, turn)
+        causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
+        if pair is None or not causes or not all(map(_is_by_chance, causes)):
+            continue
+        lost = lost_of_head(pair, others.rules)
+        if lost > counts.DROP and not _has_lasted(others, start):
+            sent = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
+            has_more = sent - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
+            return replace(pair, causes=causes, rebilled=lost if has_more else None)
+    return None
+
+
+def _list_alike(others: OtherChains, turn: Turn) -> Iterator[Turn]:
+    """Yield the earlier first requests whose head has the same parts, and may still be in the cache; latest first."""
+    scope, paths = cache_scope(turn), [segment.path for segment in turn.prompt.head]
+    for start in [*others.starts][-2::-1]:  # the last one is the turn's own
+        pause = counts.pause_between(start, turn)
+        if pause is None or pause > _lifetime(start) or cache_scope(start) != scope:
+            continue
+        if [segment.path for segment in start.prompt.head] == paths:
+            yield start
+
+
+def _is_by_chance(cause: Cause) -> bool:
+    return cause.code in _BY_CHANCE or cause.evidence.fix_detail() == "order"
+
+
+def _has_lasted(others: OtherChains, start: Turn) -> bool:
+    """Return whether another conversation began with the same head, longer before than its cache entry lives."""
+    same = (other for other in others.starts if other.prompt.head == start.prompt.head)
+    return any((counts.pause_between(other, start) or 0.0) > _lifetime(start) for other in same)
+
+
+def _lifetime(turn: Turn) -> float:
+    """Return the seconds for which a turn's writes live, if nothing else is known."""
+    return counts.lifetime(turn, None) or counts.FIVE_MINUTES
+
+
+def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
+    """Return the verdict on a log's request for a summary that read less than half of what its conversation left.
+
+    It is a call of the client's own that sends most of the conversation to the same model within five minutes. Chains
+    of a file's second document are `main-2` and `utility-N-2`.
+    """
+    document, read = turn.chain.removeprefix(UTILITY).partition("-")[2], counts.first_pass_read(turn.usage)
+    if turn.basis is None or read is None or not turn.chain.startswith(UTILITY):
+        return None
+    ends = others.ends_of(f"{MAIN}-{document}" if document else MAIN)
+    pauses = [(counts.pause_between(end, turn), end) for end in ends]  # the log may have the next turns before
+    earlier = [(pause, end) for pause, end in pauses if pause is not None and pause >= 0]
+    if not earlier:
+        return None
+    pause, last = min(earlier, key=itemgetter(0))
+    cached, size = counts.cached(last.usage) or 0, counts.prompt_tokens(turn.usage)
+    warm, is_long = min(cached, size), 2 * size > counts.prompt_tokens(last.usage)
+    is_cold = warm - read > counts.TOLERANCE_TOKENS and 2 * read < warm
+    if not (is_cold and is_long and pause <= counts.FIVE_MINUTES and last.model == turn.model):
+        return None
+    cause = Cause(Code.COLD_COMPACTION, "messages", ColdCompaction((), cached, read, warm), strength="strong")
+    return _judge_apart(last, turn, cause)
+
+
+def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
+    """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""
+    usage = turn.usage
+    if turn.basis is None or turn.failed or usage is None or usage.read_tokens is None or not usage.write_tokens:
+        return None
+    early = [(seconds_before_answer(start, turn), start) for start in others.log_starts]
+    others.log_starts.append(turn)
+    size = _head_tokens(turn)
+    for seconds, start in early:
+        if seconds is None or start.model != turn.model:
+            continue
+        head, lost = _head_tokens(start), min(size, _head_tokens(start)) - usage.read_tokens
+        if abs(size - head) > counts.TOLERANCE_SHARE * size or lost <= counts.DROP:
+            continue
+        if usage.read_tokens <= (counts.first_pass_read(start.usage) or 0):
+            section = CODES[Code.PARALLEL_START].section
+            cause = Cause(Code.PARALLEL_START, section, ParallelStart(seconds), strength="strong")
+            return replace(_judge_apart(start, turn, cause), rebilled=lost)
+    return None
+
+
+def _judge_apart(previous: Turn, turn: Turn, cause: Cause) -> Pair:
+    """Return the verdict on turns of two chains of a log, whose prompts are not compared."""
+    facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), billed=True)
+    return judge_unmeasured(facts, (cause,), facts.fell)
+
+
+def _head_tokens(turn: Turn) -> int:
+    """Estimate the tokens before the history in the first request of a log's chain."""
+    entries = Vector[Entry]() if turn.basis is None else turn.basis.entries
+    return counts.prompt_tokens(turn.usage) - TokenRate().tokens(growth(entries, 0, turn.at), None)

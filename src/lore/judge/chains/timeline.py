@@ -1,0 +1,68 @@
+"""Which turn of a log the changes belong to that the log records between turns."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from lore.cache import counts
+from lore.model.codes import Code
+from lore.model.state import Change
+from lore.model.turn import Turn
+
+_LONG = 50_000  # tokens: a compaction of so long a prompt surely shortens it
+_HELD = 16  # turns without usage whose changes are kept for the next one
+
+
+class LoggedChanges:
+    """Moves the changes of a log to the turn whose prompt has them.
+
+    A request that was never billed left no cache, so that the next turn has its changes. A compaction belongs to the
+    turn whose prompt it shortened: pi wrote one after a pause whose request still sent 372,732 tokens; a later one sent
+    46,657.
+    """
+
+    def __init__(self) -> None:
+        self._unanswered = deque[Turn](maxlen=_HELD)  # since the last turn with usage
+        self._delayed: tuple[Change, ...] = ()  # compactions that have not shortened a prompt yet
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether lore's timeline has a compaction that the prompts do not show yet."""
+        return bool(self._delayed)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the next turn has more changes than the log records at it."""
+        return bool(self._delayed or self._unanswered)
+
+    def hold(self, turn: Turn) -> None:
+        """Keep the changes of a turn that was never billed for the next one."""
+        self._unanswered.append(turn)
+
+    def place(self, previous: Turn | None, turn: Turn) -> Turn:
+        """Return the turn with the changes that its prompt has."""
+        if self._unanswered:
+            turns = [*self._unanswered, turn]
+            self._unanswered.clear()
+            changes = tuple([change for one in turns for change in without_model_change(one)])
+            turn = replace(turn, changes=changes, signs=tuple([sign for one in turns for sign in one.signs]))
+        return turn if turn.basis is None or previous is None else self._place_compaction(previous, turn)
+
+    def _place_compaction(self, previous: Turn, turn: Turn) -> Turn:
+        """Return the turn with the compaction that shortened its prompt, and without one that did not yet."""
+        before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
+        late = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
+        if late and after >= before >= _LONG:
+            self._delayed = late
+            return replace(turn, changes=tuple([change for change in turn.changes if change not in late]))
+        if self._delayed and after and (after < before - counts.DROP or late):
+            delayed, self._delayed = self._delayed, ()
+            return turn if late else replace(turn, changes=(*turn.changes, *delayed))
+        return turn
+
+
+def without_model_change(turn: Turn) -> tuple[Change, ...]:
+    """Return a turn's changes except one of the model, as it is compared with another turn than the previous one."""
+    return tuple([change for change in turn.changes if change.cause != Code.MODEL_CHANGED])

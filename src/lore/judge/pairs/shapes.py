@@ -1,0 +1,90 @@
+"""Causes that the shape of two requests shows: a restart, a cold compaction, rewritten history, another API."""
+
+from __future__ import annotations
+
+from lore.cache import counts
+from lore.judge.pairs.attribution import OTHER_PROVIDER
+from lore.judge.pairs.finders import find_expiry, find_parallel_start
+from lore.judge.pairs.pair import ESTIMATED, PairFacts
+from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
+from lore.model import evidence as e
+from lore.model.cause import Cause
+from lore.model.codes import Code
+from lore.model.events import Usage
+from lore.model.turn import Turn
+from lore.prefix.overlap import byte_size
+from lore.prefix.purpose import asks_for_summary
+
+
+def find_shape(facts: PairFacts) -> Cause | None:
+    """Return the cause that the shape of both requests shows: a restart, a compaction, a rewind, another API."""
+    previous, current, overlap = facts.previous, facts.current, facts.overlap
+    if previous.chain != current.chain and current.given_up == previous.chain:
+        number = sum(segment.section == "tools" for segment in previous.prompt.head)
+        return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), overlap.common)
+    if previous.chain != current.chain and (cold := _find_cold_compaction(facts)) is not None:
+        return cold
+    before, after = previous.prompt, current.prompt
+    if not (overlap.is_covered or current.changes or current.is_rebuilt or current.fidelity == "rendered"):
+        begin = before.messages.common(after.messages)
+        found = find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
+        if found is not None:
+            return found
+    if before.dialect == after.dialect:
+        return None
+    if before.model != after.model:
+        return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
+    if (provider := OTHER_PROVIDER.explain(facts)) is not None:
+        return provider
+    other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
+    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
+
+
+def _find_cold_compaction(facts: PairFacts) -> Cause | None:
+    """Return the cause if the current request asks for a summary of the previous one and reads too little of it.
+
+    It begins differently (other tools, another system prompt) and reads no more than both share, or its last breakpoint
+    is at an earlier place.
+    """
+    previous, current, usage = facts.previous, facts.current, facts.current.usage
+    if not facts.fell or usage is None or current.basis is not None:
+        return None
+    if not asks_for_summary(current.prompt, current.call):
+        return None
+    marks = previous.prompt.breakpoints, current.prompt.breakpoints
+    if all(marks) and facts.overlap.common > marks[0][-1]:  # everything that was to be cached is in this one, too
+        differs = ("breakpoints",) if marks[1][-1] < marks[0][-1] else ()
+    elif facts.overlap.is_covered or not _reads_little(facts, usage):
+        differs = ()
+    else:
+        heads = [
+            {name: [part.data for part in turn.prompt.head if part.section == name] for name in ("tools", "system")}
+            for turn in (previous, current)
+        ]
+        differs = tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
+    if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
+        return None
+    read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
+    evidence = e.ColdCompaction(differs, there, read, _warm_read(previous, usage))
+    return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
+
+
+def _warm_read(previous: Turn, usage: Usage) -> int:
+    """Return the tokens that a request of this length could read after the conversation."""
+    there = counts.cached(previous.usage) or 0
+    return there if usage.first_pass.uncached_tokens is None else min(there, counts.prompt_tokens(usage.first_pass))
+
+
+def _reads_little(facts: PairFacts, usage: Usage) -> bool:
+    """Return whether less than half of what could be read was read, or no more than the head that both share."""
+    previous, read = facts.previous, counts.first_pass_read(usage) or 0
+    warm = _warm_read(previous, usage)
+    if warm - read <= counts.TOLERANCE_TOKENS:
+        return False
+    if read <= counts.TOLERANCE_TOKENS or 2 * read < warm:
+        return True
+    head = sum(map(byte_size, previous.prompt.head))
+    shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
+    sent = head + sum(map(byte_size, previous.prompt.messages))
+    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, sent)
+    return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS
