@@ -88,6 +88,20 @@ def test_last_takes_sessions_of_the_whole_repository(empty_folder, monkeypatch):
     assert lore("check", "--last").err.rstrip().startswith("the newest session of this project is ")
 
 
+def test_check_without_path_judges_all_sessions_of_project(empty_folder, monkeypatch):
+    claude(f"home/.claude/projects/{project_name(os.getcwd())}/a.jsonl")
+    claude(f"home/.claude/projects/{project_name('/other')}/b.jsonl")
+    about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
+    about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
+    assert lore("check", "--json").json["summary"]["files"] == 2
+    Path("work").mkdir()
+    about("home/.codex/sessions/rollout-below.jsonl", Path("work").absolute(), 1)
+    monkeypatch.chdir("work")
+    ran = lore("check", "--json")
+    assert ran.json["summary"]["files"] == 1
+    assert "no path is given: judging " in ran.err
+
+
 @pytest.mark.parametrize("is_repository", [True, False])
 def test_last_takes_sessions_started_in_a_subfolder(empty_folder, monkeypatch, is_repository):
     sub = Path("work/packages/app").absolute()

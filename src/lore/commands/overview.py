@@ -116,7 +116,7 @@ def _selection(looked: list[str], options: OverviewOptions, project: str) -> Ove
     """Return the options as typed, for the commands that a report names."""
     here = common.surroundings()
     # `lore check` without a path takes the logs of this project if it has some.
-    is_elsewhere = options.agent is not None or recent.whereabouts(here, wide=False)[1]
+    is_elsewhere = options.agent is not None or recent.kept_by_agents(here, project=True)
     places = tuple(filter(None, (in_shell(place, here.home) for place in looked))) if is_elsewhere else ()
     return OverviewSelection(
         options.since or "7d", options.until or "", options.agent or "", project, places, here.home

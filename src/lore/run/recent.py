@@ -1,6 +1,6 @@
 """Which recordings a command without a path takes, and which are as new as `--since` asks.
 
-The logs that agents keep of the current folder come first, then all logs of agents, then the current folder. A date
+The sessions of the current folder's project come first, then all logs of agents, then the current folder. A date
 without a time zone is in this machine's.
 """
 
@@ -14,28 +14,29 @@ from datetime import datetime
 from lore.errors import LoreError
 from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings, existing, files_of, places, project_of
-from lore.recording.agents.sessions import newest_of_agents
+from lore.recording.agents.sessions import logs_of_project, newest_of_agents
 from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _AGO = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([smhdw])")
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}")
 HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09:00)"
-PLACES_SHOWN = 4  # that an error names
+PLACES_SHOWN = 4  # in a list for a person
 
 
-def whereabouts(here: Surroundings, *, wide: bool = True) -> tuple[tuple[str, ...], list[str]]:
-    """Return the places that were searched, in order, and those of them with logs of agents.
+def whereabouts(here: Surroundings) -> tuple[tuple[str, ...], list[str]]:
+    """Return the places that were searched, in order, and the folders and files with the logs to judge.
 
-    Logs of the current folder are searched for, and (`wide`) those of all folders if it has none. If nothing is found,
-    the last place that was searched is the current folder. Costs a listing of each place up to its first log.
+    These are the sessions of the current folder's project, of all agents; all sessions if it has none. If nothing is
+    found, the last place that was searched is the current folder.
     """
-    looked: dict[str, None] = {}
-    for project in (True, False) if wide else (True,):
-        looked |= dict.fromkeys(place.path for place in places(here, project=project) if place.agent.is_read)
-        if found := kept_by_agents(here, project=project):
-            return tuple(looked), found
-    return (*looked, os.curdir), []
+    looked = dict.fromkeys(place.path for place in places(here, project=True) if place.agent.is_read)
+    found = kept_by_agents(here, project=True)
+    found += [path for path in logs_of_project(here) if not path.startswith(tuple(found))]
+    if not found:
+        looked |= dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
+        found = kept_by_agents(here)
+    return (*looked, *([] if found else [os.curdir])), found
 
 
 def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
@@ -82,7 +83,9 @@ def nothing(looked: Sequence[str]) -> LoreError:
     shown, rest = looked, len(looked) - PLACES_SHOWN - 1
     if rest > 1:
         shown = (*looked[:PLACES_SHOWN], f"{rest} more places of agents", looked[-1])
-    return LoreError("there are no recordings", hint=f"looked in {shown_places(shown)}; name a file or folder")
+    return LoreError(
+        "there are no recordings", hint=f"looked in {', '.join(map(corpus.show, shown))}; name a file or folder"
+    )
 
 
 def no_session_of_project(here: Surroundings) -> LoreError:
@@ -107,5 +110,7 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
 
 
 def shown_places(found: Sequence[str]) -> str:
-    """Return places as a list for a person."""
-    return ", ".join(map(corpus.show, found))
+    """Return places as a list for a person; the first ones, and the number of the others, if they are many."""
+    rest = len(found) - PLACES_SHOWN - 1
+    shown = [*map(corpus.show, found)] if rest < 1 else [*map(corpus.show, found[:PLACES_SHOWN]), f"{rest + 1} more"]
+    return ", ".join(shown)

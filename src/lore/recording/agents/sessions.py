@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from heapq import heappop, heappush
 from pathlib import PurePath
@@ -166,10 +167,33 @@ def is_recording(path: str, format: str | None) -> bool:
 def newest_of_project(here: Surroundings, format: str | None = None) -> str | None:
     """Return the newest session of the current folder's project; None if agents keep none.
 
+    Raises LoreError for a log that cannot be read: it may be the newest.
+    """
+    groups, is_own = agent_logs(here).groups, _selects_project(here)
+    logs = {group[0].file.path: group[0] for group in groups}
+    is_wanted: Callable[[str], bool] = lambda path: is_own(logs[path]) and is_recording(path, format)
+    return next((found[0].file.path for _, found in newest_first(groups, is_wanted)), None)
+
+
+def logs_of_project(here: Surroundings) -> list[str]:
+    """Return the logs of all sessions of the current folder's project, those of subagents too, the newest first.
+
+    A log that cannot be read is left out: its project is not known.
+    """
+    is_own, found = _selects_project(here), list[str]()
+    for group in agent_logs(here).groups:
+        with suppress(LoreError):
+            found += [log.file.path for log in group if is_own(group[0])]
+    return found
+
+
+def _selects_project(here: Surroundings) -> Callable[[AgentLog], bool]:
+    """Return a function that returns whether a log is of the current folder's project.
+
     The project is the folder's Git repository, else the folder, each with all folders below it. Below the home folder
     and those above it are all projects: they stand for themselves alone. Costs a look at each log's name and time, and
-    the beginning of logs that are newer and whose place does not tell their project. Raises LoreError for a log that
-    cannot be read: it may be the newest.
+    the beginning of logs whose place does not tell their project. The function raises LoreError for a log that cannot
+    be read.
     """
     named = _project_folders(here.folder)
     folders = list(map(os.path.realpath, named))
@@ -177,13 +201,7 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
     kept = (place for folder in named for place in places(here._replace(folder=folder), project=True))
     own = tuple(os.path.join(place.path, "") for place in kept)
-    groups = agent_logs(here).groups
-    logs = {group[0].file.path: group[0] for group in groups}
-
-    def is_wanted(path: str) -> bool:
-        return (path.startswith(own) or _is_about(logs[path], folders, root)) and is_recording(path, format)
-
-    return next((found[0].file.path for _, found in newest_first(groups, is_wanted)), None)
+    return lambda log: log.file.path.startswith(own) or _is_about(log, folders, root)
 
 
 def newest_of_agents(here: Surroundings) -> str | None:
