@@ -42,7 +42,7 @@ class CheckOptions(Struct, frozen=True):
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs, else all."
+            help="Recordings, folders, stores, or patterns ('logs/**/*.jsonl'); default: this project's logs or all."
         ),
     ] = None
     last: flags.Last = False

@@ -19,7 +19,7 @@ Dialect: TypeAlias = Annotated[
 Paths: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: this project's logs, else all."
+        help="Sessions, captures, folders, patterns ('logs/**/*.jsonl'), or `-`; default: this project's logs or all."
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]

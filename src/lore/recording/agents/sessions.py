@@ -171,7 +171,10 @@ def newest_of_project(here: Surroundings, format: str | None = None) -> str | No
     """
     groups, is_own = agent_logs(here).groups, _selects_project(here)
     logs = {group[0].file.path: group[0] for group in groups}
-    is_wanted: Callable[[str], bool] = lambda path: is_own(logs[path]) and is_recording(path, format)
+
+    def is_wanted(path: str) -> bool:
+        return is_own(logs[path]) and is_recording(path, format)
+
     return next((found[0].file.path for _, found in newest_first(groups, is_wanted)), None)
 
 
