@@ -172,6 +172,13 @@ _OTHER_ARGUMENTS = {
     **dict.fromkeys(("messages", "contents", "input"), "use `user`, `assistant`, `result`"),
     "tools": "give them as `tools`",
 }
+# How each API names the limit of an answer; the first is the one to use.
+_LIMITS = {
+    "anthropic": ("max_tokens",), "openai-chat": ("max_completion_tokens", "max_tokens"),
+    "openai-responses": ("max_output_tokens",), "gemini": ("max_output_tokens", "maxOutputTokens"),
+    "bedrock": ('inferenceConfig={"maxTokens": …}',),
+}  # fmt: skip
+_ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.values() for name in names)))
 
 
 def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
@@ -184,7 +191,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     """Return parameters as a body has them, with those that its API requires, and Gemini's in their places.
 
     google-genai has one `config` for `generationConfig` and other members, which may be its own object. Raises
-    MisuseError for a member that the session itself writes into the body.
+    MisuseError for a member that the session itself writes into the body, and for another API's limit of an answer.
     """
     if is_model(params):
         params = plain(params)
@@ -195,6 +202,9 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     for name in given:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
+        limits = _LIMITS.get(dialect, (name,))
+        if name in _ALL_LIMITS and name not in limits:
+            raise MisuseError(f"{name!r} is not a parameter of {dialect}", hint=f"use {limits[0]}")
     if dialect == "anthropic":
         return {"max_tokens": _MAX_TOKENS, **given}
     if dialect != "gemini":
