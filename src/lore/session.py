@@ -176,6 +176,8 @@ class Session:
     ) -> Session:  # fmt: skip
         """Return the session of a log, given as bytes; unreadable lines are among its `problems`.
 
+        Raises LoreError if no line of it is a record.
+
         >>> session = Session("claude-opus-5", system="Be brief.")
         >>> Session.read(session.log()).state == session.state
         True
@@ -188,7 +190,10 @@ class Session:
 
     def _read(self, data: bytes) -> None:
         """Start with the events of a log."""
-        self._begin(*read_log(data))
+        events, problems = read_log(data)
+        if problems and not events:
+            raise LoreError(f"this is not a session log: {problems[0].message}", hint="session.log() returns one")
+        self._begin(events, problems)
 
     @staticmethod
     def events_of(data: bytes) -> list[Event]:

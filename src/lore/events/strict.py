@@ -47,6 +47,8 @@ WORKING = ("project_dir", "recent_files")
 STATUSES = ("running", "completed", "failed")
 _TOOL = "a tool is a mapping, or an object of an SDK, with its name, its description and the JSON schema of its input"
 
+_NAMED = frozenset(("name", "type"))  # a tool has one of them, unless it is named by its only member
+
 
 class Common(TypedDict, total=False):
     """Fields that every event may have."""
@@ -215,7 +217,16 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
         if not isinstance(tool, Mapping) and not is_model(tool):
             what = f"the class {tool.__name__}" if isinstance(tool, type) else kind_of(tool)
             raise MisuseError(f"{what} is among the tools: {_TOOL}", hint=_TOOL)
-    return tuple([object_json(tool, "tools") for tool in tools])
+    encoded = tuple([object_json(tool, "tools") for tool in tools])
+    for tool in tools:
+        if isinstance(tool, Mapping) and _NAMED.isdisjoint(tool) and _is_flat(tool):
+            raise MisuseError(f"a tool has no name: it has {', '.join(tool) or 'no members'}", hint=_TOOL)
+    return encoded
+
+
+def _is_flat(members: Members) -> bool:
+    """Return whether no member holds others: a tool that a provider runs may have only such a one, named after it."""
+    return not any(isinstance(value, Mapping | list | tuple) or is_model(value) for value in members.values())
 
 
 def context_json(context: Members | None) -> Raw:
