@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -29,7 +30,8 @@ LOCAL = "local"
 _ADDRESS = re.compile(r"(tcp|tls|wss?|ucx)://[^/\s]+:\d{1,5}")
 POLL_SECONDS = 0.2  # between checks for an interrupt
 CONNECT_SECONDS = 10.0
-JOIN_SECONDS = 30  # to wait for the first worker
+JOIN_SECONDS = 30  # to wait for a worker, if there is none
+TRANSFER_SECONDS = 60.0  # a transfer that takes longer begins again
 # Workers import nothing from the current folder.
 _LOCAL_SETTINGS = {
     "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1", "distributed.comm.timeouts.connect": "10s",
@@ -71,17 +73,25 @@ class DaskCluster:
                     client.cancel(list(waiting.values()), force=True)
 
     def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
-        """Wait for a task, which Dask repeats if a worker dies; return None if it ended too many workers."""
+        """Wait for a task, which Dask repeats if a worker dies; return None if it ended too many workers.
+
+        Raises LoreError if the scheduler or all workers are gone.
+        """
+        last_seen = time.monotonic()  # when there were workers
         try:
             while True:
                 job.tell(done)
                 try:
                     task.exception(timeout=POLL_SECONDS)  # waits for its end
-                    break
+                    return task.result(timeout=TRANSFER_SECONDS)
                 except TimeoutError:
                     if client.status != "running":
                         raise
-            return task.result()  # without a timeout, which could cancel a transfer midway
+                    if client.scheduler_info()["workers"]:
+                        last_seen = time.monotonic()
+                    elif time.monotonic() - last_seen > JOIN_SECONDS:
+                        hint = "start workers, and run this again"
+                        raise LoreError("all workers of the cluster are gone", hint=hint) from None
         except self._dask.KilledWorker:
             return None
         except (OSError, self._dask.CancelledError):

@@ -12,7 +12,7 @@ from cli.running import lore, put, session
 from lore.errors import LoreError
 from lore.model.results import Interruption
 from lore.run.checking import check as judging
-from lore.run.checking.check import CheckRun, check
+from lore.run.checking.check import CheckRun, ClusterJob, check
 from lore_plugins.scale import cluster
 from lore_plugins.scale.cluster import DaskCluster
 from run.logs import put_logs
@@ -110,6 +110,29 @@ def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
     died = [problem for problem in ran.json["problems"] if "was killed" in problem["message"]]
     assert [(problem["code"], problem["file"]) for problem in died] == [("LORE215", "logs/a/fork.jsonl")]
     assert ran.json["summary"]["files"] == whole["summary"]["files"] - 1
+
+
+class _LostTask:
+    """A task that no worker runs any more."""
+
+    def exception(self, timeout):
+        raise TimeoutError
+
+
+class _EmptyCluster:
+    """A client of a scheduler whose workers are all gone."""
+
+    status = "running"
+
+    def scheduler_info(self):
+        return {"workers": {}}
+
+
+def test_run_ends_if_all_workers_are_gone(monkeypatch):
+    monkeypatch.setattr(cluster, "JOIN_SECONDS", 0)
+    job = ClusterJob(here=print, apart=print, maker=str, tell=lambda done: None)
+    with pytest.raises(LoreError, match="all workers of the cluster are gone"):
+        DaskCluster("tcp://127.0.0.1:1", 1, print)._result(_EmptyCluster(), _LostTask(), job, 0)
 
 
 def _heard(address, *, encrypted, seconds=10):
