@@ -65,6 +65,13 @@ def spawned(copied: Rollout) -> Rollout:
     return made
 
 
+def early() -> Rollout:
+    """Return a log of 2025: usage comes before the items of its response."""
+    made = Rollout().meta(cli_version="0.53.0").context().user("look").count(10_000, 2_048, 30)
+    made.thought().call("c1").result("c1").count(10_100, 9_984, 20).message("assistant", "done")
+    return made.user("and now?").count(10_200, 2_048, 40).thought().message("assistant", "that's all")
+
+
 BEFORE = {"thread_id": "t-1", "end_ordinal_exclusive": 12, "end_byte_offset": 4_096}
 
 
@@ -72,7 +79,7 @@ class TestContract(ReaderContract):
     reader = Codex
     samples = (
         plain().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"), branch().data(),
-        spawned(busy()).data(),
+        spawned(busy()).data(), early().data(),
     )  # fmt: skip
 
 
@@ -90,6 +97,17 @@ def test_interrupted_response_in_the_sums_is_a_request():
     made.user("again").message("assistant", "ok").count(10_400, 10_112)
     assert turns(made)[2:] == [(316, 9_984, 69), (288, 10_112, 10)]
     assert not made.folded().problems
+
+
+def test_usage_before_its_items_is_of_that_response():
+    made = early().read()
+    order = [
+        value.at[17:19] if isinstance(value, e.TurnStarted) else value.item.uuid
+        for value in made if isinstance(value, e.TurnStarted | e.Append)
+    ]  # fmt: skip
+    assert order == ["item-1", "03", "item-2", "item-3", "08", "item-4", "item-5", "11", "item-6", "item-7"]
+    assert turns(early()) == [(7_952, 2_048, 30), (116, 9_984, 20), (8_152, 2_048, 40)]
+    assert turns(early().count(10_300, 10_112))[3:] == [(188, 10_112, 10)]
 
 
 def test_rollback_removes_prompts_and_their_client_messages():
