@@ -53,6 +53,24 @@ def test_reasoning_is_dropped_at_the_next_prompt():
     assert made.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
 
 
+def test_read_that_ends_at_reasoning_shows_it_dropped():
+    """Results of an interrupted turn were larger than recorded, so that the prompt seemed to keep its reasoning."""
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    for whole, read in ((22_000, 19_968), (24_000, 21_888)):
+        think(made)
+        made.use()
+        made.turn(bill(whole, read))
+    think(made)
+    made.use(2_000)
+    made.ask()
+    made.turn(bill(25_000, 19_968))
+    think(made)
+    made.ask()
+    assert made.turn(bill(25_100, 24_960)).read == 24_960
+
+
 def test_positions_outlive_a_pause_without_breakpoints():
     """The request after a pause writes everything again, so what precedes earlier reasoning can be read later."""
     made = talk()

@@ -209,13 +209,18 @@ class TranscriptCache:
 def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
     """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
 
-    A message that was sent into a running task begins no new task, and the provider keeps the reasoning.
+    A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A read that
+    fell to what precedes the reasoning shows the opposite, whatever size the estimate gives to what was added.
     """
     if usage is None:
         return False
     read, whole = usage.first_pass.read_tokens, total(usage.first_pass)
-    if read is not None and dropped.read_if_moved is not None and read - dropped.read_if_moved > DROP:
-        return True
+    if read is not None and dropped.read_if_moved is not None:
+        beyond = read - dropped.read_if_moved
+        if beyond > DROP:
+            return True
+        if beyond > -DROP and (history.latest_read or 0) > read + DROP:
+            return False
     if whole is None or history.total is None or state.unchanged < state.entries:
         return False
     answer = history.rate.answer_tokens(state.grown, state.output)
