@@ -57,6 +57,19 @@ def test_late_usage_replaces_that_of_the_previous_turn():
     assert (fold.problems, fold.uuids) == ([], ["u", "a", "b", "c"])
 
 
+def test_result_before_its_call_waits_for_it():
+    """A client that streams a response may write the result of a call first; that call then had none."""
+    late = answered("a2", "r1", use("c1"), "a1", usage=counts(1, 1, 1, 9))
+    lines = (
+        asked("u", "x"),
+        answered("a1", "r1", text("I look."), "u", usage=counts(1, 1, 1, 1)),
+        asked("u2", [result("c1", "a.py")], "a2"),
+    )
+    fold = folded(*lines, late)
+    assert (fold.problems, fold.uuids, bytes(fold.item(2).output)) == ([], ["u", "a1", "a2"], b'"a.py"')
+    assert Code.UNKNOWN_ID in [problem.code for problem in folded(*lines).problems]
+
+
 def test_error_shown_to_the_user_is_no_request():
     error = answered("a", "r", text("API Error"), "u", model="<synthetic>", usage=counts(0, 0, 0, 0))
     values = read(asked("u", "x"), error)

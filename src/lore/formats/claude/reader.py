@@ -60,6 +60,7 @@ class ClaudeChain(Struct):
     # The records since the latest compaction, and those it kept, that make items or lead to some: with their response.
     order: dict[str, str | None] = {}
     calls: dict[str, str] = {}  # the item of each call among them
+    early: dict[str, tuple[Line, str, records.ToolResult]] = {}  # results before their calls, and their records
     prompts: dict[str, str] = {}  # the user's message under each parent
     boundary: e.CompactApplied | None = None  # a compaction that waits for its summary
     held: list[tuple[Line, e.Append]] = []  # between the two
@@ -172,6 +173,8 @@ class ClaudeCode(LogReader):
             self.session.chain = name
             self._end_compaction(chain)
             self._end_response(chain)
+            for self.session.line, _, result in chain.early.values():
+                self._add_result(result)
         for parent, lines in self._graph.missing.items():
             for line in lines:
                 self.session.line = line
@@ -291,9 +294,11 @@ class ClaudeCode(LogReader):
             if type(part) is records.ToolResult:
                 if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):
                     part = msgspec.structs.replace(part, tool_use_id=self._waiting_calls.pop(0))  # noqa: PLW2901
-                self.session.add_result(part.tool_use_id, records.output_of(part.content), failed=bool(part.is_error))
-                if opens(part.content) == "[":
-                    self.session.signal(*records.signals_of_result(part.content))
+                is_early = bool(chain.order) and (record.parent_uuid or "") in self._graph.missing
+                if is_early and part.tool_use_id not in chain.calls:
+                    chain.early[part.tool_use_id] = self.session.line, record.uuid or "", part
+                    continue
+                self._add_result(part)
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
@@ -304,6 +309,11 @@ class ClaudeCode(LogReader):
                 self._items[record.uuid] = tuple(filter(None, made))
         if others:
             self._add_prompt(record, chain, others, has_result=bool(answered))
+
+    def _add_result(self, result: records.ToolResult) -> None:
+        self.session.add_result(result.tool_use_id, records.output_of(result.content), failed=bool(result.is_error))
+        if opens(result.content) == "[":
+            self.session.signal(*records.signals_of_result(result.content))
 
     def _restart(self, chain: ClaudeChain) -> None:
         """Remove all items of a chain: a new conversation begins in its place."""
@@ -425,6 +435,10 @@ class ClaudeCode(LogReader):
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))
+            early = chain.early.pop(part.id, None) if type(part) is records.ClaudeToolUse else None
+            if early is not None:  # 8 of 980 results of 2.1.161 to 2.1.177 came before their calls
+                self._items[early[1]] = (item,)
+                self._add_result(early[2])
 
     def _continue_response(
         self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, parts: Sequence[Part]
