@@ -109,6 +109,12 @@ def test_alias_of_another_interaction_is_read():
     assert len(read(data)) == 2
 
 
+def test_binary_body_of_ruby_is_read():
+    data = cassette(PACKED)
+    assert data.count(b"!!binary") == 2
+    assert [one.usage for one in read(data.replace(b"!!binary", b"!binary"))] == [one.usage for one in read(data)]
+
+
 @pytest.mark.parametrize("kind", ["object/apply:multidict._multidict.istr", "object/new:multidict.istr"])
 def test_header_names_of_aiohttp_are_read_as_text(kind):
     data = cassette(call({"body": json.dumps(ASKED), "headers": {"NAME": ["a/b"]}}, {}))

@@ -6,9 +6,9 @@ their order. YAML is cut where a line begins an interaction or a document, and e
 bounded by the longest.
 
 YAML may come from a stranger. It is read in one pass over libyaml's events, and only JSON's types are made of it:
-`!!binary` becomes `{"base64_string": …}`, as VCR writes it elsewhere, and other tags are refused. An alias counts with
-everything that it repeats; the number of values and their nesting are bounded. Plain scalars have PyYAML's types; only
-dates remain text.
+`!!binary` (Ruby writes `!binary`) becomes `{"base64_string": …}`, as VCR writes it elsewhere, and other tags are
+refused. An alias counts with everything that it repeats; the number of values and their nesting are bounded. Plain
+scalars have PyYAML's types; only dates remain text.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def _read_interaction(line: Line, anchors: dict[str, bytes]) -> Iterator[Read]:
 
 
 _TAG = "tag:yaml.org,2002:"
-_BINARY = _TAG + "binary"
-_ALLOWED = {"!", *(_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "binary"))}
+_BINARY = (_TAG + "binary", "!binary")
+_ALLOWED = {"!", *_BINARY, *(_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))}
 _TEXT_TYPES = (_TAG + "python/object/apply:multidict.", _TAG + "python/object/new:multidict.")  # aiohttp's header names
 _PLAIN = {_TAG + name for name in ("int", "float", "bool", "null")}
 
@@ -209,7 +209,7 @@ class _Converter:
         text: str = event.value
         if event.tag is not None:
             _check_tag(event.tag)
-            return object_of({"base64_string": encode(text)}) if event.tag == _BINARY else encode(text)
+            return object_of({"base64_string": encode(text)}) if event.tag in _BINARY else encode(text)
         tag = self._loader.resolve(self._node, text, (True, False)) if event.implicit[0] else ""
         if tag not in _PLAIN or ":" in text or text.lower().endswith(("inf", "nan")):
             return encode(text)
