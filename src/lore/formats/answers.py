@@ -228,9 +228,10 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
 
 
 def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the usage objects of an event, also from a choice (Moonshot) or `x_groq`."""
+    """Yield the usage objects of an event, also from a choice (Moonshot), `x_groq` or a delta (Cohere)."""
     choice = first_element(members.get("choices", b"")) if b'"usage"' in members.get("choices", b"") else b""
-    elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in (choice, members.get("x_groq", b""))]
+    places = choice, members.get("x_groq", b""), members.get("delta", b"")
+    elsewhere = [(raw_members(raw) or {}).get("usage", b"") for raw in places]
     for raw in (*(side.get(key, b"") for side in (members, inner) for key in _USAGE), *elsewhere):
         if counters := _decode_usage(raw):
             yield counters

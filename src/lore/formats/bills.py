@@ -75,11 +75,13 @@ _GEMINI = _Family(
 _BEDROCK = _Family(
     ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
 )
+_COHERE = _Family(("input_tokens",), ("cached_tokens",), (), ("output_tokens",), details="tokens")
 # pi's model library, which flue is built on.
 _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
 # The family of a usage object, by a name that only this family has; without one, Anthropic's.
 _FAMILIES = {
     "prompt_tokens": _OPENAI,
+    "billed_units": _COHERE,
     "input_tokens_details": _RESPONSES,
     "input_token_details": _LANGCHAIN,
     "promptTokenCount": _GEMINI,
