@@ -13,8 +13,9 @@ from judge.captures import SYSTEM, call, judged
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 
-def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses"):
+def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses", thoughts=0):
     """A session log of another program: `bills` are (seconds since the begin, whole prompt, read)."""
+    apart = {"uncached_tokens": 0, "read_tokens": 0, "write_tokens": 0, "output_tokens": thoughts, "kind": "thoughts"}
 
     def at(seconds):
         return (BEGIN + timedelta(seconds=seconds)).isoformat()
@@ -25,7 +26,8 @@ def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses"):
     for turn, (seconds, whole, read) in enumerate(bills, 1):
         call = {"type": "tool_call", "uuid": f"c{turn}", "call_id": f"c{turn}", "name": "shell", "input": {},
                 "status": "completed", "output": "line " * 800, "response_id": f"r{turn}"}  # fmt: skip
-        usage = {"uncached_tokens": whole - read, "read_tokens": read, "output_tokens": 90}
+        usage = {"uncached_tokens": whole - read, "read_tokens": read, "output_tokens": 90,
+                 "iterations": [apart] * bool(thoughts)}  # fmt: skip
         records += [{"kind": "turn_started", "turn": turn, "at": at(seconds)}, {"kind": "append", "item": call},
                     {"kind": "turn_completed", "turn": turn, "at": at(seconds + 5), "usage": usage,
                      "response_id": f"r{turn}"}]  # fmt: skip
@@ -50,6 +52,14 @@ def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
     finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
     assert "the client or the provider removed something" in finding["message"]
+
+
+@pytest.mark.parametrize(("thoughts", "code"), [(1_000, "LORE301"), (900, "LORE117")])
+def test_prompt_shrunk_by_thoughts_was_not_cleared(thoughts, code, tmp_path):
+    """Gemini counts the thoughts since the user's prompt in some requests, and leaves them out of others."""
+    bills = [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 25_600, 9_600)]
+    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini", thoughts))
+    assert (finding["code"], finding["kind"]) == (code, "unattributable")
 
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):

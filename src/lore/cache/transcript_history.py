@@ -313,6 +313,7 @@ class ChainHistory:
         self.head_expires = False  # with this client tools and system prompt expire with the conversation
         self.prompts = 0  # of the user, after the first request
         self.thought = False  # thinking is in the log
+        self.thoughts: int | None = None  # tokens since the latest prompt of the user, if usage counts them apart
         self.stays: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
 
 

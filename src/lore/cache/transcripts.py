@@ -33,7 +33,7 @@ from lore.cache.transcript_history import (
     growth,
 )  # fmt: skip
 from lore.model.codes import Code
-from lore.model.events import Usage
+from lore.model.events import THOUGHTS, Usage
 from lore.model.state import Change, Sign
 from lore.model.turn import Turn
 
@@ -85,6 +85,7 @@ class TurnState(NamedTuple):
     first_expired: int | None = None  # tokens at the first position that has expired
     implicit: bool = False  # the cache has no breakpoints, and requests reach several machines
     at: float | None = None  # when it was asked
+    thoughts: int | None = None  # since the user's previous prompt, by usage that counts them apart
 
 
 class Predicted(NamedTuple):
@@ -150,6 +151,9 @@ class TranscriptCache:
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
         chain.begun, chain.model = True, turn.model
+        thoughts = [one.output_tokens or 0 for one in (usage.iterations if usage else ()) if one.kind == THOUGHTS]
+        if thoughts or chain.thoughts is not None:
+            chain.thoughts = sum(thoughts) + (0 if state.grown.prompted else chain.thoughts or 0)
         if usage is not None and usage.client != chain.client:
             chain.client = usage.client
             name, _, version = usage.client.rpartition(" ")
@@ -276,7 +280,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         level=ReadLevel(None, "first"), expected_tokens=0,
         shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
         first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
-        implicit=not breakpoints, at=at,
+        implicit=not breakpoints, at=at, thoughts=chain.thoughts,
     )  # fmt: skip
     chain.thought = chain.thought or grown.has_thinking
     if grown.prompted:

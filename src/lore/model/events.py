@@ -148,7 +148,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
 RUN = "run"  # kind of a pass: the sum of the requests of a run, none of which has counts of its own
-THOUGHTS = "thoughts"  # kind of a pass: output of the response that no later prompt holds, counted apart by the client
+THOUGHTS = "thoughts"  # kind of a pass: output that few later prompts hold, counted apart by the client
 
 
 class RecordedCost(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
