@@ -51,6 +51,13 @@ def test_reads_at_one_level_are_a_finding(reads, message):
     assert (found.kind, found.severity, found.tokens) == ("unattributable", "warning", "recorded")
 
 
+def test_unread_requests_between_reads_are_not_uncached_by_design():
+    """An endpoint that reads other requests of the conversation has a cache."""
+    found = plateau(talk(0, 3_328, 0, 0, 0, 0, call=GATEWAY))
+    assert "requests reached other machines, or the cache was full" in found.message
+    assert "does not cache such requests" in plateau(talk(0, 0, 0, 0, 0, call=GATEWAY)).message
+
+
 def test_plateau_counts_the_tokens_that_each_request_repeats():
     found = plateau(talk(0, 3_328, 3_328, 3_328))
     assert (found.turn, found.lost_tokens) == (2, 672 + 1_072 + 1_472)

@@ -27,7 +27,7 @@ from lore.model.deferred import pattern
 from lore.model.events import ContextEdit, Usage, Verdict
 from lore.model.jsonslice import array, first_element, raw_members, sliced_members
 from lore.model.mask import cut_masked
-from lore.model.providers import GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
+from lore.model.providers import ENGINES, GATEWAYS, LLAMA_CPP, provider_by_id, provider_of
 from lore.model.times import decode_time
 from lore.model.turn import Call, Output, StreamedOutput, parse_verdict
 
@@ -67,7 +67,10 @@ def complete_call(call: Call, answer: ParsedAnswer, headers: Mapping[str, str]) 
     differently.
     """
     by = answer.provider or headers.get("x-litellm-model-api-base", "")
-    if not by and provider_of(call.endpoint, None, "") in GATEWAYS:
+    is_gateway = provider_of(call.endpoint, None, "") in GATEWAYS
+    if by in ENGINES and not is_gateway:
+        by = ""  # a provider with many machines, whatever engine they run
+    if not by and is_gateway:
         raw = answer.output if isinstance(answer.output, bytes) else answer.output.raw
         call_id = _CALL_ID.search(raw) if b"toolu" in raw else None
         by = provider_by_id(answer.response_id) or ("" if call_id is None else provider_by_id(call_id[1].decode()))
@@ -140,7 +143,14 @@ def _model_at(members: dict[str, bytes]) -> str:
 
 
 def _engine_of(members: dict[str, bytes]) -> str:
-    return LLAMA_CPP if b'"cache_n"' in members.get("timings", b"") else ""
+    """Return the engine whose own members an answer has; empty for other servers.
+
+    Sources: answers of llama-server, vLLM 0.8 to 0.26 and SGLang 0.4 to 0.5 in public repositories.
+    """
+    if b'"cache_n"' in members.get("timings", b""):
+        return LLAMA_CPP
+    is_vllm = "kv_transfer_params" in members or members.get("system_fingerprint", b"").startswith(b'"vllm-')
+    return "vllm" if is_vllm else "sglang" if b'"matched_stop"' in members.get("choices", b"") else ""
 
 
 def _decode_usage(usage: bytes) -> dict[str, Any]:
@@ -247,7 +257,7 @@ def _telling(text: bytes) -> Iterator[bytes]:
     places.update(place for word in _COUNTING for place in _latest(text, word))
     whole = {_line(text, text.rfind(b'"%s"' % word)) for word in _WHOLE}
     places |= whole
-    for start, end in sorted(places):
+    for start, end in sorted(places - {_NOWHERE}):
         if text.startswith(_DATA, start):
             yield text[start + len(_DATA) : end].strip()
 
@@ -264,9 +274,12 @@ def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
         at = line[0]
 
 
+_NOWHERE = (0, 0)
+
+
 def _line(text: bytes, at: int) -> tuple[int, int]:
     """Return the range of the line around a byte; an empty one if `at` is negative."""
     if at < 0:
-        return 0, 0
+        return _NOWHERE
     end = text.find(b"\n", at)
     return text.rfind(b"\n", 0, at) + 1, len(text) if end < 0 else end

@@ -274,6 +274,7 @@ def status_of(raw: bytes) -> int | None:
 
 
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
+_ROUTE = "x-grok-conv-id"  # xAI asks the server that had the same value before (docs.x.ai, maximizing cache hits)
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
 _HIDDEN = pattern(
     r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{2,}$|^[0-]{8,}$", re.IGNORECASE
@@ -295,9 +296,10 @@ def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", sta
     if not purpose and endpoint.endswith(("/count_tokens", ":countTokens")):
         purpose = "count_tokens"
     betas = _features(headers.get("anthropic-beta", ""))
+    route = visible_value(headers.get(_ROUTE, ""))
     return Call(
         endpoint, session, thread if thread != session else "", purpose, _visible_text(body, "previous_response_id"),
-        betas if headers else None, account_of(headers), status,
+        betas if headers else None, account_of(headers), status, route=f"{_ROUTE}: {route}" if route else "",
     )  # fmt: skip
 
 

@@ -290,7 +290,7 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
     """
     if cause.code == Code.ROUTED_ELSEWHERE:
         return _is_pinned(pair.right)
-    if cause.code in (Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
+    if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
         return all(turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.left, pair.right))
     evidence = cause.evidence
     if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):

@@ -96,7 +96,7 @@ def _lead(finding: Finding) -> str:
 
 _KINDS = {
     "waste": "the prompt does not extend the previous one",
-    "unattributable": "the cache was not reused, and the recording does not show why",
+    "unattributable": "a possible reason why the cache was not reused",
     "expected": "the prompt changed, as expected",
 }
 _STRENGTHS = {

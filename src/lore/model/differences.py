@@ -23,7 +23,7 @@ Spelling: TypeAlias = Literal[
     "shape", "member-order", "json", "number",
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
-ModelFamily: TypeAlias = Literal["claude", "openai", ""]
+ModelFamily: TypeAlias = Literal["claude", "openai", "xai", ""]
 # From where on a changed field makes the cache miss.
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
@@ -74,7 +74,9 @@ _ELSEWHERE: dict[Setting, str] = {
     "features": "Anthropic's diagnostics call it unavailable",
     "output-schema": "on OpenAI's models and on Claude everything except the tools is lost",
 }
-_FAMILIES: dict[ModelFamily, str] = {"claude": "Claude", "openai": "OpenAI's models", "": "this provider"}
+_FAMILIES: dict[ModelFamily, str] = {
+    "claude": "Claude", "openai": "OpenAI's models", "xai": "xAI's models", "": "this provider"
+}  # fmt: skip
 
 
 # Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in where it stands.
@@ -296,11 +298,16 @@ class ThinkingChanged(EvidenceFact, frozen=True):
     change: Literal["changed", "signature", "gone", "added", "moved"]
     members: tuple[Own, ...] = ()  # the members of the message that differ
     unknown_members: tuple[Content, ...] = ()  # those that lore does not know
+    templated: bool = False  # it precedes the user's new prompt, where the templates of most open models omit it
 
     def sentence(self) -> str:
         members = (*self.members, *self.unknown_members)
         what = f"{join_names(members)} of the model's message" if members else "thinking"
-        return f"{self.path}: {what} {_MOVES[self.change]}"
+        omitted = "; the chat templates of most open models omit the reasoning before a new prompt themselves"
+        return f"{self.path}: {what} {_MOVES[self.change]}{omitted if self.templated else ''}"
+
+    def fix_detail(self) -> str:
+        return "template" if self.templated else "place" if self.change in ("added", "moved") else ""
 
 
 class ImageChanged(EvidenceFact, frozen=True):

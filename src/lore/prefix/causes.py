@@ -17,7 +17,14 @@ from msgspec.structs import replace
 from lore.model.cause import SPELLINGS, Cause, Qualifier
 from lore.model.codes import CODES, Code
 from lore.model.deferred import pattern
-from lore.model.differences import BehindBreakpoint, HeaderChanged, PartialPrompt, PromptParted, TailWithoutBreakpoint
+from lore.model.differences import (
+    BehindBreakpoint,
+    HeaderChanged,
+    PartialPrompt,
+    PromptParted,
+    TailWithoutBreakpoint,
+    ThinkingChanged,
+)
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
 from lore.model.providers import has_exact_breakpoints, provider_of
@@ -26,6 +33,7 @@ from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
 from lore.prefix.overlap import Overlap, count_cached_segments, iterate_from, locate_difference
 from lore.prefix.params import explain_params
+from lore.prefix.purpose import begins_user_turn
 from lore.prefix.texts import name_segment_spelling
 from lore.prefix.tools import explain_tools
 
@@ -82,6 +90,8 @@ def find_causes(
     provider = provider_of(current_call.endpoint, current.model, current.dialect)
     has_template = current.dialect == "openai-chat" and provider not in _APIS
     content = _explain_content(previous, current, overlap, changes, has_template=has_template)
+    if has_template and begins_user_turn(current):
+        content = [_excuse_omitted_thinking(cause) for cause in content]
     if previous_call.session and current_call.session and previous_call.session != current_call.session:
         content = _name_reload(content, previous, "another-process", None)
     elif pause is not None and pause >= _RELOAD_SECONDS:
@@ -129,6 +139,17 @@ def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> 
     if cause.code not in codes or cause.kind == "expected":
         return cause
     return replace(cause, qualifiers=(*cause.qualifiers, reason), override="expected")
+
+
+def _excuse_omitted_thinking(cause: Cause) -> Cause:
+    """Return thinking that is gone at a new prompt of the user as unsure: a template may omit it anyway.
+
+    Templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss do; that of MiniMax M2 does not.
+    """
+    evidence = cause.evidence
+    if not isinstance(evidence, ThinkingChanged) or evidence.change != "gone":
+        return cause
+    return replace(cause, override="unattributable", evidence=replace(evidence, templated=True))
 
 
 def _explain_fields(

@@ -485,7 +485,8 @@ class _SectionExplainer:
         members = tuple([key for key in changed if key in _API_MEMBERS])
         unknown = tuple([key for key in changed if key not in _API_MEMBERS])
         if b'"reasoning"' in (before.get("type"), after.get("type")) or (changed and _THOUGHT.issuperset(changed)):
-            evidence = d.ThinkingChanged(path, "changed", members, unknown)
+            is_gone = bool(changed) and after.keys().isdisjoint(changed)
+            evidence = d.ThinkingChanged(path, "gone" if is_gone else "changed", members, unknown)
             return self._cause(pair.mismatch, Code.THINKING_CHANGED, evidence)
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(path, *pair.excerpts(), members, unknown))
 

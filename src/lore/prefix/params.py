@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from lore.model.canonical import canonical, printable, text_of
+from lore.model.canonical import canonical, encode, printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CODES, CauseKind, Code
 from lore.model.differences import BetasChanged, CostsFrom, ModelFamily, ParameterChanged, Setting
@@ -39,6 +39,7 @@ _FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
+        "x-grok-conv-id",
     ), Code.REQUEST_FEATURES_CHANGED),
     **dict.fromkeys((
         "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
@@ -72,6 +73,10 @@ _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
         Code.OUTPUT_SCHEMA_CHANGED: "system",
         "prompt_cache_key": "all",  # it selects the machine (OpenAI's guide to prompt caching)
     },
+    "xai": {  # both select the machine (docs.x.ai, maximizing cache hits)
+        "prompt_cache_key": "all",
+        "x-grok-conv-id": "all",
+    },
     "": {},
 }
 _SETTINGS: dict[str, Setting] = {
@@ -91,6 +96,8 @@ FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
     """Return the causes of changed fields, one for each code: the first of those whose kind is worst."""
     changes = _find_field_changes(previous.params, current.params)
+    (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
+    changes += [(name, encode(before), encode(after))] if before and after and before != after else []
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     are_betas_known = previous_call.betas is not None and current_call.betas is not None
     family = _model_family(current, current_call)
@@ -139,7 +146,7 @@ def _model_family(prompt: Prompt, call: Call) -> ModelFamily:
     provider = provider_of(call.endpoint, prompt.model, prompt.dialect)
     if provider == "anthropic" or (provider in ("bedrock", "vertex") and "claude" in (prompt.model or "")):
         return "claude"
-    return "openai" if provider in ("openai", "azure") else ""
+    return "openai" if provider in ("openai", "azure") else "xai" if provider == "xai" else ""
 
 
 def _explain_field(

@@ -227,6 +227,11 @@ RULES: tuple[EvidenceRule, ...] = (
         ruled_out_by=_MISSED_HEAD,
     ),
     EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
+        "Chat templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss omit what the model thought before the "
+        "user's latest prompt. Weak if the read does not end at the first of it.",
+    ),
+    EvidenceRule(
         Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
         "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
         "Weak if the prompt grew by more.",

@@ -28,6 +28,8 @@ from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
 from lore.model.turn import Segment, Turn
 from lore.prefix.likeness import is_model_message, mark_answers
+from lore.prefix.overlap import byte_size
+from lore.prefix.purpose import begins_user_turn
 
 if TYPE_CHECKING:
     from lore.cache.transcript_history import Signal
@@ -372,6 +374,35 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     if (beyond < -counts.DROP) != is_missed:
         return None
     return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= counts.DROP)
+
+
+_BY_USER = pattern(rb'"role"\s*:\s*"user"')
+_REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
+
+
+def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
+    """Return recorded reasoning since the user's previous prompt that a chat template omits from this prompt on.
+
+    None if less was read than precedes it. Where that ends is estimated from bytes: to within 10 %.
+    """
+    previous, current, read = facts.previous, facts.current, facts.read
+    is_chat = current.basis is None and current.dialect == "openai-chat"
+    if not is_chat or read is None or not begins_user_turn(current.prompt):
+        return None
+    size, message, first = sum(map(byte_size, previous.prompt.head)), 0, None
+    for segment in previous.prompt.messages:
+        is_message = segment.kind == "envelope"
+        message += is_message
+        if is_message and _BY_USER.search(segment.data):
+            first = None
+        elif first is None and any(word in segment.data for word in _REASONING):
+            first = size, message
+        size += byte_size(segment)
+    if first is None:
+        return None
+    tokens = round(counts.prompt_tokens(previous.usage) * first[0] / size)
+    beyond, unsure = read - tokens, max(counts.DROP, tokens // 10)
+    return None if beyond < -unsure else e.ReasoningDropped(first[1] - 1, tokens, abs(beyond) <= unsure)
 
 
 def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:

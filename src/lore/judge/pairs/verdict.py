@@ -9,9 +9,12 @@ the cache lives explains changed bytes and a fallen read alike.
 
 from __future__ import annotations
 
+from itertools import islice
+
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.served import served_by
 from lore.judge.pairs import attribution as table
 from lore.judge.pairs.finders import measure_lookback
 from lore.judge.pairs.losses import limit_rebilled, lost_bytes
@@ -22,10 +25,10 @@ from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.differences import VolatileText
-from lore.model.providers import has_exact_breakpoints
+from lore.model.providers import ENGINES, has_exact_breakpoints
 from lore.model.turn import Turn
 from lore.prefix.causes import find_causes, recorded_causes
-from lore.prefix.overlap import ChainSums, PairSums, count_cached_segments
+from lore.prefix.overlap import ChainSums, PairSums, byte_size, count_cached_segments, locate_difference
 
 # evidence
 
@@ -59,6 +62,10 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
         fell=missed if shows_losses else None, all_read=facts.billed and all_read,
     )  # fmt: skip
+    if not is_beginning_read(facts):
+        causes = tuple([
+            replace(one, override="expected", qualifiers=(*one.qualifiers, "nothing-lost")) for one in causes
+        ])  # fmt: skip
     if {cause.code for cause in causes if not is_remark(cause)} == {Code.PREFIX_MOVED} and not current.is_rebuilt:
         begin = previous.prompt.messages.common(current.prompt.messages)
         edited = find_rewind(previous.prompt, current.prompt, begin, is_edit=True)
@@ -77,6 +84,23 @@ def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
     if by_clock is None:
         return (*_find_other_place(facts), *causes)
     return (replace(by_clock, also=tuple([cause for cause in causes if not is_remark(cause)])),)
+
+
+def is_beginning_read(facts: PairFacts) -> bool:
+    """Return False if an engine reads nothing of two prompts that begin alike: then no change costs anything.
+
+    Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
+    """
+    previous, overlap = facts.previous, facts.overlap
+    is_silent = facts.read == 0 and counts.cached(previous.usage) == 0
+    if not is_silent or overlap.is_covered or served_by(previous).provider not in ENGINES:
+        return True
+    shared = [*islice(previous.prompt, overlap.common)]
+    place = locate_difference(previous.prompt, facts.current.prompt, overlap.common)
+    if place is not None and place.section == "system":
+        shared = [segment for segment in shared if segment.section == "system"]
+    size = sum(map(byte_size, shared)) + overlap.common_bytes
+    return size / counts.BYTES_PER_TOKEN <= counts.TOLERANCE_TOKENS
 
 
 def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:

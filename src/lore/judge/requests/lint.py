@@ -119,7 +119,8 @@ class Linter:
         yield from _images(sized)
         is_long = bool(sized.upto) and sized.upto[-1] >= (minimum_tokens(self._rules(), turn) or 0)
         no_key = prompt.params.get("prompt_cache_key", b"null") == b"null"
-        if sized.where.provider == "openai" and no_key and is_long:
+        has_field = turn.dialect.startswith("openai")
+        if has_field and sized.where.provider == "openai" and no_key and is_long:
             per_minute = self._rules().number(
                 "requests_per_minute", "openai", turn.model, sized.where.platform, turn.at
             )

@@ -26,7 +26,7 @@ from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoi
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence.runs import PlateauReason, ReadPlateau
-from lore.model.providers import ENGINES
+from lore.model.providers import ENGINES, LLAMA_CPP
 from lore.model.results import Finding
 from lore.model.turn import Turn
 from lore.prefix.overlap import byte_size, iterate_from
@@ -60,6 +60,7 @@ class Plateaus:
         self._previous: Turn | None = None
         self._current: _Plateau | None = None
         self._longest: _Plateau | None = None
+        self._has_read = False
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Add the next turn of the chain."""
@@ -69,6 +70,7 @@ class Plateaus:
         previous = self._previous if pair is None else pair.left
         self._previous, self._current = turn, None
         read = first_pass_read(turn.usage)
+        self._has_read = self._has_read or bool(read)
         if previous is None or read is None or (turn.usage is not None and turn.usage.write_tokens):
             return
         is_reported = pair is not None and any(not is_remark(cause) for cause in pair.causes)
@@ -104,11 +106,12 @@ class Plateaus:
         found = self._longest
         if found is None:
             return
-        reasons, field = _reasons(found)
+        reasons, field = _reasons(found, has_read=self._has_read)
         cache = cache_of(found.first, served_by(found.first))
         if not (found.level or cache or reasons or found.first.basis is None):
             return  # this provider may have no cache, and a log says 0 for what is not reported, too
-        evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field)
+        others = self._has_read and not found.level
+        evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field, others)
         yield finding(
             Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, lost_dollars=found.dollars,
             tokens="recorded",
@@ -136,11 +139,14 @@ def _repeated(pair: Pair) -> int:
     return round(prompt_tokens(pair.left.usage) * common / size) if size > 0 else 0
 
 
-def _reasons(found: _Plateau) -> tuple[tuple[PlateauReason, ...], str]:
+def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ...], str]:
     """Return what the requests show of why nothing more is read, and the field that differs in them."""
     turn, field = found.latest, next(iter(found.differing), "")
     provider = served_by(turn).provider
-    engine: tuple[PlateauReason, ...] = ("engine",) if provider in ENGINES else ()
+    reads_nothing = not has_read and provider != LLAMA_CPP  # a llama.cpp server has as few slots as it is given
+    engine: tuple[PlateauReason, ...] = ()
+    if provider in ENGINES:
+        engine = ("engine-reads-nothing",) if reads_nothing else ("engine",)
     if turn.basis is not None:
         return engine, ""
     params = turn.prompt.params

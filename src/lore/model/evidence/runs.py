@@ -43,6 +43,7 @@ class SharedBlock(EvidenceFact, frozen=True):
 
 PlateauReason: TypeAlias = Literal[
     "engine",
+    "engine-reads-nothing",
     "cache-prompt-off",
     "no-explicit-breakpoint",
     "breakpoint-not-honoured",
@@ -52,6 +53,7 @@ PlateauReason: TypeAlias = Literal[
 ]
 _REASONS: dict[PlateauReason, str] = {
     "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
+    "engine-reads-nothing": "as if {cache} were started without a prefix cache, or its blocks were very long",
     "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
     "no-explicit-breakpoint": "prompt_cache_options asks for explicit breakpoints, and the request has none",
     "breakpoint-not-honoured": "nothing was written at its breakpoints either, as if a gateway had removed them",
@@ -70,6 +72,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
     reasons: tuple[PlateauReason, ...]  # that the request shows; empty: none, so it is routing, or a full cache
     cache: Own = ""  # the cache model; empty: unknown
     field: Own = ""  # the request's field that differs
+    read_others: bool = False  # other requests of the conversation read something
 
     @property
     def requests(self) -> int:
@@ -85,7 +88,7 @@ class ReadPlateau(EvidenceFact, frozen=True):
         shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
         unknown = (
             "requests reached other machines, or the cache was full"
-            if self.read_tokens
+            if self.read_tokens or self.read_others
             else "this endpoint does not cache such requests, or does not report cached tokens"
         )
         why = "; ".join(shown) or f"no reason is recorded; perhaps {unknown}"

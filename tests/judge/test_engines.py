@@ -1,0 +1,151 @@
+"""Servers of open models: engines known by their answers, caches that are off, reasoning that templates omit."""
+
+from helpers.each import each
+from judge.captures import SYSTEM, call, judged
+from lore.formats.answers import answer_of, answer_of_stream
+from model.making import dumps
+
+VLLM = {"system_fingerprint": "vllm-0.23.0-tp1-3f9ac1d2", "kv_transfer_params": None}
+CHAT = "http://10.20.0.5:8000/v1/chat/completions"
+TOOLS = [
+    {"type": "function", "function": {"name": name, "description": f"Use {name}. " * 60, "parameters": {}}}
+    for name in ("edit", "grep", "read")
+]
+
+
+def asked(number, messages, read, whole, url=CHAT, headers=None, model="qwen3-coder", **answer):
+    """Return a call of a server that answers in the shape of Chat Completions."""
+    bill = {"prompt_tokens": whole, "completion_tokens": 40, "prompt_tokens_details": {"cached_tokens": read}}
+    one = call(20.0 * number, {"model": model, "messages": messages, "tools": TOOLS}, bill, url=url)
+    one["request"]["headers"] = headers or {}
+    said = {"role": "assistant", "content": "done"}
+    one["response"]["body"] = {
+        "id": f"chatcmpl-{number}", "object": "chat.completion", "model": model, "usage": bill,
+        "choices": [{"index": 0, "message": said, "finish_reason": "stop"}], **answer,
+    }  # fmt: skip
+    return one
+
+
+def grown(number, system=SYSTEM):
+    """Return the messages of a conversation that grew by some 120 tokens in each request."""
+    turns = [
+        part for step in range(number + 1)
+        for part in ({"role": "user", "content": f"{step}: what now? " * 20}, {"role": "assistant", "content": "done"})
+    ]  # fmt: skip
+    return [{"role": "system", "content": system}, *turns[:-1]]
+
+
+def causes(verdicts):
+    return [[(str(one.code), one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+
+
+@each("fields, provider", [
+    ({"kv_transfer_params": None}, "vllm"),
+    ({"system_fingerprint": "vllm-0.22.0-d254c4e0"}, "vllm"),
+    ({"choices": [{"index": 0, "matched_stop": None}]}, "sglang"),
+    ({"choices": [{"index": 0, "message": {"content": 'a "matched_stop"'}}]}, ""),
+    ({"system_fingerprint": "fp_1"}, ""),
+])  # fmt: skip
+def test_engine_is_known_by_its_answer(fields, provider):
+    answer = {"id": "c1", "object": "chat.completion", "choices": [], **fields}
+    assert answer_of(dumps(answer)).provider == provider
+    assert answer_of_stream(b"data: %s\n\ndata: [DONE]\n\n" % dumps(answer)).provider == provider
+
+
+def test_engine_behind_known_provider_is_not_named(tmp_path):
+    url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
+    (verdict,), _ = judged(
+        tmp_path, asked(0, grown(0), 0, 6_000, url=url, choices=[{"index": 0, "matched_stop": None}])
+    )
+    assert verdict.turn.call.answered_by == ""
+
+
+def clocked(number):
+    return grown(number, f"{SYSTEM}\nCurrent date and time: Thursday, July 2, 2026 at 02:1{number}:07 PM")
+
+
+def test_clock_is_free_if_engine_reads_nothing(tmp_path):
+    """Some 6,000 tokens precede the clock and are not read either: the server has no prefix cache."""
+    verdicts, late = judged(tmp_path, *(asked(n, clocked(n), 0, 6_400 + 120 * n, **VLLM) for n in range(4)))
+    assert causes(verdicts) == [[("LORE101", "expected")]] * 3
+    assert [verdict.lost_tokens for verdict in verdicts[1:]] == [0, 0, 0]
+    (plateau,) = [one for one in late if one.code == "LORE307"]
+    assert plateau.evidence.reasons == ("engine-reads-nothing",)
+    assert "vllm were started without a prefix cache" in plateau.message
+    assert "--enable-prefix-caching" in plateau.fix
+
+
+@each("system, read", [("", 0), (SYSTEM, 6_000)])
+def test_clock_is_charged_if_engine_reads_what_precedes_it(tmp_path, system, read):
+    def sent(number):
+        return [*grown(number, f"{system}\nThe time is 02:1{number}:07 PM.\n{SYSTEM}")]
+
+    reads = [0, read, read]
+    verdicts, _ = judged(tmp_path, *(asked(n, sent(n), reads[n], 12_400 + 120 * n, **VLLM) for n in range(3)))
+    assert causes(verdicts) == [[("LORE101", "waste")]] * 2
+
+
+def thinking(step, **fields):
+    return {"role": "assistant", "content": f"{step}.", "reasoning_content": "Hm, let me see. " * 60, **fields}
+
+
+def loop(steps, *, is_kept=True):
+    """Return a turn of the user in which the model called a tool several times, thinking each time."""
+    found = [{"role": "user", "content": "Find the leak."}]
+    for step in range(steps):
+        used = {"id": f"call_{step}", "type": "function", "function": {"name": "grep", "arguments": "{}"}}
+        said = thinking(step, tool_calls=[used])
+        if not is_kept:
+            del said["reasoning_content"]
+        found += [said, {"role": "tool", "tool_call_id": f"call_{step}", "content": "line " * 400}]
+    return found
+
+
+HEAD = [{"role": "system", "content": SYSTEM}]
+NEXT = [{"role": "assistant", "content": "Found."}, {"role": "user", "content": "Add a metric."}]
+
+
+@each("read, found", [
+    (6_600, [("LORE116", "expected")]),  # what precedes the first reasoning
+    (8_200, [("LORE116", "expected")]),  # more, so that it is only possible
+    (300, [("LORE301", "unattributable")]),
+])  # fmt: skip
+def test_reasoning_that_template_omits_is_expected(tmp_path, read, found):
+    calls = [
+        asked(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), asked(1, [*HEAD, *loop(4)], 9_400, 10_200, **VLLM),
+        asked(2, [*HEAD, *loop(4), *NEXT], read, 9_300, **VLLM),
+    ]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[], found]
+
+
+def test_client_that_omits_reasoning_at_new_prompt_is_unsure(tmp_path):
+    """The template of the model would have omitted it, too."""
+    calls = [
+        asked(0, [*HEAD, *loop(4)], 0, 10_200, **VLLM),
+        asked(1, [*HEAD, *loop(4, is_kept=False), *NEXT], 6_600, 9_300, **VLLM),
+    ]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE115", "unattributable")]]
+
+
+def test_client_that_omits_reasoning_within_turn_is_charged(tmp_path):
+    calls = [
+        asked(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), asked(1, [*HEAD, *loop(4, is_kept=False)], 6_600, 9_300, **VLLM)
+    ]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE115", "waste")]]
+
+
+@each("ids, found", [
+    (("a1f0", "b2e1", "c3d2"), [[("LORE122", "waste")]] * 2),
+    (("a1f0", "a1f0", "a1f0"), [[], [("LORE301", "unattributable")]]),
+])  # fmt: skip
+def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, found):
+    url, reads = "https://api.x.ai/v1/chat/completions", (0, 4_608, 128)
+    calls = [
+        asked(n, grown(n), reads[n], 6_400 + 120 * n, url=url, headers={"x-grok-conv-id": ids[n]}, model="grok-4.6")
+        for n in range(3)
+    ]  # fmt: skip
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == found
