@@ -2,9 +2,10 @@
 
 import pytest
 
+from cli.running import lore
 from formats.opencode import Export
 from helpers.each import each
-from judge.captures import SYSTEM, call, judged, text, usage
+from judge.captures import SYSTEM, call, judged, put, text, usage
 from lore.model.cause import Place
 from lore.recording.base import Problems
 from lore.recording.opening import Options
@@ -42,6 +43,13 @@ def first_pairs(tmp_path, *calls):
 def test_head_that_differs_by_chance_is_charged(tmp_path, before, after, code):
     heads = [before + PERSONA, after + PERSONA]
     assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate(heads))) == [([(code, "waste")], 2_600)]
+
+
+def test_changed_head_names_another_conversation(tmp_path):
+    put(tmp_path, *(ask(number, f"Time: 15:09:2{number}.\n{PERSONA}") for number in range(2)))
+    printed = lore("check", str(tmp_path / "calls.jsonl")).out
+    assert "the prompt begins otherwise than that of an earlier conversation: a date or time" in printed
+    assert "extend" not in printed
 
 
 @each("first, code", [(0.0, None), (880.0, "LORE101")])

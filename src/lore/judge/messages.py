@@ -88,6 +88,8 @@ def _lead(finding: Finding) -> str:
         return facts.lead
     if finding.strength is None or finding.code[:5] not in ("LORE1", "LORE3"):
         return ""
+    if "another-conversation" in finding.qualifiers:
+        return "the prompt begins otherwise than that of an earlier conversation"
     if finding.strength == "certain" or evidence is None or isinstance(evidence, Difference):
         return _KINDS["waste" if {"nothing-lost", "little-lost"} & {*finding.qualifiers} else finding.kind]
     is_sure = finding.kind == "expected" and finding.strength == "strong"

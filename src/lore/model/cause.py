@@ -29,6 +29,7 @@ Qualifier: TypeAlias = Literal[
     "little-lost",  # usage shows that less than a block of the cache, or 1 % of the prompt, was lost
     "contradicted",  # the provider's verdict is about another section
     "alternates",  # the value returned to what it was before the previous change
+    "another-conversation",  # the previous request began another conversation of the same program
     "outside-the-prefix",  # deferred tools are not part of the cached prefix
 ]
 

@@ -102,6 +102,9 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
         if lost > counts.DROP and not _has_lasted(others, start):
             sent = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
             has_more = sent - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
+            causes = tuple([
+                replace(one, qualifiers=(*one.qualifiers, "another-conversation")) for one in causes
+            ])  # fmt: skip
             return replace(pair, causes=causes, rebilled=lost if has_more else None)
     return None
 
