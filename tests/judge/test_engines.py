@@ -149,3 +149,20 @@ def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, found):
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == found
+
+
+@each("url, lost", [
+    ("https://api.deepseek.com/chat/completions", 7_488),  # all whole blocks
+    ("https://api.openai.com/v1/chat/completions", 3_100),  # OpenAI keeps the tools before the system prompt
+])  # fmt: skip
+def test_change_of_system_prompt_loses_tools_after_it(tmp_path, url, lost):
+    """Half of the prompt are tools, and nothing of it is read after a change at the beginning of the system prompt."""
+    calls = [
+        asked(n, [{"role": "system", "content": f"It is 02:1{n}:07 PM.\n{SYSTEM[:15_000]}"}, *NEXT[1:]], 0, 7_500, url)
+        for n in range(2)
+    ]  # fmt: skip
+    for one in calls:
+        one["request"]["body"]["tools"] = [{**tool, "description": "Use it. " * 800} for tool in TOOLS]
+    verdicts, _ = judged(tmp_path, *calls)
+    assert causes(verdicts) == [[("LORE101", "waste")]]
+    assert abs(verdicts[1].lost_tokens - lost) < 300

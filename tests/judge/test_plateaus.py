@@ -51,6 +51,15 @@ def test_reads_at_one_level_are_a_finding(reads, message):
     assert (found.kind, found.severity, found.tokens) == ("unattributable", "warning", "recorded")
 
 
+def test_marked_prefix_of_gemini_is_named():
+    """A gateway makes an explicit cache of what is marked; steps of Gemini's own cache are no reason then."""
+    gemini = Call(endpoint="generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent")
+    tool = {"type": "function", "function": {"name": "read"}, "cache_control": {"type": "ephemeral"}}
+    found = plateau(talk(*(0, *[3_400] * 6), grown=800, call=gemini, model="gemini-3.5-flash", tools=[tool]))
+    assert found.evidence.reasons == ("marked-prefix",)
+    assert "what precedes its last cache_control" in found.message
+
+
 def test_unread_requests_between_reads_are_not_uncached_by_design():
     """An endpoint that reads other requests of the conversation has a cache."""
     found = plateau(talk(0, 3_328, 0, 0, 0, 0, call=GATEWAY))

@@ -19,8 +19,9 @@ from lore.model.cause import Cause
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.events import Usage
 from lore.model.evidence import Disputed, ProviderSaid
+from lore.model.providers import provider_of
 from lore.model.turn import Turn
-from lore.prefix.overlap import Overlap, PairSums, count_cached_segments, locate_difference
+from lore.prefix.overlap import Overlap, PairSums, byte_size, count_cached_segments, locate_difference
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import TurnState
@@ -39,6 +40,7 @@ BY_BILL = frozenset((
     Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
     Code.COLD_COMPACTION, *(f"LORE{n}" for n in range(157, 169)),
 ))  # fmt: skip
+_TOOLS_FIRST = frozenset(("anthropic", "openai", "azure", "bedrock"))  # providers that write tools before the system
 # Causes that are reported although nothing was lost.
 REMARKS = frozenset((
     Code.LIFETIME_LOST, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_REPLACED, Code.VERDICT_DISAGREES,
@@ -173,11 +175,25 @@ def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
     Only the `tokens` after the change count if the read is far below the unchanged beginning, or content was taken out.
     """
     whole, block = counts.prompt_tokens(pair.left.usage), counts.block_tokens(pair.left)
-    read, kept = counts.first_pass_read(pair.right.usage) or 0, whole - tokens
+    read, kept = counts.first_pass_read(pair.right.usage) or 0, whole - tokens - _tools_after_system(pair, cause)
     is_far = (read + block) * ESTIMATED < kept and kept > counts.TOLERANCE_TOKENS
     if is_far or cause.kind == "expected":
         return min(tokens, whole - read), "estimated"
     return whole // block * block - read, "recorded"
+
+
+def _tools_after_system(pair: Pair, cause: Cause) -> int:
+    """Return the tokens of the tools if they may follow a change of the system prompt.
+
+    They do at DeepSeek, where a date in the system prompt lost them, and in chat templates such as Qwen's.
+    """
+    turn = pair.left
+    if cause.section != "system" or turn.basis is not None or turn.dialect == "anthropic":
+        return 0
+    if provider_of(turn.call.endpoint, turn.model, turn.dialect) in _TOOLS_FIRST:
+        return 0
+    tools = turn.prompt.head[: turn.prompt.tool_count]
+    return round(sum(map(byte_size, tools)) / pair.bytes_per_token)
 
 
 # how bytes, usage and verdict contradict one another

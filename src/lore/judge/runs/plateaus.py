@@ -93,7 +93,7 @@ class Plateaus:
         beyond, grown = repeated - current.level, repeated - current.begun
         if current.turns < _FEWEST or is_reported:
             return
-        step = _STEPS.get(served_by(turn).provider, _BLOCKS * block)
+        step = _BLOCKS * block if _marks_prefix(turn) else _STEPS.get(served_by(turn).provider, _BLOCKS * block)
         least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
         if (min(beyond, grown) if current.level else beyond) <= max(least, TOLERANCE_SHARE * repeated):
             return
@@ -116,6 +116,11 @@ class Plateaus:
             Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, lost_dollars=found.dollars,
             tokens="recorded",
         )  # fmt: skip
+
+
+def _marks_prefix(turn: Turn) -> bool:
+    """Return whether a gateway may make an explicit cache of what a request to Gemini marks, as LiteLLM does."""
+    return turn.basis is None and served_by(turn).provider == "gemini" and bool(turn.prompt.breakpoints)
 
 
 # Fields that select a cache, or the machine that holds it, and the provider that a router chose.
@@ -151,11 +156,13 @@ def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, .
         return engine, ""
     params = turn.prompt.params
     explicit = b'"explicit"' in params.get("prompt_cache_options", b"")
+    is_marked = bool(found.level) and _marks_prefix(turn)
     shown: dict[PlateauReason, bool] = {
         "cache-prompt-off": params.get("cache_prompt") == b"false",
         "no-explicit-breakpoint": explicit and not turn.prompt.breakpoints,
         "breakpoint-not-honoured": needs_breakpoints(turn),
-        "ignored-breakpoint": any(True for _ in ignored_breakpoints(turn)),
+        "marked-prefix": is_marked,
+        "ignored-breakpoint": not is_marked and any(True for _ in ignored_breakpoints(turn)),
         "changing-key": bool(field),
         "no-cache-key": provider == "openai" and params.get("prompt_cache_key", b"null") == b"null",
     }
