@@ -196,8 +196,11 @@ def _years(at: float, wanted: float) -> Iterator[float]:
 
 
 def _by_time(measures: list[Measurement], turns: Sequence[PredictedTurn]) -> list[MeasuredRow]:
-    """Return a row for each span of time, at most `MOST_ROWS`; none if the log has no times."""
+    """Return a row for each span of time; of a log without times one for each request; at most `MOST_ROWS`."""
     timed = sorted((measure for measure in measures if measure.at is not None), key=lambda found: found.at or 0.0)
+    if not timed and not turns and measures and measures[0].extent == "request":
+        step = -(-len(measures) // MOST_ROWS)
+        return [_sums(measures[at : at + step], (), None) for at in range(0, len(measures), step)]
     if not timed:
         return []
     if timed[0].extent == "window":

@@ -105,3 +105,10 @@ def test_finest_measurements_count_once():
 def test_jumping_clock_gives_few_rows():
     steps = [Measurement("batch", "sglang", at, prompt_tokens=10, cached_tokens=5) for at in (0.0, 4e9, 2.5e11)]
     assert len(compare_measures([log(*steps)], TURNS).rows) <= 48
+
+
+@pytest.mark.parametrize(("count", "rows"), [(3, 3), (30, 10)])
+def test_log_without_times_has_rows_by_request(count: int, rows: int):
+    found = compare_measures([log(*(request(100 * number, 64) for number in range(1, count + 1)))], []).rows
+    assert [row.requests for row in found] == [count // rows] * rows
+    assert found[0].prompt_tokens == sum(100 * number for number in range(1, count // rows + 1))
