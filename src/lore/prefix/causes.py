@@ -144,7 +144,7 @@ def _mark_costless(cause: Cause, reason: Qualifier, codes: Collection[Code]) -> 
 def _excuse_omitted_thinking(cause: Cause) -> Cause:
     """Return thinking that is gone at a new prompt of the user as unsure: a template may omit it anyway.
 
-    Templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss do; that of MiniMax M2 does not.
+    Templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2, MiniMax M2 and gpt-oss do.
     """
     evidence = cause.evidence
     if not isinstance(evidence, ThinkingChanged) or evidence.change != "gone":
