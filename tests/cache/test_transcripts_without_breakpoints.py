@@ -71,6 +71,23 @@ def test_read_that_ends_at_reasoning_shows_it_dropped():
     assert made.turn(bill(25_100, 24_960)).read == 24_960
 
 
+def test_shorter_prompt_holds_no_reasoning():
+    """More was read than precedes the reasoning, so that it seemed to be kept, at each later prompt again."""
+    made = talk()
+    made.ask()
+    made.turn(bill(20_000, 9_600))
+    for whole, read in ((30_000, 19_968), (40_000, 29_952)):
+        think(made)
+        made.use()
+        made.turn(bill(whole, read))
+    think(made)
+    made.ask()
+    made.turn(bill(38_000, 25_600))
+    think(made)
+    made.ask()
+    assert made.turn(bill(38_100, 37_888)).read == 37_888
+
+
 def test_positions_outlive_a_pause_without_breakpoints():
     """The request after a pause writes everything again, so what precedes earlier reasoning can be read later."""
     made = talk()

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.running import lore
+from formats.codex import Rollout
 from judge.captures import SYSTEM, call, judged
 
 BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
@@ -60,6 +61,17 @@ def test_prompt_shrunk_by_thoughts_was_not_cleared(thoughts, code, tmp_path):
     bills = [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 25_600, 9_600)]
     finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini", thoughts))
     assert (finding["code"], finding["kind"]) == (code, "unattributable")
+
+
+@pytest.mark.parametrize(("read", "code"), [(98_048, "LORE116"), (97_920, "LORE130")])
+def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
+    """Reads of long prompts often stop a few blocks before the end of what is cached."""
+    made = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    made.thought().call("c2").result("c2").count(104_000, 99_968).message("assistant", "done").count(108_000, 103_936)
+    made.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(made.data())
+    assert found(path)["code"] == code
 
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):

@@ -213,23 +213,25 @@ class TranscriptCache:
 def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
     """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
 
-    A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A read that
-    fell to what precedes the reasoning shows the opposite, whatever size the estimate gives to what was added.
+    A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A prompt that
+    shrank does not hold it, nor one whose read fell to what precedes it, whatever the estimate of what was added.
     """
     if usage is None:
         return False
-    read, whole = usage.first_pass.read_tokens, total(usage.first_pass)
-    if read is not None and dropped.read_if_moved is not None:
-        beyond = read - dropped.read_if_moved
-        if beyond > DROP:
+    read, whole, moved = usage.first_pass.read_tokens, total(usage.first_pass), dropped.read_if_moved
+    before = history.total if state.unchanged == state.entries else None
+    if whole is not None and before is not None and whole < before:
+        return False
+    if read is not None and moved is not None and read > moved - DROP:
+        if read > moved + DROP:
             return True
-        if beyond > -DROP and (history.latest_read or 0) > read + DROP:
+        if (history.latest_read or 0) > read + DROP:
             return False
-    if whole is None or history.total is None or state.unchanged < state.entries:
+    if whole is None or before is None:
         return False
     answer = history.rate.answer_tokens(state.grown, state.output)
     added = history.rate.tokens(state.grown, state.output)
-    beyond = whole - history.total - added
+    beyond = whole - before - added
     return (added - answer) * _RATE_ERROR < beyond < added  # it cannot be judged if something unrecorded was added
 
 

@@ -371,9 +371,10 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
     beyond = read - dropped.read_if_moved
-    if (beyond < -counts.DROP) != is_missed:
+    tolerance = max(counts.DROP, counts.TOLERANCE_SHARE * dropped.read_if_moved)
+    if (beyond < -tolerance) != is_missed:
         return None
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= counts.DROP)
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= tolerance)
 
 
 _BY_USER = pattern(rb'"role"\s*:\s*"user"')
