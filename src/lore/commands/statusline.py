@@ -111,12 +111,12 @@ def refresh_status(name: str, folder: str, options: Options, dated: Dated, here:
 def keep_status(folder: str, path: str, options: Options, dated: Dated) -> status_file.KeptStatus:
     """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
     from lore.model.running import RunningTotals
-    from lore.recording.tailing import check_followable
+    from lore.recording import corpus
     from lore.run.running import judge_running
 
     began, (size, written) = time.time(), status_file.stamp_of(path) or (0, 0)
     try:
-        check_followable(path)
+        corpus.check_followable(path)
         running = judge_running(path, options, dated).running
     except LoreError as error:
         options.log(error.message)

@@ -26,7 +26,6 @@ from lore.model.running import LastBreak, RunningTotals
 from lore.recording import corpus
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
-from lore.recording.tailing import check_followable
 from lore.recording.titles import title_of
 from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
@@ -60,7 +59,7 @@ def run(
     """
     loaded = common.found_settings(config)
     if path is not None:
-        check_followable(path)
+        corpus.check_followable(path)
         if not os.path.lexists(path) and not corpus.is_in_database(path):
             raise LoreError(f"{corpus.show(path)} does not exist", hint="`lore sessions` lists the sessions here")
     options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)

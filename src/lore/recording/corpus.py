@@ -314,15 +314,21 @@ def is_in_database(path: str) -> bool:
     return "#" in path and isinstance(resolve(path), DatabaseSource)
 
 
-def is_database(path: str) -> bool:
-    """Return whether a name is that of an SQLite database, or of a session in one."""
-    source = resolve(path)
-    return isinstance(source, DatabaseSource) or (type(source) is LocalFile and opencode().is_sqlite(path))
-
-
 def is_stream(path: str) -> bool:
     """Return whether an input can be read only once."""
     return not resolve(path).can_rewind
+
+
+def check_followable(path: str) -> None:
+    """Raise LoreError if an input cannot be followed."""
+    shown, again = show(path), "run the command again after a while"
+    if is_stored(path):
+        hint = f"{again}, or `lore store export` it to a file"
+        raise LoreError(f"{shown} is a stored session, not a file that grows", hint=hint)
+    if filesystem.is_remote(path):
+        raise LoreError(f"{shown} is remote, not a file that grows here", hint=f"{again}: what is written comes whole")
+    if is_stream(path):
+        raise LoreError(f"{shown} is a stream, not a file that grows", hint="name the file that is being written")
 
 
 # reading

@@ -9,10 +9,12 @@ closed, which also happens if the recorder is killed.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from io import FileIO
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
@@ -20,10 +22,12 @@ from lore.errors import LoreError
 from lore.formats import LoreCapture
 from lore.judge import RunningSums, TurnVerdict, findings_of
 from lore.model import CODES, LastBreak, LedgerRow, Place, format_money
-from lore.recording import INTERVAL, LogTail, Opened, Options, Problems, UnrecognisedError, load_plugins
+from lore.recording import Opened, Options, Problems, UnrecognisedError, check_followable, load_plugins, show
 from lore.report import counted, in_shell, local_time, percent, visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
 
+INTERVAL = 0.2  # seconds between two looks at a capture
+PIECE = 1024 * 1024  # bytes that are read at a time
 LEAST_SHOWN = 0.0001  # dollars
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
 
@@ -86,16 +90,54 @@ class LiveVerdict(NamedTuple):
     verdict: TurnVerdict
 
 
+class GrowingCapture:
+    """A capture that is being written; the recorder starts another file if it is moved, removed or emptied."""
+
+    def __init__(self, path: str, wait: Callable[[], bool]) -> None:
+        check_followable(path)
+        self._path = path
+        self._wait = wait  # returns when it is time to look again; false: for the last time
+        self.is_over = False
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the bytes of the file as they come, until it is another one or waiting is over. Raises LoreError."""
+        try:
+            while not os.path.exists(self._path) and self._goes_on():
+                pass
+            with open(self._path, "rb", buffering=0) as file:
+                is_other = False
+                while not is_other:
+                    is_other = self._is_other(file)
+                    while data := file.read(PIECE):  # also what was written before the file was moved away
+                        yield data
+                    if not is_other and not self._goes_on():
+                        return
+        except OSError as error:
+            raise LoreError(f"cannot read {show(self._path)}: {(error.strerror or str(error)).lower()}") from None
+
+    def _goes_on(self) -> bool:
+        self.is_over = self.is_over or not self._wait()
+        return not self.is_over
+
+    def _is_other(self, file: FileIO) -> bool:
+        """Return whether another file has the name, or this one was emptied; a missing one may come back."""
+        try:
+            named, opened = os.stat(self._path), os.fstat(file.fileno())
+        except FileNotFoundError:
+            return False
+        return not os.path.samestat(named, opened) or opened.st_size < file.tell()
+
+
 def live_verdicts(
     path: str, begin: int, dated: Dated, wait: Callable[[], bool], say: Callable[[str], None]
 ) -> Iterator[LiveVerdict]:
     """Judge a whole capture, and yield the verdicts from byte `begin` on, until `wait` returns false."""
     load_plugins()
-    live = LogTail(path, LoreCapture.name, wait, say)
-    while (head := live.head()) is not None:
+    capture = GrowingCapture(path, wait)
+    while not capture.is_over:
         problems, sums = Problems(), RunningSums(dated.rules, worded_break)
-        data = (piece for piece in live.pieces() if piece is not None)
-        recording = Options(format=LoreCapture.name).open(path, problems, opened=Opened(head, data))
+        opened = Opened(b"", capture.pieces())  # the format is known without a head
+        recording = Options(format=LoreCapture.name).open(path, problems, opened=opened)
         place = Place(recording.shown, audience="author")
         try:
             for verdict, _ in verdicts(recording, dated.judge(), place):
