@@ -208,9 +208,11 @@ def test_failed_persist_writes_no_output_file(monkeypatch):
         assert Path("s.jsonl").read_bytes() == session()
 
 
-def test_breakpoints_are_chosen_by_option():
-    plain = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl"
-    bodies = [lore("assemble", str(plain), "--breakpoints", name).out for name in ("none", "lore")]
+def test_breakpoints_are_chosen_in_the_settings():
+    plain, bodies = Path(__file__).parents[2] / "fixtures" / "sessions" / "plain.jsonl", list[str]()
+    for name in ("none", "lore"):
+        Path("lore.toml").write_text(f'[assemble]\nbreakpoints = "{name}"\n', "utf-8")
+        bodies.append(lore("assemble", str(plain)).out)
     assert ["cache_control" in one for one in bodies] == [False, True]
 
 

@@ -138,7 +138,6 @@ def test_bad_policy_is_an_error_that_changes_nothing(policy, said_):
 @pytest.mark.parametrize(("args", "said_"), [
     (("s.jsonl", "--trigger", "soon"), "unknown trigger 'soon'"),
     (("s.jsonl", "--dry-run", "-o", "x"), "--dry-run writes nothing"),
-    (("s.jsonl", "--summarizer", "magic"), "--summarizer magic"),
     (("s.jsonl", "-o", "-"), "--output names a file"),  # made a file of this name
     (("s.jsonl", "-o", "sqlite:s.db#s-1"), "--output names a file"),
     (("sqlite:s.db", "--watch", "--json"), "--watch compacts a store"),

@@ -71,22 +71,16 @@ def test_guide_links_name_command(monkeypatch, capsys):
     assert "lore guide reports" in shown
 
 
-def test_guide_plain_prints_markdown_on_terminal(monkeypatch, capsys):
-    assert laid_out(monkeypatch, capsys, 80, "check", "--plain") == page("check")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell's words")
-@pytest.mark.parametrize(("pager", "lines", "words", "paged"), [
-    ("cat > paged", 20, (), True),
-    ("cat > paged", 20, ("--plain",), True),
-    ("cat > paged", 20, ("--no-pager",), False),
-    ("cat > paged", 2_000, (), False),
-    ("cat", 20, (), False),
-    ("", 20, (), False),
-    ("no-such-pager", 20, (), False),
+@pytest.mark.parametrize(("pager", "lines", "paged"), [
+    ("cat > paged", 20, True),
+    ("cat > paged", 2_000, False),
+    ("cat", 20, False),
+    ("", 20, False),
+    ("no-such-pager", 20, False),
 ])  # fmt: skip
 def test_long_guide_page_goes_to_pager(
-    pager, lines, words, paged, monkeypatch, capsys, tmp_path
+    pager, lines, paged, monkeypatch, capsys, tmp_path
 ):  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PAGER", pager)
@@ -94,7 +88,7 @@ def test_long_guide_page_goes_to_pager(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("LESS", "-FRX")  # the command sets it if it is unset
     monkeypatch.setattr(sys, "stdin", Terminal(sys.stdin))
-    shown = laid_out(monkeypatch, capsys, 80, "check", "--no-color", *words)
+    shown = laid_out(monkeypatch, capsys, 80, "check", "--no-color")
     file = tmp_path / "paged"
     assert file.exists() is paged
     assert ("lore check" in shown) is not paged

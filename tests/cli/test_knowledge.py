@@ -74,16 +74,9 @@ def test_add_of_a_known_id_updates_it():
     assert (one["title"], one["content"]) == ("One", "new")
 
 
-def test_content_comes_from_a_file():
-    put("words.txt", "naïve\r\n".encode())
-    assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 0
+def test_content_comes_from_standard_input():
+    assert lore("knowledge", "add", "s.jsonl", "abc", "--content", "-", stdin="naïve\r\n".encode()).code == 0
     assert added()[0]["content"] == "naïve"
-
-
-@pytest.mark.parametrize("options", [["--content", "-"], ["--content-file", "-"]])
-def test_content_comes_from_standard_input(options):
-    assert lore("knowledge", "add", "s.jsonl", "abc", *options, stdin=b"piped\n").code == 0
-    assert added()[0]["content"] == "piped"
 
 
 def test_update_changes_one_field():
@@ -153,9 +146,6 @@ def test_session_without_knowledge_says_so():
     (["add", "s.jsonl", "a" * 201, "--title", "t"], "is not a valid id"),
     (["add", "s.jsonl", "abc", "--title", "\udcff"], "the title is not UTF-8 text"),
     (["add", "s.jsonl", "\udcff", "--title", "t"], "is not UTF-8 text"),
-    (["add", "s.jsonl", "abc", "--content", "x", "--content-file", "y"], "both give the text"),
-    (["add", "s.jsonl", "abc", "--content-file", "nowhere"], "cannot read nowhere"),
-    (["add", "s.jsonl", "abc", "--content-file", "bytes"], "bytes is not UTF-8 text"),
     (["update", "s.jsonl", "abc"], "nothing to update"),
     (["add", "s.jsonl#1", "abc", "--title", "t"], "knowledge belongs to a session"),
     (["list", "s.jsonl#1"], "knowledge belongs to a session"),
@@ -165,17 +155,20 @@ def test_session_without_knowledge_says_so():
     (["add", "s.jsonl", "abc", "--title", "t", "--format", "claude-code"], "knowledge is added to lore logs"),
 ])  # fmt: skip
 def test_mistake_is_an_error_that_writes_nothing(words, said):
-    put("bytes", b"\xff\xfe\xfd")
     ran = knowledge(*words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert added() == []
 
 
-def test_content_that_is_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr("lore.commands.knowledge.LONGEST", 10)
-    put("words.txt", b"x" * 11)
-    assert knowledge("add", "s.jsonl", "abc", "--content-file", "words.txt").code == 2
+@pytest.mark.parametrize(("data", "said"), [
+    (b"x" * (2**20 + 1), "standard input holds more than 1 MiB"),
+    (b"\xff\xfe\xfd", "standard input is not UTF-8 text"),
+])  # fmt: skip
+def test_content_that_is_no_short_text_is_refused(data, said, monkeypatch):
+    monkeypatch.setattr("lore.commands.knowledge.LONGEST", 2**20)
+    ran = lore("knowledge", "add", "s.jsonl", "abc", "--content", "-", stdin=data)
+    assert (ran.code, said in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,6 @@ def test_compact_runs_commands_of_named_file(option):
 def test_compact_without_commands_needs_no_approval():
     settings(POLICY)
     assert lore("compact", "s.jsonl").code == 0
-    settings(RUNS)
-    assert lore("compact", "s.jsonl", "--summarizer", "extractive").code == 0
     assert not ran()
 
 

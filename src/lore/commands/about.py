@@ -104,10 +104,10 @@ def explain(
     return 0
 
 
-def _show(page: str, color: bool | None, *, plain: bool = False, pager: bool = False) -> None:
+def _show(page: str, color: bool | None, *, pager: bool = False) -> None:
     """Print a page: Markdown in a pipe; on a terminal laid out, and in the user's pager if it is too long."""
     terminal = sys.stdout.isatty()
-    if terminal and not plain:
+    if terminal:
         page = lay_out_page(page, out(color))
     command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
     has_pager = command not in ([], ["cat"]) and shutil.which(command[0]) is not None
@@ -168,19 +168,15 @@ def guide(
     topic: Annotated[
         str | None, typer.Argument(help="A page, or a command; without one, the list of pages.", autocompletion=_topics)
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Print Markdown, also on a terminal.")] = False,
-    pager: Annotated[
-        bool, typer.Option("--pager/--no-pager", help="Show long pages in your pager ($PAGER); default on a terminal.")
-    ] = True,
     color: flags.Colour = None,
 ) -> int:
     """Read the manual, one page per subject.
 
     A page is laid out on a terminal, and is Markdown in a pipe. Pages longer than the terminal open in your pager,
-    unless you use --no-pager, or PAGER is empty or `cat`.
+    unless PAGER is empty or `cat`.
     """
     row = commands().get(topic or "")
-    _show(guide_page(topic if row is None else row.page), color, plain=plain, pager=pager)
+    _show(guide_page(topic if row is None else row.page), color, pager=True)
     return 0
 
 

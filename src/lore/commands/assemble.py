@@ -14,7 +14,6 @@ from typing import Annotated, BinaryIO, NamedTuple
 import msgspec
 import typer
 from msgspec import UNSET, Raw
-from msgspec.structs import replace
 
 from lore.cache.breakpoint_rules import accepted_breakpoints
 from lore.commands import common, flags
@@ -63,9 +62,6 @@ class AssembleOptions(common.CommonOptions, frozen=True):
     dialect: flags.Dialect = None
     template: flags.TemplateFile = None
     tail: flags.Tail = None
-    breakpoints: Annotated[
-        str | None, typer.Option("--breakpoints", help="Which cache breakpoints are set: lore, recorded, none.")
-    ] = None
     system: flags.System = None
     tools: flags.Tools = None
     output: flags.Output = None
@@ -104,10 +100,6 @@ def run(options: AssembleOptions) -> int:
 def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
     rules = common.found_settings(options.config).settings.assemble
-    if options.breakpoints is not None:
-        rules = replace(rules, breakpoints=options.breakpoints)
-        if fault := rules.fault():
-            raise LoreError(f"--breakpoints: {fault}", hint="lore (its own places), recorded (as they were), none")
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,

@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, branch, log, refuse, say_problems, tell, write_json
+from lore.commands.common import answer, branch, log, say_problems, tell, write_json
 from lore.errors import LoreError
 from lore.fold.knowledge import update_fact
 from lore.model.events import Event, Knowledge
@@ -46,9 +46,6 @@ Log: TypeAlias = Annotated[str, typer.Argument(metavar="SESSION", help="A lore l
 Category: TypeAlias = Annotated[str | None, typer.Option("--category", help="Its subject.")]
 Title: TypeAlias = Annotated[str | None, typer.Option("--title", help="Its name.")]
 Content: TypeAlias = Annotated[str | None, typer.Option("--content", help="Its text; `-`: standard input.")]
-ContentFile: TypeAlias = Annotated[
-    str | None, typer.Option("--content-file", help="A file with its text, or `-`: standard input.")
-]
 
 
 @app.command("add")
@@ -58,13 +55,12 @@ def add(
     category: Category = None,
     title: Title = None,
     content: Content = None,
-    content_file: ContentFile = None,
     as_json: flags.AsJson = False,
     format: flags.Format = None,
     verbose: flags.Verbose = False,
 ) -> int:
     """Add an entry and print its id."""
-    fields = _fields(category, title, content, content_file)
+    fields = _fields(category, title, content)
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
     digest = hashlib.sha256("\0".join(value or "" for value in fields).encode()).hexdigest()
@@ -80,13 +76,12 @@ def update(
     category: Category = None,
     title: Title = None,
     content: Content = None,
-    content_file: ContentFile = None,
     as_json: flags.AsJson = False,
     format: flags.Format = None,
     verbose: flags.Verbose = False,
 ) -> int:
     """Change the given fields of a known entry, and print its id."""
-    fields = _fields(category, title, content, content_file)
+    fields = _fields(category, title, content)
     if all(value is None for value in fields):
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
@@ -136,25 +131,23 @@ def list_(
     return answer(listed, write_knowledge, as_json=as_json, color=color)
 
 
-def _fields(category: str | None, title: str | None, content: str | None, file: str | None) -> Fields:
-    refuse((content is not None and file is not None, "--content and --content-file both give the text", "choose one"))
-    source = "-" if content == "-" else file
-    fields = Fields(category, title, content if source is None else _read(source))
+def _fields(category: str | None, title: str | None, content: str | None) -> Fields:
+    fields = Fields(category, title, _read_stdin() if content == corpus.STDIN else content)
     _check_text(fields)
     return fields
 
 
-def _read(source: str) -> str:
+def _read_stdin() -> str:
     """Read an entry's content; one line end at its end is not part of it."""
     data = b""
-    for piece in corpus.pieces(source):
+    for piece in corpus.pieces(corpus.STDIN):
         data += piece
         if len(data) > LONGEST:
-            raise LoreError(f"{corpus.show(source)} holds more than {LONGEST >> 20} MiB", hint="give less")
+            raise LoreError(f"standard input holds more than {LONGEST >> 20} MiB", hint="give less")
     try:
         return data.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise LoreError(f"{corpus.show(source)} is not UTF-8 text", hint="give text") from None
+        raise LoreError("standard input is not UTF-8 text", hint="give text") from None
 
 
 class Fields(NamedTuple):

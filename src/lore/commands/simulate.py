@@ -49,7 +49,6 @@ class SimulateOptions(common.CommonOptions, frozen=True):
         str | None, typer.Option("--rules-file", help="A TOML file of rules that override lore's own.")
     ] = None
     model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None
-    provider: Annotated[str | None, typer.Option("--provider", help="With --rules: those of this provider.")] = None
     csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False
     by: Annotated[
         str | None,
@@ -88,7 +87,7 @@ def run(options: SimulateOptions) -> int:
     settings = _check_options(options)
     dated = Dated.of(settings, options.rules_file or "")
     if options.rules:
-        found = list_rules(dated.rules(), options.provider, options.model)
+        found = list_rules(dated.rules(), options.model)
         return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
     context = CheckContext(
         options=Options(
@@ -143,13 +142,12 @@ def _answer(
 
 def _check_options(options: SimulateOptions) -> Loaded:
     """Return the settings; raises LoreError for options that contradict each other."""
-    chooses_rules = options.model is not None or options.provider is not None
     common.refuse(
         (options.csv and options.as_json, "--csv and --json: two answers at once", "choose one"),
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
         (bool(options.measured) and options.by is not None, "--by shows no measured reads",
          "leave it out with --measured"),
-        (chooses_rules and not options.rules, "--model and --provider choose among --rules",
+        (options.model is not None and not options.rules, "--model chooses among --rules",
          "or try --what-if model=NAME"),
     )  # fmt: skip
     return common.found_settings(options.config)
@@ -170,18 +168,19 @@ def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> 
         common.tell(describe_interruption(result.interrupted))
 
 
-def list_rules(rules: DatedRules, provider: str | None = None, model: str | None = None) -> RulesResult:
-    """Return all rows, or those that apply to requests of a provider or model.
+def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
+    """Return all rows, or those that apply to requests of a model.
 
     The providers of a model are those that have rows for it by name; raises LoreError for one that no row names.
     """
-    rows, providers = rules.rows, None if provider is None else {provider}
+    rows = rules.rows
     if model is not None:
         rows = [row for row in rows if matches_shell(row.model, normal_name(model))]
-        providers = providers or {row.provider for row in rows if row.model != "*"}
+        providers = {row.provider for row in rows if row.model != "*"}
         if not providers:
             raise LoreError(f"no rule names the model {model}", hint="lore simulate --rules lists all rules")
-    shown = [_describe_rule(row) for row in rows if providers is None or row.provider in {*providers, "*"}]
+        rows = [row for row in rows if row.provider in {*providers, "*"}]
+    shown = [_describe_rule(row) for row in rows]
     return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=shown)
 
 

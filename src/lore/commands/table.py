@@ -164,7 +164,7 @@ COMMANDS: dict[str, CommandRow] = {
     ),
     "guide": CommandRow(
         ABOUT, "start", "Read the manual, one page per subject.",
-        (("guide", "the pages of the guide"), ("guide check --plain", "one of them, as Markdown")),
+        (("guide", "the pages of the guide"), ("guide check", "one of them")),
         "about:guide",
     ),
     "help": CommandRow(

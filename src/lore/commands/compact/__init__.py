@@ -27,7 +27,6 @@ from lore.run.compaction import dry_run
 from lore.run.rules import Dated
 
 INCOMPLETE = 3
-_SUMMARIZER = "Who sums up: extractive, command, openai; default: what the policy says."
 
 
 class CompactOptions(common.CommonOptions, frozen=True):
@@ -52,7 +51,6 @@ class CompactOptions(common.CommonOptions, frozen=True):
     trigger: Annotated[
         str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
     ] = "manual"
-    summarizer: Annotated[str | None, typer.Option("--summarizer", help=_SUMMARIZER)] = None
     window: Annotated[
         int | None,
         typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
@@ -100,10 +98,6 @@ def run(options: CompactOptions) -> int:
 def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
     found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
-    if found is not None and options.summarizer is not None:
-        found = replace(found, summarizer=options.summarizer)
-        if fault := found.fault():
-            raise LoreError(f"--summarizer {options.summarizer}: {fault}")
     if options.policy is None and not options.dry_run:
         common.refuse_unapproved(settings, found)
     return found
