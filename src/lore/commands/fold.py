@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -14,14 +13,12 @@ from lore.commands import flags
 from lore.commands.common import CommonOptions, found_settings, log, out, refuse, takes, unquoted, write_json
 from lore.errors import LoreError
 from lore.fold.turns import STATES, without_impossible_counts
-from lore.formats.base import Read
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
 from lore.model.results import store as results
 from lore.model.state import Chain, Entry, settled
 from lore.recording.base import Problems, collected_seldom
-from lore.recording.events import EventRecording
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
 from lore.report.timeline import write
@@ -115,68 +112,6 @@ def _counts(usage: e.Usage) -> dict[str, int | None]:
     return {name: getattr(sums, name) for name in e.SUMMED_COUNTS}
 
 
-class LogFold:
-    """A session log while it is folded; the log itself is never changed."""
-
-    def __init__(self, recording: EventRecording, *, unpruned: bool = False) -> None:
-        self.recording = recording
-        self.pruned: dict[str, Entry] = {}  # by uuid, in order
-        self.turns = TurnRows()
-        self._unpruned = unpruned  # a compaction only adds its divider
-
-    def events(self) -> Iterator[e.Event]:
-        """Fold the log, and yield each event after it is folded."""
-        recording = self.recording
-        for read in recording.reads():
-            event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
-            if isinstance(event, e.CompactApplied):
-                self._compact(read, event)
-            else:
-                recording.apply(read, event)
-            if isinstance(event, TURNS):
-                self.turns.take(event)
-            yield event
-
-    def _compact(self, read: Read, event: e.CompactApplied) -> None:
-        """Fold a compaction, and remember the items that it pruned."""
-        if self._unpruned:
-            divider = CompactDivider(
-                event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary,
-                duration_ms=event.duration_ms,
-            )  # fmt: skip
-            self.recording.apply(read, e.Append(item=divider, chain=event.chain, at=event.at))
-            return
-        before = settled(self.recording.state.chain(event.chain))  # with text that was streamed until here
-        self.recording.apply(read, event)
-        state = self.recording.state
-        if event.chain == state.main().id:
-            kept = {entry.item.uuid for entry in state.chain(event.chain).entries}
-            self.pruned |= {entry.item.uuid: entry for entry in before.entries if entry.item.uuid not in kept}
-
-    def result(self, *, only_pruned: bool = False) -> Folded:
-        """Return the result up to here."""
-        recording = self.recording
-        state, main = recording.state, recording.state.main()
-        entries = list(self.pruned.values() if only_pruned else main.entries)
-        chains = [
-            results.ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries))
-            for chain in state.chains.values()
-        ]
-        session = results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains)
-        kept = list(recording.problems.kept)
-        result = results.FoldResult(
-            session=session,
-            timeline=[Raw(msgspec.json.encode(entry.item)) for entry in entries],
-            item_turns=[entry.turn for entry in entries],
-            injected=[] if only_pruned else injected(main),
-            pruned=list(self.pruned),
-            turns=list(self.turns.rows),
-            usage=self.turns.usage(),
-            problems=kept,
-        )
-        return Folded(result, [entry.item for entry in entries])
-
-
 def injected(chain: Chain) -> list[results.InjectedResult]:
     """Return the texts between a chain's items, in order."""
     unsaved = {_name(event) for event in chain.unsaved}
@@ -204,18 +139,50 @@ def fold(
 ) -> Folded:
     """Fold a session log, or the session of recorded requests, up to the request of turn `at`.
 
-    Raises LoreError for other files, and if there is no such turn.
+    `unpruned`: a compaction only adds its divider; `only_pruned`: the timeline is what compactions pruned. Raises
+    LoreError for other files, and if there is no such turn.
     """
     opened = options.open(path, Problems(), subagents=True)
     hint = "name a session log, or recorded requests"
     recording = session_of(opened, "events: there is nothing to fold", hint=hint)
-    folding = LogFold(recording, unpruned=unpruned)
-    reached = False
+    pruned, turns, is_reached = dict[str, Entry](), TurnRows(), at is None
     with collected_seldom():
-        for event in folding.events():
+        for read in recording.reads():
+            event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
+            if isinstance(event, e.CompactApplied) and unpruned:
+                event = _only_divider(event)
+            if isinstance(event, e.CompactApplied):
+                before = settled(recording.state.chain(event.chain))  # with text that was streamed until here
+                recording.apply(read, event)
+                if before.id == recording.state.main().id:
+                    kept = {entry.item.uuid for entry in recording.state.chain(before.id).entries}
+                    pruned |= {entry.item.uuid: entry for entry in before.entries if entry.item.uuid not in kept}
+                continue
+            recording.apply(read, event)
+            if isinstance(event, TURNS):
+                turns.take(event)
             if isinstance(event, e.TurnStarted) and event.turn == at and event.chain == recording.state.main().id:
-                reached = True
+                is_reached = True
                 break
-        if at is not None and not reached:
-            raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {recording.state.main().turns} turns")
-        return folding.result(only_pruned=only_pruned)
+    state, main = recording.state, recording.state.main()
+    if not is_reached:
+        raise LoreError(f"{recording.shown} has no turn {at}", hint=f"it has {main.turns} turns")
+    entries = list(pruned.values() if only_pruned else main.entries)
+    chains = [
+        results.ChainResult(chain.id, chain.kind, chain.turns, len(chain.entries)) for chain in state.chains.values()
+    ]
+    result = results.FoldResult(
+        session=results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains),
+        timeline=[Raw(msgspec.json.encode(entry.item)) for entry in entries],
+        item_turns=[entry.turn for entry in entries], injected=[] if only_pruned else injected(main),
+        pruned=list(pruned), turns=turns.rows, usage=turns.usage(), problems=recording.problems.kept,
+    )  # fmt: skip
+    return Folded(result, [entry.item for entry in entries])
+
+
+def _only_divider(event: e.CompactApplied) -> e.Append:
+    """Return a compaction as an event that adds its divider and prunes nothing."""
+    divider = CompactDivider(
+        event.uuid, event.trigger, event.pre_tokens, event.post_tokens, event.summary, duration_ms=event.duration_ms
+    )
+    return e.Append(item=divider, chain=event.chain, at=event.at)
