@@ -60,5 +60,5 @@ def test_required_argument_needs_no_pydantic(tmp_path):
 def test_empty_overview_imports_no_judging_modules(tmp_path):
     modules, out = imported("--json", home=tmp_path)
     assert json.loads(out)["total"]["sessions"] == 0
-    assert not modules & (NEVER | {"lore.judge.judge", "lore.commands.compact.compaction", "lore.run.checking.check"})
+    assert not modules & (NEVER | {"lore.judge.judge", "lore.commands.compact", "lore.run.checking.check"})
     assert len(own(modules)) <= 102

@@ -13,7 +13,7 @@ import pytest
 from compaction.programs import program
 from helpers.storing import opened
 from helpers.waiting import Script
-from lore.commands.compact.compaction import watch
+from lore.commands.compact import watch
 from lore.compaction.settings import Compaction, ContextSource
 from lore.compaction.store_watch import Hands, Watch
 from lore.model.items import CompactDivider

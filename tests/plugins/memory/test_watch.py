@@ -6,7 +6,7 @@ import pytest
 
 from helpers.storing import opened
 from helpers.waiting import Script
-from lore.commands.compact.compaction import memory_maker, watch
+from lore.commands.compact import memory_maker, watch
 from lore.compaction.settings import Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.config import MemorySettings, Sessions, Settings
@@ -185,7 +185,7 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
 
 def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
     """Settings with memory were once ignored silently without the plug-in."""
-    monkeypatch.setattr("lore.commands.compact.compaction.published", lambda group: [])
+    monkeypatch.setattr("lore.commands.compact.published", lambda group: [])
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):
         watch("sqlite:none.db", None, packaged(), hands, ON)

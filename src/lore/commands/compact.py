@@ -1,4 +1,4 @@
-"""Compact a log or a stored session, or watch a store: the work of `lore compact`.
+"""`lore compact`: try a policy of continuous compaction on a recording, compact a session, or watch a store.
 
 Only lore's own logs and stores are written to. A log that gets new events is locked, or the stored head read, before
 the session is read; everything is decided and made before the first byte is written, so that an error anywhere changes
@@ -8,24 +8,31 @@ published under the entry-point group `lore.memories`; a log has no memory.
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing, contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from functools import lru_cache, partial
+from types import FrameType
+from typing import Annotated, Protocol
 
+import typer
+from msgspec.structs import replace
+
+from lore import config
+from lore.asking import SummaryError
 from lore.cache.rules import DatedRules
-from lore.commands.common import log, tell
+from lore.commands import common, flags
 from lore.compaction.activity import UNTIMED, SessionActivity
 from lore.compaction.base import CompactionOutcome, SessionMemory, StoreMemory, Trigger, Waiting
 from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, summary_price
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_moment, token_scale
 from lore.compaction.policy import TRIGGERS
-from lore.compaction.settings import Compaction
+from lore.compaction.settings import TRIED, Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested
-from lore.config import Settings
+from lore.config import Loaded, Settings
 from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
@@ -38,18 +45,167 @@ from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
 from lore.recording.opening import Options
-from lore.report.compacted import UNCONFIGURED
-from lore.run.appending import HINT_CONVERT, appending
+from lore.report.compacted import UNCONFIGURED, write, write_dry_run
+from lore.report.plain import visible
+from lore.run.appending import HINT_CONVERT, Append, appending
+from lore.run.checking.verdicts import CheckContext
+from lore.run.compaction import dry_run
 from lore.run.outputs import open_output
+from lore.run.rules import Dated
 from lore.store.base import Store, Tell
 from lore.store.locks import trylock
 from lore.store.registry import address_of, mask_url, open_existing, scheme_of
 
-if TYPE_CHECKING:
-    from lore.commands.compact import CompactOptions
-
-_DEFAULTS = Settings()
+INCOMPLETE = 3  # exit code
+_DEFAULTS = Settings()  # without memory
 _MOST_TOLD = 1_024  # messages that a watch prints once each
+
+
+class CompactOptions(common.CommonOptions, frozen=True):
+    """The options of `lore compact`."""
+
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar="SESSION", help="A lore log or URL#ID; with --dry-run any session log, with --watch a store."
+        ),
+    ]
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="A TOML file with the keys of [compaction]; default: the settings.")
+    ] = None
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="List where each trigger would have fired, with its cost; write nothing."),
+    ] = False
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Compact the sessions of a store when it is due, until stopped.")
+    ] = False
+    trigger: Annotated[
+        str, typer.Option("--trigger", help="Compact only if this is due: cadence, gap, overflow; manual: now.")
+    ] = "manual"
+    window: Annotated[
+        int | None,
+        typer.Option("--window", min=1_000, help="With --dry-run: the window in tokens; compact above 70 % of it."),
+    ] = None
+    interval: Annotated[
+        float, typer.Option("--interval", help="With --watch: seconds between two checks of the store.")
+    ] = 10.0
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Write the log with the events to this file; append nothing.")
+    ] = None
+    force: flags.Force = False
+    report: flags.Page = None
+    open_page: flags.Open = False
+    redact: flags.Redact = False
+    as_json: flags.AsJson = False
+    format: flags.Format = None
+
+
+@common.takes(CompactOptions)
+def run(options: CompactOptions) -> int:
+    """Compact a session now, or try a policy on any recording.
+
+    With --dry-run nothing is written, and no source, command or model is asked. Otherwise the summary, and what outside
+    sources say, are appended as events: the log is never shortened, and `lore fold --pruned` shows pruned messages.
+    --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
+    """
+    settings = common.settings_to_run(options.config)
+    chosen = _policy(options, settings)
+    common.refuse(
+        (options.window is not None and not options.dry_run, "--window is for --dry-run",
+         "otherwise set it in the policy: window = TOKENS"),
+        (options.dry_run and (options.watch or options.output is not None or options.trigger != "manual"),
+         "--dry-run writes nothing and asks every trigger", "leave the other options out"),
+        (options.redact and not options.dry_run, "--redact changes the answer of --dry-run",
+         "add --dry-run, or leave --redact out"),
+        ((bool(options.report) or options.open_page) and not options.dry_run, "a page shows what --dry-run says",
+         "add --dry-run, or leave --report and --open out"),
+        (options.watch and (options.output is not None or options.trigger != "manual" or options.as_json),
+         "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"),
+    )  # fmt: skip
+    answer = _dry_run if options.dry_run else _watch if options.watch else _compact
+    return answer(options, chosen, settings)
+
+
+def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
+    """Return the policy of the file that was named, else that of the settings; None without either."""
+    found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
+    if options.policy is None and not options.dry_run:
+        common.refuse_unapproved(settings, found)
+    return found
+
+
+def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+    from lore.commands.pages import page_target, read_twice, write_pages
+
+    page = page_target(options.report, opens=options.open_page, name="compact", taken=options.as_json)
+    if options.window is not None:
+        policy = replace(policy or TRIED, window=options.window)
+    opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
+    dated, explain = Dated.of(settings), common.tell if options.verbose else None
+    with common.unquoted(redact=options.redact):
+        result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
+    result = common.redacted_if(options.redact, result)
+    if page is None or page.path:
+        write = partial(write_dry_run, verbose=options.verbose)
+        common.answer(result, write, as_json=options.as_json, color=options.color)
+    if page is not None:
+        from lore.recording.inputs import inputs
+        from lore.report.html.answers import introduce_dry_run
+
+        files = read_twice(inputs([options.session]))
+        context = CheckContext(options=opening, dated=dated, redact=options.redact)
+        write_pages(
+            page, introduce_dry_run(result), files, context, verbose=options.verbose, colour=options.color
+        )  # fmt: skip
+    return 0
+
+
+def _compact(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+    try:
+        with _signals(_end, signal.SIGTERM):
+            result = compact(options, policy, Dated.of(settings).rules(), settings.settings)
+    except SummaryError as error:
+        error.message = f"no summary could be made, and nothing was compacted: {error.message}"
+        error.exit_code = INCOMPLETE
+        raise
+    show = partial(write, verbose=options.verbose)
+    return common.answer(result, show, as_json=options.as_json, color=options.color)
+
+
+def _end(number: int, _: object) -> None:
+    """End as after an interrupt: sources and summarisers have process groups of their own, and would outlive lore."""
+    raise SystemExit(128 + number)
+
+
+def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
+    if not 0 < options.interval <= 86_400:
+        raise LoreError("--interval must be a number of seconds between 0 and a day", hint="the default is 10")
+
+    def wait() -> bool:
+        time.sleep(options.interval)
+        return True
+
+    def say(text: str) -> None:
+        print(visible(text), flush=True)
+
+    hands = Hands(wait, say, common.tell, explain=common.tell if options.verbose else None)
+    with suppress(KeyboardInterrupt), _signals(signal.default_int_handler, signal.SIGTERM, signal.SIGINT):
+        watch(options.session, policy, Dated.of(settings).rules(), hands, settings.settings)
+    return 0
+
+
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) -> Generator[None]:
+    before = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+# one session
 
 
 class MemoryMaker(Protocol):
@@ -105,7 +261,7 @@ class SessionCompaction:
         with ExitStack() as stack:
             store = None
             if self._address is not None:
-                store = stack.enter_context(closing(open_existing(self._address.url, tell)))
+                store = stack.enter_context(closing(open_existing(self._address.url, common.tell)))
             agent, user = self._tracker.agent or "", self._tracker.user or ""
             if not stack.enter_context(trylock(store or f"jsonl:{self._path}", agent, user)):
                 shown = corpus.show(self._path)
@@ -114,14 +270,14 @@ class SessionCompaction:
             make = None if store is None else memory_maker(settings)
             memory = None
             if store is not None and make is not None and self._header is not None:
-                made = make(store, settings, self._policy, tell=tell, clock=time.time)
+                made = make(store, settings, self._policy, tell=common.tell, clock=time.time)
                 memory = made.of_session(self._header)
             yield memory
 
     def make(self, trigger: Trigger, memory: SessionMemory | None) -> CompactionOutcome | str:
         """Return the outcome with the events to write, or the reason for writing nothing; raises SummaryError."""
         session, chain, tracker, policy, now = self._session, self._chain, self._tracker, self._policy, time.time()
-        dependencies = dependencies_of(policy, tell, session.id, tracker.agent or "", tracker.user or "")
+        dependencies = dependencies_of(policy, common.tell, session.id, tracker.agent or "", tracker.user or "")
         cache = session_costs(session, chain, self._rules, now)
         waiting = Waiting()
         firing = judge_moment(tracker, chain, policy, (trigger,), now=now, waiting=waiting, cache=cache, tell=self._log)
@@ -173,49 +329,47 @@ class SessionCompaction:
         )  # fmt: skip
 
 
-def compact(request: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
+def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:
     """Compact a session if the trigger is due; raises SummaryError without a summary, LoreError for all else."""
-    path, trigger = request.session, request.trigger
+    path, trigger = options.session, options.trigger
     if trigger not in TRIGGERS:
         raise LoreError(f"unknown trigger {trigger!r}", hint="triggers: " + ", ".join(TRIGGERS))
     if corpus.parse_name(path).turn is not None and address_of(path) is None:
         raise LoreError(f"{path} is one turn: a session is compacted as a whole", hint="leave #TURN out")
-    if request.format not in (None, "lore"):
-        raise LoreError(f"lore logs are compacted, not {request.format!r}", hint=HINT_CONVERT)
+    if options.format not in (None, "lore"):
+        raise LoreError(f"lore logs are compacted, not {options.format!r}", hint=HINT_CONVERT)
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
     if policy is None:
         return _result(path, UNCONFIGURED, configured=False)
-    options = Options(format=request.format, rules=settings.assemble, log=log(request.verbose))
-    if request.output is not None:
-        return _compact_to_file(request, trigger, options, policy, rules, request.output)
-    with appending(path, patience=0) as append:  # another compaction holds the lock for long: do not wait
-        compaction = SessionCompaction(path, options, policy, rules)
+    read = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
+    if options.output is None:
+        writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
+    else:
+        writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
+    with writing as append:
+        compaction = SessionCompaction(path, read, policy, rules)
         with compaction.locked(settings) as memory:
             outcome = compaction.make(trigger, memory)
             if isinstance(outcome, CompactionOutcome):
                 append(outcome.events)
-    return compaction.result(outcome, path)
+    return compaction.result(outcome, options.output or path)
 
 
-def _compact_to_file(
-    request: CompactOptions, trigger: Trigger, options: Options, policy: Compaction, rules: DatedRules, output: str
-) -> CompactResult:
-    """Write the log with the new events to another file; it is not locked, and stays as it is."""
-    path = request.session
+def _copying(path: str, output: str, *, force: bool) -> Append:
+    """Return what writes the log with new events to another file; the log is not locked, and stays as it is."""
     if output == corpus.STDIN or scheme_of(output) is not None:
         raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
-    compaction = SessionCompaction(path, options, policy, rules)
-    with compaction.locked(_DEFAULTS):  # nothing is remembered
-        outcome = compaction.make(trigger, None)
-        if isinstance(outcome, CompactionOutcome):
-            inputs = () if address_of(path) is not None else (path,)
-            with open_output(output, force=request.force, inputs=inputs) as file:
-                file.write(data if data.endswith(b"\n") or not data else data + b"\n")
-                file.writelines(encode(event) + b"\n" for event in outcome.events)
-    return compaction.result(outcome, output)
+
+    def write_copy(events: Iterable[Event]) -> None:
+        inputs = () if address_of(path) is not None else (path,)
+        with open_output(output, force=force, inputs=inputs) as file:
+            file.write(data if data.endswith(b"\n") or not data else data + b"\n")
+            file.writelines(encode(event) + b"\n" for event in events)
+
+    return write_copy
 
 
 def _result(
