@@ -110,7 +110,6 @@ def test_json_and_page_show_cost_of_recordings(desk):
     ),
     (("empty",), "error: there are no recordings\nhint: looked in empty"),  # it did not say where
     (("--format", "pdf"), "error: --format pdf: no such form\nhint: forms: trace, json, html\n"),
-    (("--format", "csv"), "error: --format csv: no such form\nhint: lore simulate PATH --csv writes a line a turn"),
     (("--format", "json", "absent.jsonl"), "error: cannot read absent.jsonl"),
     (("--format", "html", "absent.jsonl", "-o", "x.html"), "error: cannot read absent.jsonl"),
     (("--format", "json", "empty"), "error: there are no recordings\nhint: looked in empty"),

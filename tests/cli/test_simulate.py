@@ -1,7 +1,5 @@
 """`lore simulate` as a user types it."""
 
-import csv
-import io
 import json
 from pathlib import Path
 
@@ -201,17 +199,6 @@ def test_usage_contradicting_body_is_not_learned_from():
     assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
 
 
-def test_csv_has_one_line_per_turn():
-    rows = list(csv.DictReader(io.StringIO(lore("simulate", stable(), "--csv").out)))
-    assert [row["predicted_read"] for row in rows] == ["0", "5000", "5100"]
-    assert [row["difference"] for row in rows] == ["0", "0", "0"]
-
-
-def test_csv_cell_is_never_a_formula():
-    path = capture((body("one", model="=cmd()"), usage(0, 5000), 0))
-    assert "'=cmd()" in lore("simulate", path, "--csv").out
-
-
 def test_sums_over_some_turns_name_their_number():
     """The first turn of a transcript is not predicted, so billed and predicted sums cover different turns."""
     path = capture((body("one"), usage(0, 5000), 0), (body("other", model="nobodys-9"), usage(0, 5000), 10))
@@ -226,7 +213,6 @@ WRONG = {
     "no lifetime": (("--what-if", "ttl=2d"), "entries live 5m or 1h"),
     "no cause": (("--what-if", "cause=LORE9"), "no finding has the code"),
     "no rules": (("--rules-file", "none.toml"), "none.toml"),
-    "two answers": (("--csv", "--json"), "two answers"),
     "a filter without rules": (("--model", "x"), "--rules"),
 }
 

@@ -255,7 +255,6 @@ COMMANDS = {
     "diff-prefix json": Command(("diff-prefix", "FILE", "--json")),
     "simulate": Command(("simulate", "FILE", "--all", "-v")),
     "simulate json": Command(("simulate", "FILE", "--all", "--json")),
-    "simulate csv": Command(("simulate", "FILE", "--csv")),
     "simulate page": Command(("simulate", "FILE", "--report", "html=pages")),
     "simulate reliability": Command(("simulate", "FILE", "--by", "reliability")),
     "simulate what-if": Command(("simulate", "FILE", "--what-if")),

@@ -39,7 +39,7 @@ def test_requests_that_grow_are_simulated_in_200_mb(desk):
             file.write(
                 json.dumps({"request": body, "usage": usage, "timestamp": 1_780_000_000 + number}).encode() + b"\n"
             )
-    ended = child.lore("simulate", "log.jsonl", "--csv")
+    ended = child.lore("simulate", "log.jsonl", "--json")
     assert ended.code == 0
     assert ended.peak < 200 * MEGABYTE
-    assert len(ended.out.splitlines()) == 201
+    assert len(json.loads(ended.out)["turns"]) == 200

@@ -25,7 +25,6 @@ from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import OverviewRequest, requests_of, summed
 
 FORMS = ("trace", "json", HTML)
-ELSEWHERE = {"csv": "lore simulate PATH --csv writes a line a turn"}  # forms that other commands write
 
 
 class ReportOptions(common.CommonOptions, frozen=True):
@@ -60,8 +59,7 @@ def run(options: ReportOptions) -> int:
     is_page = (options.output or "").endswith((".html", ".htm"))
     form, on_terminal = options.format or (HTML if is_page else "trace"), options.output is None and sys.stdout.isatty()
     common.refuse(
-        (form not in FORMS, f"--format {form}: no such form",
-         ELSEWHERE.get(form) or did_you_mean(form, FORMS, "forms")),
+        (form not in FORMS, f"--format {form}: no such form", did_you_mean(form, FORMS, "forms")),
         (on_terminal and form == "trace", "a trace is for another program, not for a terminal",
          "name a file: -o trace.json"),
         (options.open_page and form != HTML, f"--open shows a page, and {form} is none", "--format html --open"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from decimal import Decimal
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from lore.recording.corpus import is_stream
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.report.sentences.findings import describe_interruption
-from lore.report.simulation import write_csv, write_reliability, write_rules, write_simulated
+from lore.report.simulation import write_reliability, write_rules, write_simulated
 from lore.run.checking.check import CheckRun
 from lore.run.checking.verdicts import CheckContext
 from lore.run.rules import Dated
@@ -49,7 +48,6 @@ class SimulateOptions(common.CommonOptions, frozen=True):
         str | None, typer.Option("--rules-file", help="A TOML file of rules that override lore's own.")
     ] = None
     model: Annotated[str | None, typer.Option("--model", help="With --rules: those that hold for this model.")] = None
-    csv: Annotated[bool, typer.Option("--csv", help="Answer in CSV, a line a turn.")] = False
     by: Annotated[
         str | None,
         typer.Option("--by", help="reliability: how often everything cached was read, by model, hour, gateway."),
@@ -97,8 +95,8 @@ def run(options: SimulateOptions) -> int:
         dated=dated, redact=options.redact,
         audience=common.audience_named(options.audience) or settings.settings.check.reader,
     )  # fmt: skip
-    caches, taken = tuple(options.cache or settings.settings.simulate.caches), options.as_json or options.csv
-    page = page_target(options.report, opens=options.open_page, name="simulate", taken=taken)
+    caches = tuple(options.cache or settings.settings.simulate.caches)
+    page = page_target(options.report, opens=options.open_page, name="simulate", taken=options.as_json)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
     which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
@@ -123,11 +121,11 @@ def _answer(
     context: CheckContext,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
-    for number, result in enumerate(results):
+    for result in results:
         if result.interrupted and not result.turns:
             break
         if page is None or page.path:  # else the page is the answer
-            _write(result, options, first=not number)
+            _write(result, options)
         if page is not None and not result.interrupted:
             from lore.report.html.answers import introduce_simulation
 
@@ -143,7 +141,6 @@ def _answer(
 def _check_options(options: SimulateOptions) -> Loaded:
     """Return the settings; raises LoreError for options that contradict each other."""
     common.refuse(
-        (options.csv and options.as_json, "--csv and --json: two answers at once", "choose one"),
         (options.by not in (None, "reliability"), f"--by {options.by} is not known", "--by reliability"),
         (bool(options.measured) and options.by is not None, "--by shows no measured reads",
          "leave it out with --measured"),
@@ -153,12 +150,10 @@ def _check_options(options: SimulateOptions) -> Loaded:
     return common.found_settings(options.config)
 
 
-def _write(result: SimulateResult, options: SimulateOptions, *, first: bool) -> None:
+def _write(result: SimulateResult, options: SimulateOptions) -> None:
     """Write a result on standard output in the form that was asked for."""
     if options.as_json:
         common.write_json(result)
-    elif options.csv:
-        write_csv(result, sys.stdout, header=first)
     elif options.by:
         write_reliability(result, common.out(options.color))
     else:

@@ -101,14 +101,6 @@ def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
     return when(at, form, zone=None)
 
 
-def cell(value: object) -> object:
-    """Return a value for a spreadsheet: visible, without credentials, never a formula."""
-    if not isinstance(value, str):
-        return value
-    text = mask(visible(value))
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
-
-
 def named(name: str) -> str:
     """Return a name; in quotes, with escapes, if it could be taken for another one, such as `"ann "`."""
     plain = " ".join(normalize("NFKC", name).split())

@@ -1,12 +1,9 @@
-"""`lore simulate` in the terminal: turns as a table and a chart, sums, costs, savings, rules; turns as CSV."""
+"""`lore simulate` in the terminal: turns as a table and a chart, sums, costs, savings, rules."""
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
-from typing import IO, Any, cast
 
 from msgspec.structs import replace
 
@@ -19,7 +16,7 @@ from lore.model.results import simulate as results
 from lore.model.results.measured import MeasuredResult
 from lore.report.console import WIDTH, Console, line
 from lore.report.measured import measured_view
-from lore.report.plain import cell, counted, format_count, path_below, when
+from lore.report.plain import counted, format_count, path_below, when
 from lore.report.sentences.findings import (
     describe_grounds,
     describe_interruption,
@@ -329,43 +326,3 @@ def _value_of(row: results.RuleResult) -> str:
         value = _UNITS.get(row.unit, "{} " + row.unit).format(value)
     above = "" if row.above_tokens is None else f"above {row.above_tokens:,} tokens"
     return "; ".join(filter(None, (value, above, row.note, "" if row.used else "no prediction uses it")))
-
-
-# The columns of CSV, each with the path of its member in a turn; empty: made by `_csv_row`.
-COLUMNS = {
-    "path": "path", "line": "line", "chain": "chain", "turn": "turn", "at": "at", "model": "model", "cache": "cache",
-    "predicted_read": "predicted.read_tokens", "predicted_write": "predicted.write_tokens",
-    "predicted_uncached": "predicted.uncached_tokens", "confidence": "predicted.confidence",
-    "billed_read": "billed.read_tokens", "billed_write": "billed.write_tokens",
-    "billed_uncached": "billed.uncached_tokens", "billed_output": "billed.output_tokens", "difference": "",
-    "cause": "cause.code", "strength": "cause.strength", "evidence": "cause.message", "lost_tokens": "lost_tokens",
-    "waste_tokens": "waste_tokens", "cost_billed": "cost.billed", "cost_predicted": "cost.predicted",
-    "cost_waste": "cost.waste", "unexplained_tokens": "unexplained_tokens", "cost_unexplained": "cost.unexplained",
-    "partial_output": "", "measured_read": "",
-}  # fmt: skip
-
-
-def write_csv(result: results.SimulateResult, out: IO[str], *, header: bool = True) -> None:
-    """Write one line for each turn. Unknown is empty; text that a spreadsheet would run as a formula is quoted."""
-    rows = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    if header:
-        rows.writeheader()
-    found = result.measured.rows if isinstance(result.measured, MeasuredResult) else ()
-    measured = {(row.path, row.chain, row.turn): row.cached_tokens for row in found if row.turn is not None}
-    for turn in result.turns:
-        row = _csv_row(turn) | {"measured_read": measured.get((turn.path, turn.chain, turn.turn))}
-        rows.writerow({column: cell(value) for column, value in row.items()})
-
-
-def _member(value: Any, name: str) -> Any:
-    return getattr(value, name) if name and value is not None else None
-
-
-def _csv_row(turn: results.SimulatedTurn) -> dict[str, object]:
-    row = {column: reduce(_member, path.split("."), cast("Any", turn)) for column, path in COLUMNS.items()}
-    billed, predicted = turn.billed, turn.predicted.read_tokens
-    if billed is not None:
-        row["partial_output"] = billed.partial_output is True
-        known = billed.read_tokens is not None and predicted is not None
-        row["difference"] = (billed.read_tokens or 0) - (predicted or 0) if known else None
-    return row
