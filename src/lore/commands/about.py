@@ -17,6 +17,7 @@ from lore.commands.table import commands
 from lore.errors import LoreError, did_you_mean
 
 if TYPE_CHECKING:
+    from lore.model.results.found import FormatsResult
     from lore.report.console import Console
 
 
@@ -38,7 +39,6 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     from lore.model.results.found import FormatsResult, UnreadFormat
     from lore.recording.agents.logs import AGENTS
     from lore.recording.base import load_plugins
-    from lore.report.found import write_formats
 
     load_plugins()
     rows = [
@@ -49,6 +49,28 @@ def formats(as_json: flags.AsJson = False, color: flags.Colour = None) -> int:
     )
     unread = [UnreadFormat(file.agent, file.what, file.why) for file in FOREIGN_FILES]
     return answer(FormatsResult(formats=rows, unread=unread), write_formats, as_json=as_json, color=color)
+
+
+_RECORDED = {"requests": "requests", "bills": "usage", "system_prompt": "system", "tools": "tools",
+             "compaction": "compaction"}  # fmt: skip
+
+
+def write_formats(result: FormatsResult, out: Console) -> None:
+    """Write the fidelity of each format, the kinds of content that it records, and below them its description."""
+    from lore.report.console import line
+    from lore.report.table import TableColumn, write_table
+
+    columns = [TableColumn(head) for head in ("format", "fidelity", *_RECORDED.values())]
+    rows = [(found.name, found.fidelity, *(getattr(found, name) for name in _RECORDED)) for found in result.formats]
+    below = [
+        [f"    {found.title}", *([f"    without {found.lacks}"] if found.lacks else [])] for found in result.formats
+    ]
+    write_table(columns, rows, out, below=below)
+    out.print(line(("fidelity: how close a prompt is to the bytes that were sent (lore guide formats)", "dim")))
+    out.print()
+    out.print(line(("recognised, and not read:", "bold")))
+    for named in result.unread:
+        out.print(line(f"  {named.what}: {named.message}"))
 
 
 _CODE_ROW = "{}  {:<14}  {:<12}  {}\n"

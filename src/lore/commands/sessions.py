@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import partial
 from itertools import islice, takewhile
 from typing import Annotated
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.judge.sums import Copies, Sums
+from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
@@ -26,8 +28,12 @@ from lore.recording.agents.logs import Agent, Surroundings, agent_named
 from lore.recording.agents.sessions import AgentLog, agent_logs, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
-from lore.report.found import write_sessions
-from lore.report.plain import when
+from lore.report.commands import in_shell, shorten_path
+from lore.report.console import Console, line
+from lore.report.overview import cost_of, rebilled_of, share_read, unpriced_parts
+from lore.report.plain import counted, last_part, when
+from lore.report.status_line import span
+from lore.report.table import TableColumn, write_table
 from lore.run import recent
 from lore.run.spending.ledgers import Ledgers, Progress
 from lore.run.spending.overview import every_request, looked_places, unread_logs
@@ -160,3 +166,65 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str, copies:
         recorded_dollars=spending.recorded_dollars, spending=spending,
         latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None, copied=copies.count - before,
     )  # fmt: skip
+
+
+# for a person
+
+_SESSION = (
+    TableColumn("age", right=True), TableColumn("agent"), TableColumn("requests", right=True, drop=1),
+    TableColumn("cost", right=True), TableColumn("share read", right=True, drop=2),
+    TableColumn("re-billed", right=True), TableColumn("session"),
+)  # fmt: skip
+_NEAR = 0.01  # costs that differ by less agree
+
+
+def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
+    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read."""
+    if result.sessions:
+        rows = [_cells(session, now) for session in result.sessions]
+        below = [
+            [f"    {text}" for text in (in_shell(session.path, home) or session.path, *_notes(session))]
+            for session in result.sessions
+        ]
+        write_table(_SESSION, rows, out, below=below)
+        if any(session.spending is not None and session.spending.at_least for session in result.sessions):
+            out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
+    for failure in result.failed:
+        out.print(line((f"! {failure}", "yellow")))
+    shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
+    more = ": --all lists all" if result.found > len(result.sessions) else ""
+    out.print(line(f"{shown}{more}" if result.found else "no sessions of agents that lore reads are here"))
+    for logs in result.unread:
+        what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
+        out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
+
+
+def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
+    """Return the figures of a session with its project and title."""
+    sums = session.spending
+    figures = (
+        ("-", "-", "-", "-") if sums is None
+        else (f"{sums.requests:,}", cost_of(sums), share_read(sums), rebilled_of(sums))
+    )  # fmt: skip
+    project = last_part(session.project or "")
+    name = ": ".join(filter(None, (project, session.title or "without a title")))
+    latest = session.latest_at or session.written_at
+    age = "-" if latest is None else span(max(0.0, now - datetime.fromisoformat(latest).timestamp()))
+    return age, session.agent, *figures, name
+
+
+def _notes(session: FoundSession) -> Iterator[str]:
+    """Yield notes on the figures of a session."""
+    if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
+        yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
+    elif session.dollars is not None and (sums := session.spending) is not None and (sums.unpriced or sums.unbilled):
+        yield unpriced_parts(sums)
+    if session.copied:
+        yield f"not counted here: {counted(session.copied, 'request')} copied from another session"
+    stated, priced = session.recorded_dollars, session.dollars
+    if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
+        known = "unknown" if priced is None else format_money(priced)
+        yield f"cost: {known} by lore's prices, {format_money(stated)} as recorded"
+    if session.message is not None:
+        more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
+        yield f"! {session.message}{more}"

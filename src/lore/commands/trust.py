@@ -16,7 +16,7 @@ from lore.config import Loaded, settings_in
 from lore.errors import LoreError
 from lore.model.results.trust import TrustedFile, TrustResult
 from lore.recording import corpus
-from lore.report.stored import write_trusted
+from lore.report.console import Console, line
 from lore.trust import Approval, State, approvals, approve, real_path, remove
 
 
@@ -87,3 +87,21 @@ def _describe(approval: Approval, state: State, loaded: Loaded | None = None) ->
     compaction = None if loaded is None else loaded.settings.compaction
     named = {} if compaction is None else outside_settings(compaction)
     return TrustedFile(corpus.show(approval.path), state, [f"{name}: {value}" for name, value in named.items()])
+
+
+_TRUSTED = {
+    "approved": "", "changed": " (changed since: it has to be approved again)", "missing": " (it is gone)",
+}  # fmt: skip
+
+
+def write_trusted(result: TrustResult, out: Console) -> None:
+    """Write each file with its commands, endpoints and keys."""
+    verb = "" if result.action == "listed" else f"{result.action} "
+    for file in result.files:
+        out.print(line(verb, (file.path, "bold"), _TRUSTED[file.state] if result.action == "listed" else ""))
+        for setting in file.settings:
+            out.print(line(f"  {setting}"))
+        if result.action == "approved" and not file.settings:
+            out.print(line("  it names no command, endpoint or key"))
+    if result.action == "listed" and not result.files:
+        out.print(line("No folder is approved."))
