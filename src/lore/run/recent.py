@@ -54,16 +54,6 @@ def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
 
 def since(text: str, now: float, option: str = "--since") -> float:
     """Parse the value of an option into seconds since the epoch; raises LoreError."""
-    return _parse_time(text, now, option)
-
-
-def until(text: str, now: float, option: str = "--until") -> float:
-    """Parse the value of an option into seconds since the epoch: a date means its end. Raises LoreError."""
-    moment = _parse_time(text, now, option)
-    return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
-
-
-def _parse_time(text: str, now: float, option: str) -> float:
     ago = _AGO.fullmatch(text.strip().lower())
     if ago is not None:
         return now - float(ago[1]) * _UNITS[ago[2]]
@@ -71,6 +61,12 @@ def _parse_time(text: str, now: float, option: str) -> float:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError, OSError):
         raise LoreError(f"{option} {text!r} is not a time", hint=HINT_SINCE) from None
+
+
+def until(text: str, now: float, option: str = "--until") -> float:
+    """Parse the value of an option into seconds since the epoch: a date means its end. Raises LoreError."""
+    moment = since(text, now, option)
+    return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
 
 
 def is_as_new(file: Input, since: float) -> bool:
