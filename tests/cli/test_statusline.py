@@ -15,9 +15,9 @@ import pytest
 from cli.running import lore, process, put
 from formats.claude import answered, asked, counts, text
 from helpers.schemas import valid
-from lore.commands import status_file as module
 from lore.files import cache_root
 from lore.recording.agents.logs import Surroundings
+from lore.run import status_file as module
 
 START = module.start
 LOG = "home/.claude/projects/x/s.jsonl"

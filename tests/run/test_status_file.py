@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from formats.claude import answered, asked, counts, joined, text
-from lore.commands import status_file as files
 from lore.commands.statusline import keep_status, refresh_status
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
 from lore.report.status_line import status_line
+from lore.run import status_file as files
 from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 

@@ -50,7 +50,7 @@ def _run(args: list[str]) -> int:
 
         answer = f"lore {__version__}\n"
     elif args[:1] == ["statusline"] and not any(arg.startswith("-") for arg in args) and len(args) <= 2:
-        from lore.commands.status_file import line
+        from lore.run.status_file import line
 
         answer = line("".join(args[1:]))
     if answer is not None:

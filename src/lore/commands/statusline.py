@@ -1,7 +1,7 @@
 """`lore statusline`: one line about the running session.
 
-The line is made in `status_file.py`, which a call without options runs alone; this module has the options, JSON, and
-judging in the background.
+The line is made in `run/status_file.py`, which a call without options runs alone; this module has the options, JSON,
+and judging in the background.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lore.commands import common, flags, status_file
+from lore.commands import common, flags
 from lore.errors import LoreError
+from lore.run import status_file
 
 if TYPE_CHECKING:
     from lore.recording.agents.logs import Surroundings

@@ -1,6 +1,6 @@
 """The line of `lore statusline`, from a small file with the figures of a log.
 
-The file holds what judging the log gave (`run/running.py`), in numbers and names alone, with the log's size and time of
+The file holds what judging the log gave (`running.py`), in numbers and names alone, with the log's size and time of
 then. A log that has grown since is judged again by a background process; until then the line says `judging …`. Errors
 are not shown: what cannot be read counts as absent. Only the standard library is imported, so that the line takes about
 as long as Python's start.
