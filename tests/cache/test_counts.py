@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from lore.cache.counts import contradiction, lost_lifetime, read_everything, shortfall
+from lore.cache.counts import contradiction, lost_lifetime, read_everything, shortfall, too_few_tokens
 from lore.model.events import Usage
 from lore.model.evidence import BillUnlikeBody
 from lore.model.turn import Call
@@ -57,6 +57,28 @@ def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidenc
     found = contradiction(asked(*breakpoints, usage=usage), SIZE)
     assert found == evidence
     assert found is None or said in found.sentence()
+
+
+THOUGHT = {"type": "thinking", "thinking": "", "signature": "c2ln" * 900}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVs" * 900}}
+RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 bytes
+
+
+@each("block, counts, fields, reason", [
+    (RULES, {"uncached_tokens": 5, "read_tokens": 0}, {}, "5 tokens for a prompt of 3,6"),
+    (RULES, {"uncached_tokens": 5}, {}, "5 tokens for a prompt of 3,6"),
+    (RULES, {"uncached_tokens": 5, "read_tokens": 900}, {}, ""),
+    (RULES, {"output_tokens": 5}, {}, ""),
+    (RULES, {"uncached_tokens": 5}, {"context_management": {"edits": []}}, ""),
+    (THOUGHT, {"uncached_tokens": 5}, {}, ""),
+    (PICTURE, {"uncached_tokens": 5}, {}, ""),
+    ({"type": "tool_result", "tool_use_id": "a", "content": [RULES, RULES, PICTURE]}, {"uncached_tokens": 5}, {}, ""),
+])  # fmt: skip
+def test_usage_far_below_the_body_is_impossible(block, counts, fields, reason):
+    sent = turn(parsed(body({"role": "user", "content": [block]}, **fields)), usage=Usage(**counts))
+    found = too_few_tokens(sent)
+    assert found.startswith(reason)
+    assert bool(found) is bool(reason)
 
 
 def test_a_gateway_may_set_breakpoints_of_its_own():

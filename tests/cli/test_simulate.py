@@ -63,10 +63,10 @@ def test_rebilled_tokens_are_at_most_billed_tokens():
     """A session's prompt shrank without a word: 42,541 tokens were said to be wasted in a turn that paid for 18."""
     path = capture(
         (body("one", system=f"It is 09:14. {LONG}"), usage(0, 5000), 0),
-        (body("one", system=f"It is 09:15. {LONG}"), usage(0, 700, 18), 60),
+        (body("one", system=f"It is 09:15. {LONG}"), usage(0, 1_700, 18), 60),
     )
     late = lore("simulate", path, "--json").json["turns"][1]
-    assert (late["lost_tokens"], late["waste_tokens"]) == (700, 700)
+    assert (late["lost_tokens"], late["waste_tokens"]) == (1_700, 1_700)
     assert late["cost"]["waste"] < late["cost"]["billed"]
 
 

@@ -13,7 +13,7 @@ from lore.run.checking.verdicts import verdicts
 from lore.run.rules import Dated
 
 MARK = {"cache_control": {"type": "ephemeral"}}
-WRITTEN = {"input_tokens": 40, "cache_creation_input_tokens": 2_600, "cache_read_input_tokens": 0, "output_tokens": 9}
+WRITTEN = {"input_tokens": 40, "cache_creation_input_tokens": 24_600, "cache_read_input_tokens": 0, "output_tokens": 9}
 PERSONA = SYSTEM * 4
 TOOLS = [
     {"name": name, "description": "Use it with care. " * 40, "input_schema": {}} for name in ("ask", "bring", "cut")
@@ -42,7 +42,7 @@ def first_pairs(tmp_path, *calls):
 ])  # fmt: skip
 def test_head_that_differs_by_chance_is_charged(tmp_path, before, after, code):
     heads = [before + PERSONA, after + PERSONA]
-    assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate(heads))) == [([(code, "waste")], 2_600)]
+    assert first_pairs(tmp_path, *(ask(n, head) for n, head in enumerate(heads))) == [([(code, "waste")], 24_600)]
 
 
 def test_changed_head_names_another_conversation(tmp_path):
@@ -77,7 +77,7 @@ def test_head_under_minimum_of_its_model_is_free(tmp_path, model, codes):
 def test_head_with_reordered_tools_is_charged(tmp_path):
     calls = [ask(number, PERSONA, tools=TOOLS[:: 1 - 2 * number]) for number in range(2)]
     ((causes, lost),) = first_pairs(tmp_path, *calls)
-    assert (causes, lost) == ([("LORE102", "waste")], 2_600)
+    assert (causes, lost) == ([("LORE102", "waste")], 24_600)
 
 
 def test_loss_of_one_shots_excludes_their_messages(tmp_path):

@@ -57,7 +57,7 @@ def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
 
 @pytest.mark.parametrize(
     ("fields", "total", "code"),
-    [({"truncation": "auto"}, 2000, "LORE125"), ({"truncation": "auto"}, 8300, "LORE301"), ({}, 2000, "LORE301")],
+    [({"truncation": "auto"}, 2000, "LORE125"), ({"truncation": "auto"}, 8300, "LORE301"), ({}, 2500, "LORE301")],
 )
 def test_shrunk_prompt_with_truncation_was_cut_by_provider(tmp_path, fields, total, code):
     first = said("user", LONG * 3)

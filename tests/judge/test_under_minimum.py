@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from helpers.each import each
+from judge.captures import SYSTEM as LONG
 from judge.captures import asks, call, judged, text, usage
 from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
 from lore.judge.base import TurnVerdict, findings_of
@@ -102,3 +103,11 @@ def test_moved_prefix_without_billed_writes_is_a_note(tmp_path):
     calls = [call(60 * n, body(*names), paid, url=where) for n, names in enumerate((("ls", "cat"), ("cat", "ls")))]
     found, _ = judged(tmp_path, *calls)
     assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE102", "note", 0)]
+
+
+def test_usage_of_a_mock_makes_no_prompt_short(tmp_path):
+    days = [asks(text("user", "Go on."), system=f"Today is 2026-11-{day}. {LONG}") for day in (20, 21)]
+    (_, late), found = judged(tmp_path, *(call(20 * n, one, usage(0, 0)) for n, one in enumerate(days)))
+    assert (late.leading.code, late.leading.kind) == ("LORE101", "waste")
+    assert late.lost_tokens > 5_000
+    assert "LORE306" not in [finding.code for finding in found]

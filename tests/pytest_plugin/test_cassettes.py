@@ -162,6 +162,15 @@ def test_unneeded_mark_is_reported(suite, folder) -> None:
     assert "marked, and moves nothing" not in said(result)
 
 
+def test_mark_of_short_prompt_is_not_called_unneeded(suite, folder) -> None:
+    bill = {"input_tokens": 5, "output_tokens": 4, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    short = [{"request": body(turns, day=19 + turns), "usage": bill} for turns in (1, 2)]
+    folder(cassettes__good=STABLE, cassettes__short="".join(json.dumps(one) + "\n" for one in short))
+    mark = '@pytest.mark.moves_cache_prefix(reason="r")\ndef test_short'
+    result = suite(USES.format(name="short").replace("def test_short", mark), "--lore-cassettes")
+    assert "marked, and moves nothing" not in said(result)
+
+
 @pytest.mark.soak
 def test_xdist_changes_nothing(suite, folder) -> None:
     folder(cassettes__good=STABLE, cassettes__bad=MOVED, cassettes__unused=MOVED)

@@ -58,6 +58,17 @@ def test_moved_prefix_fails_in_every_form(form) -> None:
     assert "LORE101 date-in-prefix" in failure([form(1), form(2, day=21)])
 
 
+MOCKED = {"input_tokens": 5, "output_tokens": 4, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+
+
+@each(["", "Answer in one sentence. " * 2_000])
+def test_moved_prefix_fails_whatever_a_mock_bills(rules) -> None:
+    requests = [{"request": body(turns, day=day), "usage": MOCKED} for turns, day in ((1, 20), (2, 21))]
+    for one in requests:
+        one["request"]["system"] += rules
+    assert "LORE101 date-in-prefix (" in failure(requests)
+
+
 def test_failure_names_place_cause_and_fix() -> None:
     said = failure([body(1), body(2), body(3, day=21)])
     assert said.splitlines() == [

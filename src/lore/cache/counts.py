@@ -328,8 +328,38 @@ _UNSEEN = pattern(
 )
 
 
-def has_unseen(prompt: Prompt) -> bool:
-    """Return whether a provider makes tokens for a prompt that its bytes do not show."""
+def has_unseen(prompt: Prompt, searched: int | None = _SEARCHED) -> bool:
+    """Return whether a provider makes tokens for a prompt that its bytes do not show.
+
+    `searched` bytes at the beginning of each segment are searched, all of them if None.
+    """
     if any(prompt.params.get(name, b"null") != b"null" for name in _UNSEEN_PARAMS):
         return True
-    return any(_UNSEEN.search(segment.data[:_SEARCHED]) for segment in prompt)
+    return any(_UNSEEN.search(segment.data[:searched]) for segment in prompt)
+
+
+_MOST_BYTES = 16  # bytes per token: no more than 9.8 in 97 captured requests without pictures and files
+_FEWEST_COUNTED = 128  # tokens: a prompt that could be so short is cached nowhere
+_MOST_COUNTED = 16_384  # tokens: a mock answers with a small count, so prompts that were billed more are not measured
+_UNBILLED = pattern(
+    rb'"type"\s*:\s*"(?:thinking|redacted_thinking|reasoning)"|hought_?[sS]ignature"|"encrypted_content"'
+)
+
+
+def too_few_tokens(turn: Turn) -> str:
+    """Return that a usage counts far fewer tokens than the recorded body can be, as a mock's does; else empty.
+
+    Reasoning of earlier answers does not count: a provider may remove it, and not bill it.
+    """
+    usage, tokens = turn.usage, sent_tokens(turn.usage)
+    if usage is None or usage.uncached_tokens is None or tokens >= _MOST_COUNTED or turn.failed:
+        return ""
+    if turn.basis is not None or turn.fidelity not in ("wire", "parsed"):
+        return ""
+    prompt, size = turn.prompt, 0
+    may_be_cut = prompt.partial or "context_management" in prompt.params or "truncation" in prompt.params
+    for segment in () if may_be_cut else prompt:
+        size += 0 if _UNBILLED.search(segment.data) else len(segment.data)
+    if size <= max(tokens, _FEWEST_COUNTED) * _MOST_BYTES or has_unseen(prompt, searched=None):
+        return ""
+    return f"{tokens:,} tokens for a prompt of {size:,} bytes"

@@ -168,7 +168,7 @@ class Cassettes:
             if wrong:
                 lines.append(f"moved, as marked: {path} of {tests}")
                 lines += [f"  {finding.code} {finding.name}" for finding in wrong[:3]]
-            elif self._moved.isdisjoint(used[path]):
+            elif not _has_break(outcome, path) and self._moved.isdisjoint(used[path]):
                 lines.append(f"marked, and moves nothing: {path} of {tests}; take the mark away")
         return [visible(line) for line in lines]
 
@@ -183,6 +183,10 @@ def _check(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
     if not paths:
         return None
     return check(paths, CheckContext.of(loaded), CheckRun(pass_over=True))
+
+
+def _has_break(outcome: CheckOutcome, path: str) -> bool:
+    return any(finding.path == path and finding.is_break for finding in outcome.result.findings)
 
 
 def _errors(outcome: CheckOutcome | None) -> list[Any]:

@@ -22,7 +22,7 @@ from lore.errors import LoreError, did_you_mean, kind_of
 from lore.judge.base import RULES, findings_of
 from lore.judge.pairs.pair import Pair
 from lore.model.cause import Place
-from lore.model.codes import CODES, kind_in_words
+from lore.model.codes import CODES, Code, kind_in_words
 from lore.model.results import DivergenceResult, Finding
 from lore.model.vector import common_prefix
 from lore.prefix.overlap import find_divergence
@@ -179,12 +179,14 @@ def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
             moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, counted, pair))
     for problem in problems.kept:
         number = problem.line or 1
-        if entries[number - 1][1]:
+        if entries[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
     return JudgedRequests(known, pairs, moved, codes)
 
 
 def _counts(finding: Finding, pair: Pair) -> bool:
+    if "under-minimum" in finding.qualifiers:  # the prompts of tests are short, and usage of mocks is made up
+        return True
     if finding.kind != "unattributable":
         return finding.kind == "waste"
     return not pair.overlap.is_covered and (bool(finding.lost_bytes) or pair.uncacheable)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from lore.cache.counts import self_contradiction
+from lore.cache.counts import self_contradiction, too_few_tokens
 from lore.errors import LoreError
 from lore.files import relative
 from lore.formats.registry import READERS, lacks_of
@@ -56,11 +56,13 @@ def verdicts(
     The last pair has no verdict, and the findings of the chains that were still open.
     """
     for turn in recording.turns():
-        odd = self_contradiction(turn.usage)
-        if odd:
+        few = too_few_tokens(turn)
+        if odd := few or self_contradiction(turn.usage):
             text = f"turn {turn.number} of {turn.chain}: impossible usage: {odd}"
             problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
+        if few:  # the bytes decide
+            turn = replace(turn, usage=None)  # noqa: PLW2901
         over = recording.forgotten()
         ended = judge.forget(over, place) if over else []
         yield judge.turn(turn, None if predict is None else predict(turn)), ended
