@@ -145,6 +145,22 @@ def test_recording_cut_in_its_first_request_exits_3():
         assert (ran.code, "not judged: cut.jsonl:1: unreadable line" in ran.err) == (3, True)
 
 
+def test_named_empty_file_exits_3_and_others_are_judged():
+    put("empty.jsonl", b"")
+    found = lore("check", "empty.jsonl", waste(), "--json").json["findings"]
+    (empty,) = [one for one in found if one["path"] == "empty.jsonl"]
+    assert (empty["code"], empty["actor"], empty["fix"]) == ("LORE215", "author", "Record it again, or leave it out.")
+    assert "LORE101" in [one["code"] for one in found]
+    ran = lore("check", "empty.jsonl")
+    assert (ran.code, "not judged: empty.jsonl: is empty" in ran.err) == (3, True)
+
+
+@pytest.mark.parametrize(("whole", "code"), [(False, 3), (True, 1)])
+def test_damaged_file_without_a_judged_request_exits_3(whole, code):
+    put("r.jsonl", *([body("a")] if whole else []), dumps(body("b")).replace(b"b", b"\xff") + b"\n")
+    assert lore("check", "r.jsonl").code == code
+
+
 def test_quiet_check_prints_findings_only():
     quiet, whole = lore("check", waste(), "-q"), lore("check", "r.jsonl")
     assert whole.out.startswith(quiet.out)
@@ -178,6 +194,7 @@ def test_reports_in_files_keep_the_terminal_report():
     (("--report", "junit", "--report", "sarif"), "cannot share standard output"),
     (("--json", "--report", "terminal"), "cannot share standard output"),
     (("--report", "junit=x", "--report", "sarif=./x"), "two reports go to"),
+    (("--report", "html=x.html", "--report", "html=y.html"), "--report html is given twice"),
     (("--report", "junit=r.jsonl"), "r.jsonl is a recording"),
     (("--report", "junit=other.jsonl"), "other.jsonl is a recording"),
     (("--baseline", "other.jsonl", "--update-baseline"), "other.jsonl is a recording"),
@@ -435,6 +452,26 @@ def test_copied_turns_use_up_no_baseline_entry():
     update("a.jsonl", "b.jsonl")
     code, summary, codes = sums("a.jsonl", "b.jsonl", "--baseline", "b.json")
     assert (code, codes, summary["known"]) == (0, [], 2)
+
+
+def test_baseline_knows_findings_of_copies_by_their_path():
+    capture = b"".join(
+        dumps({"request": one, "response": {"id": f"msg_{number}", "content": [], "usage": {
+            "input_tokens": 9, "output_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 900,
+        }}}) + b"\n" for number, one in enumerate(clock(1, 2, 3))
+    )  # fmt: skip
+    put("a.jsonl", capture), put("b.jsonl", capture)
+    update("a.jsonl", "b.jsonl")
+    for paths in (("a.jsonl",), ("b.jsonl",), ("a.jsonl", "b.jsonl")):
+        assert sums(*paths, "--baseline", "b.json")[::2] == (0, [])
+    assert sums("a.jsonl")[2] == sums("a.jsonl", "b.jsonl")[2]  # a chain of copies is not warned of again
+
+
+def test_baseline_knows_unjudged_file_whatever_is_selected():
+    put("logs/a.jsonl", b"")
+    update("logs", waste())
+    for more in ((), ("--update-baseline",)):
+        assert lore("check", "logs", "r.jsonl", "--baseline", "b.json", "--select", "LORE102", *more).code == 0
 
 
 @pytest.mark.parametrize(("args", "said"), [

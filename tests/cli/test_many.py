@@ -194,6 +194,14 @@ def test_fork_of_a_middle_turn_hides_no_finding(whole, cut):
     assert [one["path"] for one in both["findings"] if one["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
 
 
+def test_equal_response_ids_with_other_usage_are_no_copies():
+    """Two runs against a mock that counts its responses: the first turn is equal, the second is not."""
+    for name, read in (("a", 20_000), ("b", 12_000)):
+        later = answered("a2", "msg_2", text("two"), "u2", usage=counts(10, read, 50, 5))
+        save(f"d/{name}.jsonl", "demo", *PARENT[:3], later)
+    assert [summary("d")[name] for name in ("turns", "copied")] == [3, 1]
+
+
 def test_compaction_shared_by_two_forks_counts_once():
     for number, name in enumerate("ab", 3):
         save(f"d/{name}.jsonl", name, *COMPACTION, *goes_on(number, "c1"))

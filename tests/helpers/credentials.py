@@ -77,6 +77,7 @@ SAMPLES = {
     "google oauth": _of("ya29.a0Af", 60),
     "google client secret": _of("GOCSPX-", 28),
     "azure account key": _of("AccountName=a;AccountKey=", 86, _ALNUM + "/+", "=="),
+    "key of a URL": _of("https://maps.example.com/v1/place?lang=en&key=", 32),
     "azure signed URL": _of("https://a.blob.core.windows.net/c/f?sv=2022-11-02&sp=r&sig=", 43, _ALNUM, "%3D"),
     "azure client secret": _of("abc8Q~", 34),
     "github": _of("ghp_", 36),

@@ -83,7 +83,8 @@ class CheckOptions(Struct, frozen=True):
 def run(options: CheckOptions) -> int:
     """Find cache breaks in recordings: the cause, cost and fix of each.
 
-    Exit code 1 if a session wastes its cache, 2 if a name cannot be read, 3 if not everything could be judged.
+    Exit code 1 if a recording wastes its cache, or damage makes its judgement wrong; 2 if a name or a setting is wrong;
+    3 if something could not be judged, such as a file of which no request could be read.
     `lore explain CODE` says what a finding means.
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -43,8 +43,7 @@ def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken:
             raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
         if text.endswith("="):
             raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
-    if len(given) > 1:
-        raise LoreError("--report html is given twice", hint="leave one out")
+    _refuse_second(given)
     path = given[0].partition("=")[2] if given else None
     return _target(path, opens=opens, name=name, taken=taken)
 
@@ -59,11 +58,17 @@ def page_among(
     from lore.run.outputs import refuse_taken_files
 
     pages = [target for target in reports if target.kind == HTML]
+    _refuse_second(pages)
     for target in pages:
         reports.remove(target)
     refuse_taken_files([*(target._replace(path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
     path = pages[0].path if pages else None
     return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
+
+
+def _refuse_second(pages: Sequence[object]) -> None:
+    if len(pages) > 1:
+        raise LoreError("--report html is given twice", hint="leave one out")
 
 
 def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:

@@ -100,7 +100,7 @@ class TurnVerdict(Struct, frozen=True):
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
 _MESSAGE = pattern(r"^(messages|input|contents)\[\d+\]")
-_STAND_IN = pattern(r"line-\d+(?:\.\d+)?$")  # the name of a record without one; other files have it, too
+_STAND_IN = pattern(r"line-\d+(?:\.\d+)?(?: |$)")  # the name of a record without one; other files have it, too
 
 
 def lasting_chain(chain: str | None) -> str | None:

@@ -35,7 +35,7 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
-VERSION = 6  # of an encoded result: changes with its fields or their meaning
+VERSION = 7  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
@@ -46,6 +46,7 @@ UNREAD = (
     *UNJUDGED, Code.UNREADABLE_LINE, Code.MALFORMED_RECORD, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE,
     Code.CASSETTE_REFUSED, Code.ARCHIVE_REFUSED,
 )  # fmt: skip
+_HIDING = (*UNREAD, Code.TORN_LAST_LINE)
 
 
 def is_unjudged(problem: Problem | Finding) -> bool:
@@ -56,9 +57,9 @@ def is_unjudged(problem: Problem | Finding) -> bool:
 def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
     """Return the problems for which requests, or a whole file, could not be judged.
 
-    A last line that is cut off is one if no turn precedes it: nothing of the file was judged then.
+    In a file without `turns` these are also the problems that hide records: nothing of it was judged then.
     """
-    return [one for one in problems if is_unjudged(one) or (one.code == Code.TORN_LAST_LINE and not turns)]
+    return [one for one in problems if is_unjudged(one) or (one.code in _HIDING and not turns)]
 
 
 class Judged(Struct, frozen=True):
@@ -79,7 +80,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     summary: Summary = field(default_factory=Summary)  # counts that no finding changes
     session: str | None = None  # its id (empty: it has none); None: the file was not judged to its end
     whole: bool = False  # all of it was judged, or it is not a recording
-    turns: dict[str, int] = field(default_factory=dict[str, int])  # of each chain of a session log
+    turns: dict[str, int] = field(default_factory=dict[str, int])  # of each chain
     judged: list[Judged] = field(default_factory=list[Judged])
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])  # of compactions
     unseen: UnrecordedParts | None = None  # parts of its prompts that are not recorded
@@ -142,9 +143,8 @@ class FileTotals:
             return
         summary.turns += 1
         summary.pairs += verdict.compared
-        if events:
-            self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
-        elif pair is not None:
+        self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
+        if not events and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
         if recorded is not None:
@@ -173,20 +173,22 @@ class FileTotals:
         result.whole = not any(code in UNREAD for code, _ in counts)
         self.damage(problems, counts)
 
-    def damage(self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int]) -> None:
+    def damage(
+        self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int], fix: str = ""
+    ) -> None:  # fmt: skip
         """Count problems and their findings."""
         self.result.summary.problems += sum(counts.values())
         self.result.problems.extend(problems)
         by_code = {code: number for (code, _), number in counts.items()}
-        found = [*damage(problems, by_code, self.place)]
+        found = [replace(one, fix=fix, actor="author") if fix else one for one in damage(problems, by_code, self.place)]
         found += [problem for rule in RULES.values() for problem in rule.problems(list(problems), by_code, self.place)]
         self.ended(found)
 
-    def unreadable(self, reason: str) -> None:
-        """Count a file or folder that could not be read to its end."""
+    def unreadable(self, reason: str, fix: str = "") -> None:
+        """Count a file or folder that could not be read to its end; `fix` is what the agent's author can do."""
         self.result.paths = [self.place.path]
         problem = Problem(Code.UNREADABLE_FILE, reason, file=self.place.path)
-        self.damage([problem], {(problem.code, problem.file): 1})
+        self.damage([problem], {(problem.code, problem.file): 1}, fix)
 
     def _keep(self, decided: Iterable[Decided]) -> tuple[Decided, ...]:
         """Return findings as they are counted: without words if they are removed, or past a limit."""
@@ -347,20 +349,23 @@ class RunTotals:
 
     def take(self, result: FileResult) -> None:
         """Add the next file's result."""
-        unjudged = list_unjudged(result.problems, result.summary.turns)  # before copied turns are removed
+        turns = result.summary.turns + result.summary.copied  # before more copied turns are removed
+        unjudged = list_unjudged(result.problems, turns)
         result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
         self.excused.update(each.by for turn in result.judged for each in turn.found if each.by >= 0)
         if any(turn.response_id in self._responses for turn in result.judged):
-            _remove_copies(result, self._responses)
+            for decided in _remove_copies(result, self._responses):  # a baseline has them under each path
+                self._compared(decided, result.key)
         known: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
             if turn.found:
                 found = [self._compared(decided, result.key) for decided in turn.found]
-                known |= {decided.finding.code for decided in found if decided.out == "known"}
-                self.failed = settle(found, result.summary, self._costs) or self.failed
+                known |= {decided.finding.code for decided in found if self._is_known(decided)}
+                is_error = settle(found, result.summary, self._costs)
+                self.failed = self.failed or (is_error and bool(turns or not unjudged))
                 self._keep(decided.finding for decided in found if not decided.out)
         self._count(result)
         if result.unseen is not None:
@@ -380,6 +385,12 @@ class RunTotals:
         elif self._known is None or not self._known.take(finding.fingerprint):
             return decided
         return decided._replace(out="known")
+
+    def _is_known(self, decided: Decided) -> bool:
+        """Return whether the baseline has a finding, also one about unjudged parts that this run does not look for."""
+        finding, known = decided.finding, self._known
+        is_left_out = bool(decided.out) and known is not None and is_unjudged(finding)
+        return decided.out == "known" or (is_left_out and known is not None and known.take(finding.fingerprint))
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""
@@ -437,9 +448,9 @@ def _add(sums: Summary, more: Summary) -> None:
             setattr(sums, name, before + (value or 0))
 
 
-def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
-    """Remove copied requests from a file's result, and chains that only had copies."""
-    sums, copied, left = result.summary, Counter[str](), list[Judged]()
+def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Decided]:
+    """Remove copied requests from a file's result, and chains that only had copies; return the findings about them."""
+    sums, copied, left, removed = result.summary, Counter[str](), list[Judged](), list[Decided]()
     for turn in result.judged:
         if turn.response_id in compared:
             copied[turn.chain] += 1
@@ -449,10 +460,14 @@ def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> None:
                 sums.recorded_dollars = summed((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
             if compared[turn.response_id]:
                 sums.pairs -= turn.paired
+                removed += turn.found
                 turn = replace(turn, found=())
         left.append(turn)
-    sums.chains -= sum(copied[name] == number for name, number in result.turns.items())
-    result.judged = left
+    chains = {name for name, number in result.turns.items() if copied[name] == number}
+    sums.chains -= len(chains)
+    removed += [each for turn in left if turn.chain in chains and not turn.response_id for each in turn.found]
+    result.judged = [turn for turn in left if turn.response_id or turn.chain not in chains]
+    return removed
 
 
 # parts of prompts that logs do not record

@@ -252,6 +252,7 @@ NAMED = {
         (r"token" + _APART + _VALUE, "surely random"),
     ],
     "key": [
+        (r"(?<=[?&;])key=(?P<value>[\w%+/-]{20,}={0,2})", "random"),
         ("key" + _KEY + r"[\w.-]{0,24}" + _SEP + r"(?:base64:)?" + _VALUE, "random"),
         ("key" + _KEY + r"[\w.-]{0,24}" + _APART + _VALUE, "surely random"),
         (rf"(?:(?<=private)|(?<=private[-_ ]))key(?:{_SEP}|{_APART})" + _VALUE, "surely random"),

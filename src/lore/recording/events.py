@@ -25,7 +25,7 @@ from lore.model import events as e
 from lore.model.codes import Code, Problem
 from lore.model.items import is_absent
 from lore.model.results.measured import Measurement
-from lore.model.state import Chain, FoldedSession
+from lore.model.state import Chain, ClosedTurn, FoldedSession
 from lore.model.turn import Call, Exchange, Fidelity, Prompt, PromptBasis, Turn
 from lore.model.vector import Vector
 from lore.prefix.likeness import drop_unrendered
@@ -199,7 +199,7 @@ class EventRecording(Recording):
         """Add the recorded usage to a turn that has ended."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
-            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, last.response_id
+            turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, _copy_name(last)
             turn.hashes = last.hashes
             if self._origin.clock == "first_line":
                 turn.answered = last.at
@@ -284,6 +284,14 @@ def _free_name(chain: str, path: str, taken: set[str]) -> str:
     name = next(name for name in names if name not in taken)
     taken.add(name)
     return name
+
+
+def _copy_name(turn: ClosedTurn) -> str | None:
+    """Return a name that only copies of a turn share: an id alone is not enough, as a mock may give it twice."""
+    usage = turn.usage
+    if usage is None or turn.response_id is None:
+        return turn.response_id
+    return f"{turn.response_id} {usage.uncached_tokens} {usage.read_tokens} {usage.write_tokens}"
 
 
 def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecording:

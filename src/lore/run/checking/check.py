@@ -98,7 +98,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     files = _list_files(paths, context, run)
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
-    known = None if before is None else KnownFindings(Baseline() if context.update else before)
+    known = None if before is None else KnownFindings(before)
     totals, judged = RunTotals(known, recorder), 0
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results

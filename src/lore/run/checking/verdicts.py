@@ -179,8 +179,9 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         with collected_seldom():
             _judge(file, totals, context, problems, progress)
     except LoreError as error:
-        unrecognised = isinstance(error, UnrecognisedError) and (file.named or file.optional or not error.is_damaged)
-        if file.named and file.error is None and not (unrecognised and file.optional):
+        is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
+        unrecognised = isinstance(error, UnrecognisedError) and not is_damaged
+        if file.named and file.error is None and not is_damaged and not (unrecognised and file.optional):
             result.error = error
         elif unrecognised:
             result.summary.skipped += 1
@@ -188,7 +189,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             context.options.log(f"{place.path}: not a recording, skipped")
         else:
             totals.damage(problems.kept, problems.counts)  # of the part that was read
-            totals.unreadable(error.message)
+            totals.unreadable(error.message, f"{error.hint.capitalize()}." if is_damaged else "")
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
