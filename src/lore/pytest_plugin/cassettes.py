@@ -185,8 +185,9 @@ def _check(paths: list[str], loaded: Loaded) -> CheckOutcome | None:
     return check(paths, CheckContext.of(loaded), CheckRun(pass_over=True))
 
 
-def _has_break(outcome: CheckOutcome, path: str) -> bool:
-    return any(finding.path == path and finding.is_break for finding in outcome.result.findings)
+def _has_break(outcome: CheckOutcome | None, path: str) -> bool:
+    findings = [] if outcome is None else outcome.result.findings
+    return any(finding.path == path and finding.is_break for finding in findings)
 
 
 def _errors(outcome: CheckOutcome | None) -> list[Any]:

@@ -81,7 +81,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
-    notes: list[str] = []  # settings that hold for no file
+    notes: list[str] = []  # settings that hold for no file; that no file is new
 
     @property
     def incomplete(self) -> bool:
@@ -111,12 +111,15 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
+    notes = [*unmatched_paths(totals, context)] if stopped is UNSET else []
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
         folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-        if folder is not None or run.wanted is not None:  # named files that are not recordings are counted
-            raise no_recordings(folder or paths[0], run.looked, by_time=run.wanted is not None)
+        if run.wanted is not None:  # a job that runs each night has nothing new on some days
+            notes.append(no_recordings(folder or paths[0], run.looked, by_time=True).message)
+        elif folder is not None:  # named files that are not recordings are counted
+            raise no_recordings(folder, run.looked, by_time=False)
     result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
     written, unseen = None, 0
     if recorder is not None and before is not None and stopped is UNSET:
@@ -124,8 +127,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
         with open_output(context.path, force=True) as file:
             file.write(baseline.encode(written))
     return CheckOutcome(
-        replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths,
-        notes=[*unmatched_paths(totals, context)] if stopped is UNSET else [],
+        replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
         baselined=None if written is None else sum(entry.count for entry in written), unseen=unseen,
     )  # fmt: skip
 
