@@ -136,7 +136,7 @@ def test_invalid_allowance_has_a_hint(allow, said, hint) -> None:
 
 
 def test_unused_allowance_is_a_warning() -> None:
-    with pytest.warns(LoreWarning, match="allow=tools-reordered: nothing needed it"):
+    with pytest.warns(LoreWarning, match="allow=tools-reordered: no request needs this"):
         assert_prefix_stable([body(1), body(2)], allow="tools-reordered")
 
 

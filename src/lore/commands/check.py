@@ -88,9 +88,9 @@ def run(options: CheckOptions) -> int:
     `lore explain CODE` says what a finding means.
 
     Settings are in lore.toml, or in pyproject.toml below [tool.lore]. [check]: select, ignore, count_as_waste (lists of
-    codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens. [[check.per_path]]: path, and other
-    settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps chain, json_path. Paths are
-    relative to the settings file; `*` is one name, `**` any folders.
+    codes, their beginnings or names), min_reuse, max_breaks, max_lost_tokens, max_tail_tokens.
+    [[check.per_path]]: path, and other settings for these recordings. [[check.exempt]]: code, path, reason, and perhaps
+    chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
     """
     common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
     loaded = common.found_settings(options.config)

@@ -54,7 +54,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
         return nothing_compared(requests, len(given), judged.requests)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
-        warnings.warn(LoreWarning(f"allow={', '.join(unused)}: nothing needed it; take it out"), stacklevel=3)
+        warnings.warn(LoreWarning(f"allow={', '.join(unused)}: no request needs this; remove it"), stacklevel=3)
     kept = [pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved]
     moved = [pair for pair in kept if pair.findings]
     test = PROCESS.test
