@@ -114,6 +114,15 @@ def test_setting_changed_before_aborted_request_explains_fall(tmp_path):
     assert [(one.code, one.turn) for one in check([str(tmp_path / "a.jsonl")]).result.findings] == [("LORE120", 3)]
 
 
+def test_mode_of_client_explains_fall_after_it(tmp_path):
+    """Each mode of oh-my-pi has tools of its own; the log names the mode."""
+    made = Pages().user("a").answer("b", bill=(4, 0, 30_000, 5)).user("c").answer("d", bill=(4, 30_000, 90, 5))
+    made.entry("mode_change", mode="goal").user("e").answer("f", bill=(4, 0, 30_300, 5))
+    (tmp_path / "a.jsonl").write_bytes(made.data())
+    (finding,) = check([str(tmp_path / "a.jsonl")]).result.findings
+    assert (finding.code, finding.turn, finding.kind) == ("LORE145", 3, "unattributable")
+
+
 def test_copied_requests_of_fork_count_once(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(plain().data())
     (tmp_path / "b.jsonl").write_bytes(plain().user("more").answer("x").data().replace(b'"s-1"', b'"s-2"'))

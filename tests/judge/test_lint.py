@@ -160,6 +160,15 @@ def test_breakpoint_on_a_direct_calls_result_counts():
     assert "LORE180" not in found(made)
 
 
+def test_request_surely_under_minimum_is_kept_by_no_cache():
+    """One estimate called it long enough for a cache, the other too short."""
+    linter = Linter(RULES)
+    tools = [{"name": "ls", "description": (LONG * 2)[:10_500], "cache_control": MARK}]
+    made = claude(tools=tools, system=[text("Be brief.")], model="claude-haiku-4-5")
+    assert [defect.broken.code for defect in linter.defects(made)] == ["LORE306"]
+    assert (linter.outlook(made).cached, linter.outlook(made).second) == (0, linter.outlook(made).uncached)
+
+
 def test_breakpoint_for_an_automatic_cache_is_a_note():
     made = turn(parsed({"model": "deepseek-chat", "messages": [said("user", text(LONG, MARK))]}, "openai-chat"))
     assert found(made) == ["LORE180 expected"]

@@ -69,6 +69,18 @@ def test_deployments_of_a_gateway_are_compared(tmp_path):
     assert evidence(found[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
 
 
+def test_organisations_that_responses_name_are_compared(tmp_path):
+    """A proxy that spreads a conversation over accounts: their tokens are redacted, their organisations are not."""
+    found, _ = judged(tmp_path, *(
+        call(10 * number, asks(*talk), usage(*bill), headers={"anthropic-organization-id": f"0f8c52aa-{who}"})
+        for number, (talk, bill, who) in enumerate([
+            ((ONE,), (0, 7000), "a"), (TWO, (0, 9000), "b"), (THREE, (7000, 2200), "a"),
+        ])
+    ))  # fmt: skip
+    assert [break_codes(verdict) for verdict in found] == [[], ["LORE131"], ["LORE131"]]
+    assert "alternates" not in found[2].causes[0].qualifiers
+
+
 def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
     found, _ = judged(
         tmp_path, call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"), call(10, asks(*TWO), usage(0, 7200), id="msg_2")

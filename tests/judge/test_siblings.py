@@ -46,6 +46,20 @@ def test_document_without_its_own_breakpoint_is_named():
     )  # written, instead of read
 
 
+def test_head_charged_to_a_changed_id_is_not_shared():
+    """What precedes the id was counted twice: with the change, and as text without a breakpoint of its own."""
+    bodies = [
+        {**question(number, document="Look."), "system": [
+            {"type": "text", "text": DOCUMENT},
+            {"type": "text", "text": f"You are {number}f3c9a7e-88b1-4d06-9a55-0c1e.", "cache_control": CACHE_CONTROL},
+        ]} for number in range(3)
+    ]  # fmt: skip
+    judge = Dated().judge()
+    verdicts = [judge.turn(turn) for turn in ask(*bodies, usages=[bill(0, 9_060)] * 3)]
+    assert [verdict.lost_tokens > 9_000 for verdict in verdicts[1:]] == [True, True]
+    assert [found.code for found in judge.finish(PLACE) if found.code == "LORE172"] == []
+
+
 def test_part_before_an_earlier_breakpoint_is_not_counted():
     """Both requests mark the first document; only the second one is written again."""
     bodies = [question(number) for number in range(2)]

@@ -127,6 +127,18 @@ def test_prompt_shrunk_by_thousand_tokens_was_cleared(after, code):
         assert talk.lead.evidence == TotalShrank(15_002, after, 15_000)
 
 
+@pytest.mark.parametrize(("read", "code"), [(15_000, "LORE118"), (12_300, "LORE117")])
+def test_prompt_shrunk_from_image_on_replaced_it(read, code):
+    """The screenshot of the prompt before is sent as the path of a file: its own tokens are missing, nothing else."""
+    talk = opened()
+    talk.turn(bill(12_300, 2_700))
+    talk.ask()
+    talk.turn(bill(15_000, 2_000), signs=(Sign("image"),))
+    talk.ask()
+    talk.turn(bill(read, 15_900 - read))
+    assert (talk.lead.code, talk.lead.section, talk.lead.evidence.image) == (code, "messages", code == "LORE118")
+
+
 @pytest.mark.parametrize(("after", "lost"), [(14_001, 2_949), (11_010, 0), (15_900, 4_000)])
 def test_cleared_tokens_are_not_lost(after, lost):
     """Cleared tokens were counted in: 42,541 were said to be lost in a turn that wrote 18."""

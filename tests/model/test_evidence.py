@@ -118,7 +118,7 @@ SENTENCES = [
     (e.Rerouted(endpoint_before="a/v1", endpoint_after="a/v2"), "endpoint a/v1 became a/v2: it has a separate cache"),
     (
         e.Rerouted(host_before="a.example", host_after="b.example", account=True),
-        "host a.example became b.example; another key was used: it has a separate cache",
+        "host a.example became b.example; another key or organisation was used: it has a separate cache",
     ),
 ]
 

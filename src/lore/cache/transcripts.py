@@ -44,6 +44,7 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
 _ANTHROPIC = Served("anthropic", "")
 _HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-without-thinking"
 _THINKING_OFF = "thinking-off"
+_IMAGE = "image"
 _EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
@@ -137,7 +138,8 @@ class TranscriptCache:
         uncached = min(chain.uncached, whole - read) if chain.charges else whole - read
         write = whole - read - uncached
         hour = write if chain.lifetime == ONE_HOUR else 0 if chain.lifetime is not None else None
-        guessed = state.level.why == "goes-on" and (bool(state.signals) or why == "no-sign")
+        has_signal = any((signal.name, signal.is_delayed) != (_IMAGE, True) for signal in state.signals)
+        guessed = state.level.why == "goes-on" and (has_signal or why == "no-sign")
         is_soon = state.pause is not None and state.pause <= SOON  # then an older entry may be served
         sure = state.level.is_sure and not is_soon and not guessed
         return Prediction(read, write, uncached, "rule" if sure else "ceiling", why, hour)
@@ -288,6 +290,8 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     if grown.prompted:
         chain.prompts += chain.begun
         chain.waiting.clear()
+        if any(sign.name == _IMAGE for sign in turn.signs):  # the client may replace it at the next prompt
+            chain.waiting[_IMAGE] = Signal(_IMAGE, is_delayed=True, entries=base)
     elif turn.signs:
         _note_waiting(chain, turn.signs, size if unchanged == size else None)
     if is_new and not chain.begun:

@@ -131,6 +131,7 @@ def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     by = http.served_by or (answer.provider if http.is_export else "")
     if not http.is_export:
         call = complete_call(call, answer, http.response_headers)
+        call = call if call.account else replace(call, account=account_of(http.response_headers, _ORGANISATIONS))
     noted = {
         "session": http.session, "agent": http.agent, "account": http.account, "deployment": http.deployment,
         "answered_by": cut_masked(by, LONGEST_NAME), "purpose": cut_masked(http.purpose, LONGEST_NAME),
@@ -276,6 +277,7 @@ def status_of(raw: bytes) -> int | None:
 _SESSIONS = ("x-claude-code-session-id", "session_id", "session-id", "x-session-affinity", "x-session-id")
 _ROUTE = "x-grok-conv-id"  # xAI asks the server that had the same value before (docs.x.ai, maximizing cache hits)
 _KEYS = ("x-api-key", "api-key", "x-goog-api-key", "chatgpt-account-id", "authorization")
+_ORGANISATIONS = ("anthropic-organization-id", "openai-organization")  # of responses, if the key is not recorded
 _HIDDEN = pattern(
     r"redact|filter|hidden|mask|scrub|sanit|placeholder|dummy|fake|\*\*|[<\[{…]|^(.)\1{2,}$|^[0-]{8,}$", re.IGNORECASE
 )
@@ -334,9 +336,9 @@ def _first_header(headers: Headers, names: tuple[str, ...]) -> str:
     return next((found for name in names if (found := visible_value(headers.get(name, "")))), "") if headers else ""
 
 
-def account_of(headers: Headers) -> str:
-    """Return a digest of the key that a request was sent with; empty if none is recorded."""
-    for name in _KEYS if headers else ():
+def account_of(headers: Headers, names: tuple[str, ...] = _KEYS) -> str:
+    """Return a digest of the key that a request was sent with, from the headers `names`; empty if none is recorded."""
+    for name in names if headers else ():
         value = visible_value(headers.get(name, ""))
         if name == "authorization":
             signed = _SIGNED.search(value)

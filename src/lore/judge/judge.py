@@ -128,7 +128,7 @@ class Judge:
             rules, beside = self._dated, self._beside
             self._rules[turn.chain] = [Plateaus(rules)]
             if turn.basis is None:  # the prompt was sent like this, and not rebuilt from a log
-                self._siblings.add(turn)
+                self._siblings.add(turn, is_charged=pair is not None and pair.is_break)
                 self._rules[turn.chain] += [
                     Laws(rules, self._labels, self._linter, self._advised),
                     ReadShort(rules, self._tolerance, beside), Unread(beside),

@@ -43,7 +43,9 @@ from lore.model.state import Sign
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?=\.jsonl$|$)")
 _ENTRY_MEMBERS = frozenset(("type", "id", "parentId", "timestamp"))
-_ENTRY_TYPES = records.SILENT | {"thinking_level_change", "compaction", "branch_summary", "custom_message"}
+_ENTRY_TYPES = records.SILENT | {
+    "thinking_level_change", "mode_change", "compaction", "branch_summary", "custom_message",
+}  # fmt: skip
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
 _Kind = Literal["items", "result", "compaction", "reset"]
 
@@ -132,6 +134,7 @@ class Pi(LogReader):
         self.forked = ("", "")  # the session that this one was forked from, and when
         self.dialect: str | None = None
         self.level: str | None = None  # of thinking
+        self.mode = "none"  # of the client: its tools and instructions differ by mode
         self.skipped_calls: set[str] = set()  # of unfinished responses
         self.replayed = 0  # entries that were appended again
         self.summaries = 0  # requests for summaries
@@ -300,6 +303,9 @@ class Pi(LogReader):
             case "thinking_level_change":
                 self.level = entry.thinking_level
                 return ()
+            case "mode_change":
+                self.mode = entry.mode
+                return ()
             case "session_init":
                 if bytes(entry.system_prompt)[:1] == b'"':
                     self.session.emit(e.SessionChanged(system=entry.system_prompt, at=self.session.at))
@@ -322,6 +328,7 @@ class Pi(LogReader):
             session.emit(e.SessionChanged(model=message.model, dialect=dialect))
         usage = records.usage_of(message.usage, self.dialect)
         session.setting("effort", self.level)
+        session.setting("instructions", f"mode {self.mode}")
         session.setting("provider", None if usage is None else message.provider)
         counter.asked_at = stamp_at(message.timestamp)
         turn = session.start_turn(None, call=self._inherited_call())

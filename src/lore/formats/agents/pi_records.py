@@ -80,6 +80,7 @@ class PiEntry(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None
     message: PiMessage | None = None
     thinking_level: str | None = None
+    mode: str = "none"  # of oh-my-pi: plan, goal, vibe; each has tools and instructions of its own
     summary: Raw = NULL
     first_kept_entry_id: str | None = None
     first_kept_entry_index: int | None = None  # of all lines of the file: the header's is 0
@@ -132,8 +133,8 @@ decode_message = lenient.decoding(PiMessage)
 
 # Entries that no prompt holds.
 SILENT = frozenset((
-    "custom", "label", "session_info", "title_change", "credential_pin", "mode_change", "ttsr_injection",
-    "service_tier_change", "model_change",
+    "custom", "label", "session_info", "title_change", "credential_pin", "ttsr_injection", "service_tier_change",
+    "model_change",
 ))  # fmt: skip
 UNFINISHED = ("error", "aborted")  # stop reasons of responses that no later prompt holds
 STOP_REASONS = {"toolUse": "tool_use", "stop": "end_turn", "length": "max_tokens"}

@@ -31,6 +31,9 @@ _OF_FIRST_TURNS = (starts.compare_heads, starts.compare_log_summary, starts.comp
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
 
 
+_ELSEWHERE = (Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE)  # the request went to one of several caches
+
+
 class ComparedChains:
     """Compares the turns of one recording; `seen` counts its chains."""
 
@@ -91,7 +94,10 @@ class ComparedChains:
         pair = chain.advance(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
             causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
-            causes = [replace(cause, qualifiers=(*cause.qualifiers, "alternates")) for cause in causes]
+            causes = [
+                one if one.code in _ELSEWHERE else replace(one, qualifiers=(*one.qualifiers, "alternates"))
+                for one in causes
+            ]
             pair = replace(pair, causes=tuple(causes))
         return None if pair is None else explain_answer(pair)
 

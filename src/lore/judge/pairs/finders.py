@@ -438,10 +438,12 @@ def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
 def find_removed(facts: PairFacts) -> Cause | None:
     """Return that a prompt was billed for fewer tokens although its history continues, and what may be missing.
 
-    A read below the head missed more than messages. Without a tool call in the history no result can be missing, and up
-    to 1,000 tokens may be anything. A cache without breakpoints may belong to a provider that omits content itself:
-    Gemini counts the thoughts since the user's prompt, and about 2,000 tokens more, in some requests and not in others
-    (76 of 76 prompts that shrank in 8 chats; 35 had grown back by the next request).
+    A read below the head missed more than messages. One that ends where a prompt with an image begins missed the image,
+    which Claude Code may send as the path of a file from the next prompt on (anthropics/claude-code#91705). Without a
+    tool call in the history no result can be missing, and up to 1,000 tokens may be anything. A cache without
+    breakpoints may belong to a provider that omits content itself: Gemini counts the thoughts since the user's prompt,
+    and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8 chats; 35 had
+    grown back by the next request).
     """
     shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
@@ -458,6 +460,9 @@ def find_removed(facts: PairFacts) -> Cause | None:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, None, shrunk)
     if not shrunk.boundary and not facts.has_tool_call:
         return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
+    image = state_signal(facts, "image")
+    if image is not None and image.read_if_moved == facts.read:
+        return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
 

@@ -90,7 +90,11 @@ class Linter:
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
-        return outlook_of(self._sized(turn), self._rules())
+        sized = self._sized(turn)
+        made = outlook_of(sized, self._rules())
+        if not made.cached or self._short(sized) is None:
+            return made
+        return replace(made, cached=0, until="", first=made.uncached, second=made.uncached)  # surely too short
 
     def _sized(self, turn: Turn) -> Sized:
         sized = sized_of(turn, self._cache)

@@ -51,11 +51,12 @@ class Siblings:
         self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
         self._shared: dict[tuple[str | None, str], _SharedBeginning] = {}
 
-    def add(self, turn: Turn) -> None:
-        """Compare the first request of a chain with earlier ones."""
+    def add(self, turn: Turn, *, is_charged: bool) -> None:
+        """Compare the first request of a chain with earlier ones, unless it `is_charged` for its head already."""
         if turn.failed or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial or not needs_breakpoints(turn):
             return
-        self._compare(turn)
+        if not is_charged:
+            self._compare(turn)
         self._earlier.append(turn)
 
     def _compare(self, turn: Turn) -> None:

@@ -174,14 +174,16 @@ class TotalShrank(EvidenceFact, frozen=True):
 
     words = (
         "the whole prompt shrank from {tokens_before:,} to {tokens_after:,} tokens: the client{unsure:? or the "
-        "provider} removed something, and the log records {boundary:?tool results were cleared, not which|nothing "
-        "about it}; {cached_tokens:,} tokens were cached"
+        "provider} {image:?removed or replaced an image: the read ends exactly before the prompt that brought it"
+        "|removed something, and the log records {boundary:?tool results were cleared, not which|nothing about it}}; "
+        "{cached_tokens:,} tokens were cached"
     )
     tokens_before: int  # of the previous prompt
     tokens_after: int  # of this prompt
     cached_tokens: int  # of the previous prompt
     boundary: bool = False  # the log records that the client cleared tool results, not which
     unsure: bool = False  # the provider may have done it
+    image: bool = False  # the read ends exactly before the user's last prompt with an image
 
 
 # What the clock shows
@@ -338,7 +340,7 @@ class Rerouted(EvidenceFact, frozen=True):
     # path or API of the previous request, at the same host; None if equal or not recorded
     endpoint_before: Name | None = None
     endpoint_after: Name | None = None  # path or API of this request; None as `endpoint_before` is
-    account: bool = False  # another key was used
+    account: bool = False  # another key or organisation was used
 
     def sentence(self) -> str:
         parts: list[str] = []
@@ -347,7 +349,7 @@ class Rerouted(EvidenceFact, frozen=True):
         elif self.endpoint_before is not None:
             parts.append(f"endpoint {self.endpoint_before} became {self.endpoint_after}")
         if self.account:
-            parts.append("another key was used")
+            parts.append("another key or organisation was used")
         return "; ".join(parts) + ": it has a separate cache"
 
 
