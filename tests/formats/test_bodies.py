@@ -90,6 +90,15 @@ def test_invocation_log_of_bedrock_names_the_model(answer):
     assert found.call.endpoint == "bedrock-runtime.amazonaws.com/model/anthropic.claude-x/invoke"
 
 
+@each("error, status, problems", [("ValidationException", 400, 1), ("ThrottlingException", 429, 0)])
+def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
+    """A refused request has an `errorCode` and no usage: it was read as one without an answer, and nothing was said."""
+    sent = {name: value for name, value in ONE.items() if name != "model"}
+    record = {"schemaType": "ModelInvocationLog", "modelId": "anthropic.claude-x", "errorCode": error}
+    exchange, *found = read(dumps({**record, "input": {"inputBodyJson": sent}}) + b"\n")
+    assert (exchange.call.status, [problem.code for problem in found]) == (status, ["LORE231"] * problems)
+
+
 @each("record", [
     {"request": ONE, "response": ANSWER, "response_cost": 0.25},
     {"request": ONE, "response": {"usage": {"prompt_tokens": 7, "cost": 0.25}}},

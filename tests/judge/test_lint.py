@@ -8,7 +8,7 @@ from lore.errors import LoreError
 from lore.judge.requests import lint
 from lore.judge.requests.lint import Linter
 from lore.model.events import Usage
-from lore.model.turn import Turn
+from lore.model.turn import Call, Turn
 from lore.run.rules import PACKAGED
 from model.making import parsed, turn
 
@@ -167,6 +167,15 @@ def test_request_surely_under_minimum_is_kept_by_no_cache():
     made = claude(tools=tools, system=[text("Be brief.")], model="claude-haiku-4-5")
     assert [defect.broken.code for defect in linter.defects(made)] == ["LORE306"]
     assert (linter.outlook(made).cached, linter.outlook(made).second) == (0, linter.outlook(made).uncached)
+
+
+@each("host, codes", [
+    ("bedrock-runtime.eu-central-1.amazonaws.com/model/eu.anthropic.claude-opus-4-8/invoke", ["LORE180"]),
+    ("api.anthropic.com/v1/messages", []),
+])  # fmt: skip
+def test_automatic_breakpoint_needs_an_api_that_has_it(host, codes):
+    body = {"model": "claude-opus-4-8", "cache_control": MARK, "system": LONG, "messages": [said("user", text())]}
+    assert found(turn(parsed(body), call=Call(host), sent=1_789_000_000.0)) == codes
 
 
 def test_breakpoint_for_an_automatic_cache_is_a_note():

@@ -201,3 +201,17 @@ def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]
     assert (found.kind, found.severity == "note", found.lost_tokens) == (kind, kind == "expected", lost)
     assert ("hardly anything" in found.message) == (kind == "expected")
+
+
+@each("last, actor", [
+    ({"type": "tool_result", "tool_use_id": "t1", "content": "ok"}, "author"),
+    ({"type": "text", "text": "Go."}, "user"),
+])  # fmt: skip
+def test_setting_changed_before_a_result_is_the_authors(last, actor):
+    """Nobody sits between a call and its result: the agent itself asked for thinking in one request of the two."""
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}]}
+    left = body(LONG, model="claude-opus-5", thinking={"type": "adaptive"})
+    right = body(LONG, call, {"role": "user", "content": [last]}, model="claude-opus-5")
+    verdict = judged(left, right, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
+    (finding,) = [made for _, made in findings_of(verdict.pair, PLACE) if made.code == "LORE120"]
+    assert finding.actor == actor

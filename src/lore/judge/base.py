@@ -34,6 +34,7 @@ from lore.model.evidence import Damage, Evidence, Paused
 from lore.model.jsonslice import raw_members
 from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
+from lore.prefix.blocks import block_of
 from lore.prefix.overlap import PromptPlace, locate_difference
 
 if TYPE_CHECKING:
@@ -271,12 +272,20 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
         )  # fmt: skip
         if made.severity == "error" and pair.uncacheable and source == "recorded":
             made = replace(made, severity="note")  # the break is real, and nothing was lost
+        if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.right):
+            made = replace(made, actor="author")  # no user acts between a call and its result
         if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
             made = replace(made, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):
             made = replace(made, fix=CODES[cause.code].fix_done)
         found.append((cause, made))
     return found
+
+
+def _ends_with_result(turn: Turn) -> bool:
+    """Return whether a recorded request sends a tool's result, in a dialect that writes results as blocks."""
+    last = turn.prompt.segment_at(len(turn.prompt) - 1) if turn.basis is None else None
+    return last is not None and block_of(last).kind == "result"
 
 
 _KEEP_ONE_VALUE = "Keep one of the two values for the whole session: each has a cache of its own."

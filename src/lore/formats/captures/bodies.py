@@ -182,12 +182,20 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
     if http.request is NO_CONTENT:
         http = call_in(Record(around), _AROUND)
         if (model := text_in(around.get("modelId", b""))) and not http.url:  # Bedrock's log of invocations
-            http = replace(http, url=f"https://bedrock-runtime.amazonaws.com/model/{model}/invoke")
+            error = text_in(around.get("errorCode", b""))
+            http = replace(
+                http, url=f"https://bedrock-runtime.amazonaws.com/model/{model}/invoke", failure=error,
+                status=_BEDROCK_ERRORS.get(error, 500) if error else http.status,
+            )  # fmt: skip
         is_sent = response is not NO_CONTENT or around.keys() & _SENT or ENDPOINT.search(endpoint_of(http.url, {}))
         request = request if is_sent else NO_CONTENT
     return replace(http, request=request, response=response)
 
 
+_BEDROCK_ERRORS = {
+    "ValidationException": 400, "AccessDeniedException": 403, "ResourceNotFoundException": 404,
+    "ThrottlingException": 429,
+}  # fmt: skip
 _SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
 _NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
 _WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`

@@ -66,6 +66,10 @@ def request_laws(turn: Turn, rules: Callable[[], DatedRules], first: int = 0) ->
             at, count = prompt.breakpoints[-1], d.BreakpointsCount(number, rule.most)
             yield Broken(Code.TOO_MANY_BREAKPOINTS, "messages", path_at(prompt, at), count, at=at)
         yield from _unmarkable(turn, rule)
+        if prompt.auto_breakpoint and prompt.dialect == "anthropic" and not rule.automatic:
+            kind: CauseKind | None = "unattributable" if turn.usage is not None else None
+            name = "cache_control"
+            yield Broken(Code.BREAKPOINT_NOT_TAKEN, "parameters", name, d.BreakpointNotTaken("other-api", name), kind)
         if rule.longest_first:
             yield from _order(prompt)
     yield from _foreign(turn, rules, first)
@@ -84,7 +88,7 @@ def path_at(prompt: Prompt, at: int) -> str:
 # For an API and model without a row: what every known API refuses.
 _ANY_API = BreakpointRule(
     apis=(), field="cache_control", sections=("tools", "system", "messages"), lifetimes=(300, 3600), longest_first=True,
-    most=4,
+    automatic=True, most=4,
 )  # fmt: skip
 
 
