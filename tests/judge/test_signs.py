@@ -8,7 +8,7 @@ from msgspec import Raw
 from cache.talk import bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
-from lore.judge.pairs.attribution import RULES
+from lore.judge.rules import FALLS
 from lore.model.codes import CODES
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ImageBlock, ToolCall, UserMessage
@@ -18,7 +18,7 @@ from lore.model.state import SIGNS, Change, Sign
 def test_every_signal_has_an_existing_code():
     assert set(SIGN_CODES.values()) <= set(CODES)
     assert set(SIGN_CODES) | {"hook-context", "image", "thinking"} == set(SIGNS)
-    assert {rule.code for rule in RULES} >= set(SIGN_CODES.values())
+    assert {rule.code for rule in FALLS} >= set(SIGN_CODES.values())
 
 
 @each([

@@ -22,8 +22,8 @@ from lore.errors import LoreError
 from lore.formats.registry import lacks_of
 from lore.judge.base import TurnVerdict, findings_of, price_of
 from lore.judge.chains.chain import ComparedChain
-from lore.judge.judge import drop_loss_below_minimum
 from lore.judge.messages import MASKED
+from lore.judge.pairs.corrections import ChainState, drop_loss_below_minimum
 from lore.judge.pairs.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
@@ -235,7 +235,7 @@ def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: boo
     chain.advance(before)
     pair = chain.advance(after)
     assert pair is not None  # a second turn makes a pair
-    pair = drop_loss_below_minimum(pair, comparison.dated.rules)
+    pair = drop_loss_below_minimum(pair, ChainState(comparison.dated.rules))
     lost = TurnVerdict(after, pair).lost_tokens
     if not lost:
         return pair

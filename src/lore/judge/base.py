@@ -5,7 +5,8 @@ one of its causes at a `Place`. Settings act on findings, after a verdict is mad
 prices; a cost whose price is unknown is missing, never 0.
 
 To add a rule about pairs: write a class with the members of `Rule`, add it to `RULES` (or publish it under the
-entry-point group `lore.rules`), and add its codes with a page each. `Judge` has those about whole chains (`TurnRule`).
+entry-point group `lore.rules`), and add its codes with a page each. lore's own rules are rows of `lore.judge.rules`;
+those about whole chains are objects with the members of `TurnRule`.
 """
 
 from __future__ import annotations

@@ -45,9 +45,10 @@ _RENDERED_TOOLS = frozenset(
 _TAIL_CONTENT = frozenset(  # what a last message that is replaced in each request holds
     (*_RENDERED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.GIT_STATUS_IN_PREFIX)
 )
-_EXPECTED = frozenset((
+# Events of a log that entitle the prompt to differ.
+EXPECTED = (
     Code.MODEL_CHANGED, Code.COMPACTION, Code.REWIND, Code.CACHE_RESET, Code.SESSION_CHANGED, Code.CHAIN_RESTARTED,
-))  # fmt: skip
+)  # fmt: skip
 _APIS = frozenset(("anthropic", "openai", "azure", "gemini", "vertex", "bedrock"))  # they read empty members as absent
 _RELOAD_SECONDS = 600.0  # a pause after which the client has often loaded the session again
 _UNKNOWN = Call()
@@ -130,7 +131,7 @@ def recorded_causes(changes: Iterable[Change]) -> tuple[Cause, ...]:
     return tuple(
         Cause(change.cause, CODES[change.cause].section, RecordedChange(change.cause, change.detail))
         for change in changes
-        if change.cause in _EXPECTED
+        if change.cause in EXPECTED
     )
 
 

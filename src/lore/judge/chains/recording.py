@@ -10,24 +10,22 @@ Memory: a chain each (`chain`), the last request of each, the response ids of 4,
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.rules import DatedRules
+from lore.judge import rules
 from lore.judge.chains import starts
 from lore.judge.chains.chain import Compared, ComparedChain
 from lore.judge.chains.memory import StateOf
-from lore.judge.pairs.answers import explain_answer
 from lore.judge.pairs.pair import Pair
 from lore.judge.pairs.rewrites import cut_messages
 from lore.model.codes import Code
 from lore.model.turn import Turn
 from lore.prefix.chains import RequestEnd, RequestEnds
 
-# Asked about the first turn of a chain that continues no other.
-_OF_FIRST_TURNS = (starts.compare_heads, starts.compare_log_summary, starts.compare_parallel)
 _COPIES = 4096  # calls of a recording by which a copy of one is recognised
 
 
@@ -37,10 +35,10 @@ _ELSEWHERE = (Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE)  # the request went 
 class ComparedChains:
     """Compares the turns of one recording; `seen` counts its chains."""
 
-    def __init__(self, rules: Callable[[], DatedRules] | None = None) -> None:
-        self._rules = rules
+    def __init__(self, dated: Callable[[], DatedRules] | None = None) -> None:
+        self._dated = dated
         self._chains: dict[str, ComparedChain] = {}
-        self._others = starts.OtherChains(self._compare_alone, self._ends_of, rules)
+        self._others = starts.OtherChains(self._compare_alone, self._ends_of, dated)
         self._ends = RequestEnds()  # recorded requests that a later one may continue
         self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
         self.seen = 0
@@ -60,11 +58,15 @@ class ComparedChains:
             if self._skip_copy(chain, before, turn):
                 return Compared()
             pair = self._compare_request(chain, before, turn, state_of)
-            pair = starts.compare_with_summarised(self._others, turn) or pair
+            pair = self._compare_with_others(rules.QUOTED_CHAINS, turn) or pair
         if pair is None and is_new:
-            found = (compare(self._others, turn) for compare in _OF_FIRST_TURNS)
-            pair = next((one for one in found if one is not None), None)
+            pair = self._compare_with_others(rules.FIRST_TURNS, turn)
         return Compared(pair)
+
+    def _compare_with_others(self, rows: tuple[rules.Rule, ...], turn: Turn) -> Pair | None:
+        """Return the verdict of the first row that finds one in another chain."""
+        pairs: Iterator[Pair | None] = (row.ask(self._others, turn) for row in rows)
+        return next((pair for pair in pairs if pair is not None), None)
 
     def forget(self, name: str) -> None:
         """Forget a chain that no turn will continue."""
@@ -74,7 +76,7 @@ class ComparedChains:
 
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
-        chain = self._chains[turn.chain] = ComparedChain(rules=self._rules)
+        chain = self._chains[turn.chain] = ComparedChain(rules=self._dated)
         self.seen += 1
         if turn.basis is not None or turn.failed:
             return chain
@@ -99,7 +101,9 @@ class ComparedChains:
                 for one in causes
             ]
             pair = replace(pair, causes=tuple(causes))
-        return None if pair is None else explain_answer(pair)
+        for row in rules.ANSWERS if pair is not None else ():
+            pair = row.ask(pair)
+        return pair
 
     def _skip_copy(self, chain: ComparedChain, before: Turn | None, turn: Turn) -> bool:
         """Return whether a call was recorded before, and is only remembered: the same response to as long a prompt.
@@ -128,7 +132,7 @@ class ComparedChains:
 
     def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
-        chain = ComparedChain(rules=self._rules)
+        chain = ComparedChain(rules=self._dated)
         chain.advance(previous)
         return chain.advance(turn)
 

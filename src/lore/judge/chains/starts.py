@@ -20,9 +20,8 @@ from lore.cache.rules import DatedRules
 from lore.cache.transcript_history import TokenRate, growth
 from lore.judge.chains.memory import keep_cached
 from lore.judge.pairs.finders import seconds_before_answer
-from lore.judge.pairs.losses import judge_unmeasured
+from lore.judge.pairs.losses import judge_unmeasured, lost_of_head
 from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark
-from lore.judge.runs.siblings import lost_of_head
 from lore.model.cause import Cause
 from lore.model.codes import CODES, Code
 from lore.model.events import MAIN
@@ -37,10 +36,10 @@ SIBLINGS = 16  # turns of other chains that are remembered, or searched
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
 _TRIED = 4  # first turns with which a head is compared
 # What differs in the heads of requests that one program sends.
-_BY_CHANCE = frozenset((
+BY_CHANCE = (
     Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.TOOLS_REORDERED, Code.KEY_ORDER_CHANGED,
     Code.PARALLEL_START,
-))  # fmt: skip
+)  # fmt: skip
 
 
 class OtherChains(Struct, frozen=True):
@@ -121,7 +120,7 @@ def _list_alike(others: OtherChains, turn: Turn) -> Iterator[Turn]:
 
 
 def _is_by_chance(cause: Cause) -> bool:
-    return cause.code in _BY_CHANCE or cause.evidence.fix_detail() == "order"
+    return cause.code in BY_CHANCE or cause.evidence.fix_detail() == "order"
 
 
 def _has_lasted(others: OtherChains, start: Turn) -> bool:

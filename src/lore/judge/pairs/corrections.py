@@ -1,119 +1,69 @@
-"""Corrections of a verdict: what cost nothing, what alternates, and prices.
+"""Corrections of a verdict: what cost nothing, what it cost in money, what alternates.
 
-They are made after the causes are known, in the order of `Judge.turn`.
+Each function takes a pair and the state of its chain, and returns the pair. Their order is in `lore.judge.rules`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from lore.cache import counts
 from lore.cache.prices import MILLION, Price
 from lore.cache.rules import DatedRules, minimum_tokens
-from lore.judge.base import TurnVerdict, paid_again
+from lore.cache.served import is_transcript
+from lore.judge.base import TurnVerdict, paid_again, price_of
 from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
 from lore.judge.requests.request_laws import MOST, UNDERRATED, needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, Qualifier
+from lore.model.codes import Code
 from lore.model.differences import ToolsChanged
 from lore.model.events import Usage
-from lore.model.evidence import ColdCompaction, NothingRead, ProviderSaid, TailReplaced
+from lore.model.turn import Turn
 
 HIGHEST_MINIMUM = 6144  # tokens: of some models on Vertex; no provider documents a higher one (2026-10)
-
+DAY = 86_400.0  # seconds
+PACE = 600.0  # seconds that a chain has to last before its cost a day is reported
+SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
 _Values: TypeAlias = tuple[tuple[object, ...], tuple[object, ...]]  # the values before and after
 
 
-class Alternation:
-    """Marks causes of one chain that change a setting, a model or tools back to their value before the last change.
+class ChainState(Struct):
+    """What the corrections remember of one chain."""
 
-    A change from A to B and back to A is known from its second change on; the fix is to keep one of the two.
-    """
-
-    def __init__(self) -> None:
-        self._latest: dict[tuple[str, int, str], _Values] = {}  # by code, segment and path
-
-    def mark(self, pair: Pair) -> Pair:
-        """Return the pair with its alternating causes marked."""
-        return replace(pair, causes=tuple(map(self._marked, pair.causes)))
-
-    def _marked(self, cause: Cause) -> Cause:
-        change = None if is_remark(cause) or "alternates" in cause.qualifiers else change_of(cause.evidence)
-        if change is None:
-            return cause
-        key = cause.code, cause.position, cause.path
-        earlier, self._latest[key] = self._latest.get(key), change
-        return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
+    rules: Callable[[], DatedRules]  # returns the dated rules in force
+    began: float | None = None  # when its first recorded request with a time was sent
+    tails: int = 0  # tails that were replaced since then
+    cached: int | None = None  # tokens that its latest request left in the cache; None: unknown
+    # by code, segment and path: the latest change
+    changes: dict[tuple[str, int, str], _Values] = field(default_factory=dict[tuple[str, int, str], _Values])
 
 
-def change_of(evidence: e.Evidence) -> _Values | None:
-    """Return what evidence shows before and after a change; None if it does not show both."""
-    if isinstance(evidence, ToolsChanged):
-        is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
-        return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
-    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
-        return None
-    fields = asdict(evidence)
-    before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
-    after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
-    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
-    return None if may_repeat_by_chance or before == after else (before, after)
+# what cost nothing
 
 
-def add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
-    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
-
-    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
-    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
-    """
-    evidence = cause.evidence
-    if isinstance(evidence, TailReplaced) and daily and price.uncached is not None:
-        dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
-        return replace(cause, evidence=replace(evidence, dollars_a_day=dollars))
-    if not isinstance(evidence, ColdCompaction) or usage is None or usage.iterations:
-        return cause
-    paid = price.of(replace(usage, output_tokens=0, server_tools=()))
-    again = paid_again(price, usage, lost)
-    if paid is None or again is None:
-        return cause
-    warm = round(float(paid) - again, 6)
-    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
-
-
-def drop_loss_below_minimum(pair: Pair, rules: Callable[[], DatedRules]) -> Pair:
+def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     """Return the pair without a loss if one of the prompts is shorter than its model caches, or nothing was marked.
 
-    Usage says how long a prompt was, and whether it was cached all the same. Without usage it is estimated from bytes,
-    with a margin.
+    A prompt that was cached all the same, whatever its length, shows that the minimum does not hold.
     """
     if not pair.is_break:
         return pair
     if _is_unmarked(pair):
-        return replace(pair, causes=tuple([
-            cause if is_remark(cause) or cause.kind == "expected"
-            else replace(cause, lost=0, override="expected", qualifiers=(*cause.qualifiers, "nothing-lost"))
-            for cause in pair.causes
-        ]))  # fmt: skip
-    least = minimum_tokens(rules(), pair.left) or 0
-    if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < least:
+        causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
+        return replace(pair, causes=tuple(causes))
+    minimum = minimum_tokens(state.rules(), pair.left) or 0
+    if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < minimum:
         return pair
-    for turn, size in ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current)):
-        billed = counts.prompt_tokens(turn.usage)
-        tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
-        if not 0 < tokens < MOST or counts.cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
-            continue
-        if not billed and (turn.basis is not None or turn.prompt.partial or counts.has_unseen(turn.prompt)):
-            continue  # its bytes are not all of it
-        causes = tuple([
-            replace(cause, lost=0) if is_remark(cause) or cause.kind == "expected"
-            else replace(cause, lost=0, qualifiers=(*cause.qualifiers, "under-minimum"))
-            for cause in pair.causes
-        ])  # fmt: skip
-        return replace(pair, causes=causes, uncacheable=True)
-    return pair
+    sides = ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current))
+    if not any(_is_below_minimum(turn, size, state.rules) for turn, size in sides):
+        return pair
+    causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
+    return replace(pair, causes=tuple(causes), uncacheable=True)
 
 
 def _is_unmarked(pair: Pair) -> bool:
@@ -126,10 +76,34 @@ def _is_unmarked(pair: Pair) -> bool:
     return needs_breakpoints(pair.left)
 
 
-SMALL = 0.01  # the share of a prompt whose loss is no more than worth a note
+def _is_below_minimum(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> bool:
+    """Return whether a prompt of `size` bytes is shorter than its model caches.
+
+    Usage says how long it was; without usage its length is estimated from bytes, with a margin.
+    """
+    billed = counts.prompt_tokens(turn.usage)
+    tokens = billed or size / counts.BYTES_PER_TOKEN * UNDERRATED
+    if not 0 < tokens < MOST or counts.cached(turn.usage) or tokens >= (minimum_tokens(rules(), turn) or 0):
+        return False
+    has_all_bytes = turn.basis is None and not turn.prompt.partial and not counts.has_unseen(turn.prompt)
+    return bool(billed) or has_all_bytes
 
 
-def excuse_small_loss(pair: Pair) -> Pair:
+def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
+    """Return a log's pair without a "nothing was read" cause if the previous prompt may be too short to be cached.
+
+    If the model's minimum is unknown, the highest of any provider counts.
+    """
+    if counts.first_pass_read(pair.right.usage) != 0 or not is_transcript(pair.right):
+        return pair
+    minimum = minimum_tokens(state.rules(), pair.left)
+    if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+        return pair
+    causes = [cause for cause in pair.causes if not isinstance(cause.evidence, e.NothingRead)]
+    return replace(pair, causes=tuple(causes))
+
+
+def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with expected causes if usage shows that it lost less than a block, or 1 % of the prompt.
 
     Only usage that reports writes shows so small a loss.
@@ -137,24 +111,94 @@ def excuse_small_loss(pair: Pair) -> Pair:
     usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.left):
         return pair
-    tokens, _ = lost_tokens(pair, lead)
+    tokens, _source = lost_tokens(pair, lead)
     limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
-    if pair.short is None or tokens >= limit or isinstance(lead.evidence, NothingRead | ProviderSaid):
+    if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
-    causes = [
-        cause if cause.kind == "expected" or is_remark(cause)
-        else replace(cause, override="expected", qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))))
-        for cause in pair.causes
-    ]  # fmt: skip
-    return replace(pair, causes=tuple(causes))
+    return replace(pair, causes=tuple([_excuse(cause, qualifier, override="expected") for cause in pair.causes]))
 
 
-def drop_unread_below_minimum(pair: Pair, minimum: int | None) -> Pair:
-    """Return the pair without a "nothing was read" cause if the previous prompt may be too short to be cached.
+def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
+    """Return the cause of a break with a qualifier, and other fields; unchanged if it is expected already."""
+    if cause.kind == "expected" or is_remark(cause):
+        return cause
+    return replace(cause, qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))), **changes)
 
-    `minimum` is the model's; if it is unknown, the highest of any provider counts.
-    """
-    if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+
+# what it cost
+
+
+def add_prices(pair: Pair, state: ChainState) -> Pair:
+    """Return the pair with prices if tokens were lost, and with the daily cost of a replaced tail."""
+    turn, daily = pair.right, _count_tails_a_day(pair, state)
+    lost = TurnVerdict(turn, pair).lost_tokens
+    price = price_of(state.rules(), turn) if daily or (turn.usage is not None and lost) else None
+    if price is None:
         return pair
-    return replace(pair, causes=tuple([cause for cause in pair.causes if not isinstance(cause.evidence, NothingRead)]))
+    causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
+    return replace(pair, causes=causes, price=price)
+
+
+def _count_tails_a_day(pair: Pair, state: ChainState) -> float:
+    """Return how many tails the chain replaces a day; 0 if it is too short to tell."""
+    at = pair.right.at
+    if state.began is None or at is None or all(cause.code != Code.TAIL_REPLACED for cause in pair.causes):
+        return 0.0
+    state.tails += 1
+    lasted = at - state.began
+    return state.tails / lasted * DAY if lasted >= PACE else 0.0
+
+
+def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lost: int | None) -> Cause:
+    """Return the cause with dollars in its evidence, if it is a replaced tail or a cold compaction.
+
+    A tail gets its cost a day at `daily` replaced tails a day (0: unknown). A compaction that was requested
+    after the cache had expired ("cold") gets its cost, and the cost if the `lost` tokens had been read ("warm").
+    """
+    evidence = cause.evidence
+    if isinstance(evidence, e.TailReplaced) and daily and price.uncached is not None:
+        dollars = round(evidence.tokens * (daily * float(price.uncached / MILLION)), 6)
+        return replace(cause, evidence=replace(evidence, dollars_a_day=dollars))
+    if not isinstance(evidence, e.ColdCompaction) or usage is None or usage.iterations:
+        return cause
+    paid = price.of(replace(usage, output_tokens=0, server_tools=()))
+    again = paid_again(price, usage, lost)
+    if paid is None or again is None:
+        return cause
+    warm = round(float(paid) - again, 6)
+    return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
+
+
+# what alternates
+
+
+def mark_alternating(pair: Pair, state: ChainState) -> Pair:
+    """Return the pair with a mark on changes of a setting, a model or tools back to the value before the last change.
+
+    A change from A to B and back to A is known from its second change on; the fix is to keep one of the two.
+    """
+    return replace(pair, causes=tuple([_mark_alternating(cause, state.changes) for cause in pair.causes]))
+
+
+def _mark_alternating(cause: Cause, latest: dict[tuple[str, int, str], _Values]) -> Cause:
+    change = None if is_remark(cause) or "alternates" in cause.qualifiers else _change_of(cause.evidence)
+    if change is None:
+        return cause
+    key = cause.code, cause.position, cause.path
+    earlier, latest[key] = latest.get(key), change
+    return replace(cause, qualifiers=(*cause.qualifiers, "alternates")) if earlier == change[::-1] else cause
+
+
+def _change_of(evidence: e.Evidence) -> _Values | None:
+    """Return what evidence shows before and after a change; None if it does not show both."""
+    if isinstance(evidence, ToolsChanged):
+        is_swap = not (evidence.changed or evidence.reordered or evidence.unnamed)
+        return (evidence.removed, evidence.added) if is_swap and (evidence.removed or evidence.added) else None
+    if evidence.quoted_change() is not None:  # text may come back by chance, as a list of recent files does
+        return None
+    fields = asdict(evidence)
+    before = tuple([value for name, value in fields.items() if name == "before" or name.endswith("_before")])
+    after = tuple([value for name, value in fields.items() if name == "after" or name.endswith("_after")])
+    may_repeat_by_chance = all(isinstance(value, int | float) for value in before)
+    return None if may_repeat_by_chance or before == after else (before, after)

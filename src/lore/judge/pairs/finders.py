@@ -1,6 +1,6 @@
 """Find evidence in the facts of two turns: in the clock, the places that were asked, the log, and the token counts.
 
-Each function returns one evidence struct, or None if the recording does not show it. The table in `attribution` says
+Each function returns one evidence struct, or None if the recording does not show it. `lore.judge.rules` says
 which cause each of them explains, how strongly, and how often that was right.
 """
 

@@ -6,14 +6,16 @@ loss. Where the usage alone would blame one cause for that, the limits here hold
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from lore.cache import counts
+from lore.cache.rules import DatedRules, minimum_tokens
 from lore.cache.transcript_history import IMAGE_TOKENS, TokenRate
 from lore.judge.pairs.finders import state_signal
 from lore.judge.pairs.pair import Pair, PairFacts, is_remark
+from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.items import CompactDivider, is_absent, is_blank
@@ -129,3 +131,18 @@ def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, wanted: int
     else:
         kept = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
     return max(0, wanted - kept)
+
+
+def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
+    """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
+
+    What precedes the change is not lost, nor a head that is too short for a cache.
+    """
+    left, overlap, read = pair.left, pair.overlap, counts.first_pass_read(pair.right.usage)
+    kept, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
+    if needs_breakpoints(left) and (pair.right.prompt.breakpoints or pair.right.prompt.auto_breakpoint):
+        sizes = [sum(map(byte_size, left.prompt.head[: place + 1])) for place in left.prompt.breakpoints]
+        kept, end = max([size for size in sizes if size <= kept], default=0), max(sizes, default=0)
+    kept, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else kept, end))
+    least = 0 if rules is None else minimum_tokens(rules(), left) or 0
+    return 0 if read is None or end < least else round(end - max(kept, read))

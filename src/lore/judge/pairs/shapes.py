@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lore.cache import counts
-from lore.judge.pairs.attribution import OTHER_PROVIDER
-from lore.judge.pairs.finders import find_expiry, find_parallel_start
+from lore.judge.pairs.finders import find_expiry, find_other_provider, find_parallel_start
 from lore.judge.pairs.pair import ESTIMATED, PairFacts
 from lore.judge.pairs.rewrites import find_rewrite, find_sealed_summary
 from lore.model import evidence as e
@@ -16,38 +15,52 @@ from lore.prefix.overlap import byte_size
 from lore.prefix.purpose import asks_for_summary
 
 
-def find_shape(facts: PairFacts) -> Cause | None:
-    """Return the cause that the shape of both requests shows: a restart, a compaction, a rewind, another API."""
-    previous, current, overlap = facts.previous, facts.current, facts.overlap
-    if previous.chain != current.chain and current.given_up == previous.chain:
-        number = sum(segment.section == "tools" for segment in previous.prompt.head)
-        return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), overlap.common)
-    if previous.chain != current.chain and (cold := _find_cold_compaction(facts)) is not None:
-        return cold
-    before, after = previous.prompt, current.prompt
-    if not (overlap.is_covered or current.changes or current.is_rebuilt or current.fidelity == "rendered"):
-        begin = before.messages.common(after.messages)
-        found = find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
-        if found is not None:
-            return found
-    if before.dialect == after.dialect:
+def find_restart(facts: PairFacts) -> Cause | None:
+    """Return that the current chain begins as another one that was given up for it, without its tools."""
+    previous, current = facts.previous, facts.current
+    if previous.chain == current.chain or current.given_up != previous.chain:
         return None
-    if before.model != after.model:
-        return Cause(Code.MODEL_CHANGED, "model", e.ModelChanged(before.model, after.model))
-    if (provider := OTHER_PROVIDER.explain(facts)) is not None:
-        return provider
-    other = e.Rerouted(endpoint_before=before.dialect, endpoint_after=after.dialect)
-    return Cause(Code.ENDPOINT_CHANGED, "outside", other, strength="strong")
+    number = sum(segment.section == "tools" for segment in previous.prompt.head)
+    return Cause(Code.CHAIN_RESTARTED, "tools", e.ChainRestarted(number), facts.overlap.common)
 
 
-def _find_cold_compaction(facts: PairFacts) -> Cause | None:
+def find_rewritten_history(facts: PairFacts) -> Cause | None:
+    """Return the compaction or rewind that the messages of two recorded requests show."""
+    before, after, overlap = facts.previous.prompt, facts.current.prompt, facts.overlap
+    if overlap.is_covered or facts.current.changes or facts.current.is_rebuilt or facts.current.fidelity == "rendered":
+        return None
+    begin = before.messages.common(after.messages)
+    return find_sealed_summary(before, after, begin) or find_rewrite(before, after, overlap.common)
+
+
+def find_model_of_other_api(facts: PairFacts) -> e.ModelChanged | None:
+    """Return that another API and another model were asked."""
+    before, after = facts.previous.prompt, facts.current.prompt
+    if before.dialect == after.dialect or before.model == after.model:
+        return None
+    return e.ModelChanged(before.model, after.model)
+
+
+def find_provider_of_other_api(facts: PairFacts) -> e.Evidence | None:
+    """Return that the log names another provider, whose API has another form."""
+    is_same = facts.previous.prompt.dialect == facts.current.prompt.dialect
+    return None if is_same else find_other_provider(facts)
+
+
+def find_other_api(facts: PairFacts) -> e.Rerouted | None:
+    """Return that the requests have the forms of two APIs."""
+    before, after = facts.previous.prompt.dialect, facts.current.prompt.dialect
+    return None if before == after else e.Rerouted(endpoint_before=before, endpoint_after=after)
+
+
+def find_cold_compaction(facts: PairFacts) -> Cause | None:
     """Return the cause if the current request asks for a summary of the previous one and reads too little of it.
 
     It begins differently (other tools, another system prompt) and reads no more than both share, or its last breakpoint
     is at an earlier place.
     """
     previous, current, usage = facts.previous, facts.current, facts.current.usage
-    if not facts.fell or usage is None or current.basis is not None:
+    if previous.chain == current.chain or not facts.fell or usage is None or current.basis is not None:
         return None
     if not asks_for_summary(current.prompt, current.call):
         return None

@@ -6,18 +6,19 @@ are examined. Prompts that lore rebuilt from a transcript, and those whose begin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from lore.cache.counts import cached, prompt_tokens
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests import request_laws as laws
-from lore.judge.requests.lint import Defect, Linter
+from lore.judge.requests.lint import Defect
 from lore.judge.requests.tool_pairs import ToolHistory
+from lore.judge.runs.shared import Shared
 from lore.model.canonical import printable
 from lore.model.cause import Place
 from lore.model.codes import Code
@@ -48,13 +49,11 @@ class _HeldLaw(NamedTuple):
 
 
 class Laws:
-    """Follows the turns of one chain; `labels` are labels of programs' texts that the settings add."""
+    """Follows the turns of one chain."""
 
-    def __init__(
-        self, rules: Callable[[], DatedRules], labels: tuple[str, ...], linter: Linter, advised: set[tuple[object, ...]]
-    ) -> None:  # fmt: skip
-        self._rules, self._labels, self._linter = rules, labels, linter
-        self._advised = advised  # what lint says that was reported of an earlier chain of the recording
+    def __init__(self, shared: Shared) -> None:
+        self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
+        self._advised = shared.advised  # what lint says that was reported of an earlier chain of the recording
         self._held: dict[Code, _HeldLaw] = {}
         self._defects: list[Defect] = []  # of the first request
         self._first: Turn | None = None

@@ -12,17 +12,18 @@ Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
+from lore.judge.runs.shared import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence.runs import PlateauReason, ReadPlateau
@@ -53,10 +54,10 @@ class _Plateau(Struct, frozen=True):
 
 
 class Plateaus:
-    """Follow the turns of one chain; `rules` gives the dated rules in force."""
+    """Follow the turns of one chain."""
 
-    def __init__(self, rules: Callable[[], DatedRules]) -> None:
-        self._rules = rules
+    def __init__(self, shared: Shared) -> None:
+        self._rules = shared.rules
         self._previous: Turn | None = None
         self._current: _Plateau | None = None
         self._longest: _Plateau | None = None

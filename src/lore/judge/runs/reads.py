@@ -9,23 +9,21 @@ feature or parameter.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from lore.cache import counts
-from lore.cache.rules import DatedRules
 from lore.judge.base import finding
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.pairs.unexplained import changed_parameters
+from lore.judge.runs.shared import Shared
 from lore.model.cause import Place
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ReadBelowForecast, WritesUnread
-from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.providers import place_in
 from lore.model.results import Finding
 from lore.model.turn import Turn
@@ -41,42 +39,13 @@ UNTIMED = 60.0  # seconds within which a response has surely begun, if its begin
 FEWEST_WRITES = 2  # fewer writes without a read are not reported
 
 
-class Beside:
-    """The chains of one recording, the latest last, and their reads."""
-
-    def __init__(self) -> None:
-        self.chains: OrderedDict[str, ReadShort] = OrderedDict()
-        self.turns = self._predicted = 0
-        self._most_read: dict[str | None, dict[str, int]] = {}  # by model: the two chains that read most
-
-    def may_predict(self) -> bool:
-        """Return whether one more turn may be predicted, and count it; a recording of misses costs no more."""
-        if self._predicted >= PREDICTED_TURNS + self.turns // TURNS_PER_PREDICTION:
-            return False
-        self._predicted += 1
-        return True
-
-    def note_read(self, turn: Turn, read: int) -> None:
-        """Remember the read of a turn."""
-        most = self._most_read.setdefault(turn.model, {})
-        if read > most.get(turn.chain, 0):
-            most[turn.chain] = read
-            if len(most) > 2:
-                del most[min(most, key=most.__getitem__)]
-
-    def most_read(self, turn: Turn) -> int:
-        """Return the most that another chain of the turn's model read."""
-        most = self._most_read.get(turn.model, {})
-        return max((read for chain, read in most.items() if chain != turn.chain), default=0)
-
-
 class ReadShort:
     """Find turns of one chain that read less than predicted; reported once a chain."""
 
-    def __init__(self, rules: Callable[[], DatedRules], tolerance: float, beside: Beside) -> None:
-        self._rules = rules
-        self._tolerance = tolerance
-        self._beside = beside
+    def __init__(self, shared: Shared) -> None:
+        self._rules = shared.rules
+        self._tolerance = shared.tolerance
+        self._reads = shared.reads
         self._short: tuple[Turn, ReadBelowForecast] | None = None  # the first of them
         self._times = 0
         self._head_breakpoints: tuple[int, ...] = ()
@@ -98,13 +67,13 @@ class ReadShort:
             read = counts.first_pass_read(turn.usage)
             if read is not None and counts.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
                 writers = self._writers(turn, read, breaks)
-                if writers and self._beside.may_predict():
+                if writers and self._reads.may_predict():
                     self._examine(turn, writers, read)
         self._remember(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Report the chain's short reads, at the first of them."""
-        self._beside.chains.pop(self._chain, None)
+        self._reads.chains.pop(self._chain, None)
         if self._short is not None:
             turn, short = self._short
             yield finding(
@@ -138,7 +107,7 @@ class ReadShort:
         """Return the latest turn of another chain that shares more with this one than was read."""
         prompt, room = turn.prompt, self._tolerated(turn)
         per_token = 0.0
-        for other in islice(reversed(self._beside.chains.values()), OTHER_CHAINS):
+        for other in islice(reversed(self._reads.chains.values()), OTHER_CHAINS):
             latest = other.latest
             if latest is None or not other.is_settled or (counts.cached(latest.usage) or 0) - read <= room:
                 continue
@@ -199,9 +168,9 @@ class ReadShort:
         if breaks or counts.cached(usage):
             self._anchor = turn
         self.latest = turn
-        self._beside.turns += 1
-        self._beside.chains[turn.chain] = self
-        self._beside.chains.move_to_end(turn.chain)
+        self._reads.turns += 1
+        self._reads.chains[turn.chain] = self
+        self._reads.chains.move_to_end(turn.chain)
 
 
 def _can_read(previous: Turn, current: Turn) -> bool:
@@ -247,8 +216,8 @@ class Unread:
     entries live, or if a turn has a cause of its own.
     """
 
-    def __init__(self, beside: Beside) -> None:
-        self._beside = beside
+    def __init__(self, shared: Shared) -> None:
+        self._reads = shared.reads
         self._is_silent = False
         self._base: int | None = None  # tokens before the chain's first write
         self._first: Turn | None = None
@@ -261,7 +230,7 @@ class Unread:
             return
         read = counts.first_pass_read(usage)
         if read:
-            self._beside.note_read(turn, read)
+            self._reads.note_read(turn, read)
         if self._is_silent:
             return
         if self._base is not None and (read is None or read > self._base or pair is None or pair.short is None):
@@ -294,6 +263,6 @@ class Unread:
         turn = self._first
         if self._is_silent or turn is None or self._writes < FEWEST_WRITES or self._tokens <= counts.TOLERANCE_TOKENS:
             return
-        if self._beside.most_read(turn) <= (self._base or 0):
+        if self._reads.most_read(turn) <= (self._base or 0):
             unread = WritesUnread(self._tokens, self._writes)
             yield finding(Code.WRITES_NEVER_READ, place, unread, at=turn, lost_tokens=self._tokens, tokens="recorded")

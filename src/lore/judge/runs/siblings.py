@@ -11,18 +11,19 @@ Source: Anthropic's documentation: a request reads what an earlier one wrote at 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
-from lore.cache.rules import DatedRules, minimum_tokens
+from lore.cache.rules import minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
+from lore.judge.runs.shared import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
@@ -44,18 +45,18 @@ class _SharedBeginning(Struct, frozen=True):
 
 
 class Siblings:
-    """Compare the first requests of the chains of one recording; `rules` gives the dated rules in force."""
+    """Compare the first requests of the chains of one recording."""
 
-    def __init__(self, rules: Callable[[], DatedRules]) -> None:
-        self._rules = rules
+    def __init__(self, shared: Shared) -> None:
+        self._rules = shared.rules
         self._earlier: deque[Turn] = deque(maxlen=_COMPARED)
         self._shared: dict[tuple[str | None, str], _SharedBeginning] = {}
 
-    def add(self, turn: Turn, *, is_charged: bool) -> None:
-        """Compare the first request of a chain with earlier ones, unless it `is_charged` for its head already."""
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Compare the first request of a chain with earlier ones, unless its head was charged already."""
         if turn.failed or turn.fidelity not in ("wire", "parsed") or turn.prompt.partial or not needs_breakpoints(turn):
             return
-        if not is_charged:
+        if pair is None or not pair.is_break:
             self._compare(turn)
         self._earlier.append(turn)
 
@@ -100,18 +101,3 @@ class Siblings:
                 tokens="estimated",
             )  # fmt: skip
         self._shared.clear()
-
-
-def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
-    """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
-
-    What precedes the change is not lost, nor a head that is too short for a cache.
-    """
-    left, overlap, read = pair.left, pair.overlap, first_pass_read(pair.right.usage)
-    kept, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
-    if needs_breakpoints(left) and (pair.right.prompt.breakpoints or pair.right.prompt.auto_breakpoint):
-        sizes = [sum(map(byte_size, left.prompt.head[: place + 1])) for place in left.prompt.breakpoints]
-        kept, end = max([size for size in sizes if size <= kept], default=0), max(sizes, default=0)
-    kept, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else kept, end))
-    least = 0 if rules is None else minimum_tokens(rules(), left) or 0
-    return 0 if read is None or end < least else round(end - max(kept, read))

@@ -1,0 +1,426 @@
+"""The catalogue: every rule of the judge, in the order in which the rules are asked.
+
+`STAGES` lists the stages. The loops of `judge`, `chains.recording`, `pairs.verdict` and `pairs.attribution` run over
+the tables here, so the order of the rows is the order of the questions. Each row has the codes that it may report, what
+is asked, and why: a count, or a source. Figures without a source are from `facts/measured.md`: 958 drops of over 1,000
+tokens in 38,782 transitions of 769 Claude Code sessions, where 1 % of all reads fell. "Right" counts findings that were
+checked by hand (`facts/predictions.md`, `facts/verdicts.md`).
+
+To add a cause: one row here, its evidence struct in `lore.model.evidence` with a function that finds it, and a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from lore.judge.chains import starts
+from lore.judge.pairs import adjustments, answers, corrections, rule, shapes, unexplained
+from lore.judge.pairs import finders as find
+from lore.judge.pairs.pair import PairFacts
+from lore.judge.pairs.rule import EvidenceRule
+from lore.judge.requests.laws import Laws
+from lore.judge.runs.plateaus import Plateaus
+from lore.judge.runs.reads import ReadShort, Unread
+from lore.judge.runs.siblings import Siblings
+from lore.model.cause import RuledOut
+from lore.model.codes import CauseKind, Code
+from lore.prefix import causes, changes, params, texts, tools
+
+
+class Rule(Struct, frozen=True):
+    """A rule that is not about one kind of evidence: a function, or a class of which each chain has an object."""
+
+    codes: tuple[Code, ...]  # what it may report; none: it changes what others report
+    ask: Callable[..., Any]
+    why: str  # a count, or the source
+    recorded: bool = False  # only asked about requests that were recorded, not rebuilt from a log
+
+
+class Stage(Struct, frozen=True):
+    """Rules that are asked together."""
+
+    name: str
+    when: str
+    rows: tuple[Rule | EvidenceRule | adjustments.RemarkRule, ...]
+
+
+_HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
+_FOUND_BY_SEARCH = 128  # tokens of the tools that a search found
+
+# Which other chain a turn is compared with.
+
+QUOTED_CHAINS = (
+    Rule((Code.COLD_COMPACTION,), starts.compare_with_summarised,
+         "A request for a summary that sends the conversation otherwise reads nothing of it (page of LORE171)."),
+)  # fmt: skip
+FIRST_TURNS = (
+    Rule(starts.BY_CHANCE, starts.compare_heads,
+         "A program's requests share a head: without a clock, an id, a count or an order in it, one reads another's."),
+    Rule((Code.COLD_COMPACTION,), starts.compare_log_summary,
+         "A log's request for a summary within five minutes that reads less than half of what its conversation left."),
+    Rule((Code.PARALLEL_START,), starts.compare_parallel,
+         "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching)."),
+)  # fmt: skip
+
+# What the shape of two requests shows.
+
+SHAPES = (
+    EvidenceRule(
+        Code.CHAIN_RESTARTED, shapes.find_restart,
+        "A chain that another one continues without its tools is the same conversation (`lore.prefix.chains`).",
+        "certain",
+    ),
+    EvidenceRule(
+        Code.COLD_COMPACTION, shapes.find_cold_compaction,
+        "A summary of a conversation that begins differently reads no more than both share (page of LORE171).",
+    ),
+    EvidenceRule(
+        Code.COMPACTION, shapes.find_rewritten_history,
+        "Messages became fewer, and a summary or the user's other words are in their place (`rewrites`).",
+        "certain", others=(Code.REWIND,),
+    ),
+    EvidenceRule(
+        Code.MODEL_CHANGED, shapes.find_model_of_other_api, "No model reads what another one cached.", "certain"
+    ),
+    EvidenceRule(
+        Code.ENDPOINT_CHANGED, shapes.find_provider_of_other_api,
+        "Caches are separate for each provider (facts/caches.md, B.1); the log names both.",
+        kind="expected",
+    ),
+    EvidenceRule(
+        Code.ENDPOINT_CHANGED, shapes.find_other_api,
+        "Two APIs spell one conversation differently, so that nothing of it is equal.",
+    ),
+)  # fmt: skip
+
+# What their bytes show. `prefix.causes.find_causes` asks, as it compares section by section.
+
+BYTES = (
+    Rule(causes.EXPECTED, causes.recorded_causes,
+         "The log records the event, which entitles the prompt to differ."),
+    Rule((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
+          Code.OUTPUT_SCHEMA_CHANGED), params.explain_params,
+         "Fields that are rendered into the prompt, or select its cache (facts/caches.md)."),
+    Rule((Code.CONTINUATION, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_WITHOUT_BREAKPOINT,
+          Code.FIRST_MESSAGE_REWRITTEN, Code.RESUME_RERENDERED, Code.BILLING_HEADER_CHANGED), causes.find_causes,
+         "Where the prompts part, and what precedes: no start, no breakpoint, a loaded session."),
+    Rule((Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED,
+          Code.DEFERRED_TOOLS_LOADED), tools.explain_tools,
+         "Tools are compared as a set, by name (public issue threads: `prefix.causes`)."),
+    Rule((Code.CONTENT_SHAPE_CHANGED, Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.MEMORY_IN_PREFIX,
+          Code.GIT_STATUS_IN_PREFIX), texts.name_segment_spelling,
+         "Equal content in another spelling; text that is known by its labels."),
+    Rule((Code.PREFIX_MOVED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX,
+          Code.REMINDER_MOVED, Code.THINKING_CHANGED, Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED,
+          Code.LATE_TOOL_RESULT), changes.explain_section,
+         "What is equal once the varying word, block or place is masked (public issue threads)."),
+)  # fmt: skip
+
+# The rows of a fallen read that also explain a break in the bytes.
+
+EXPIRED = EvidenceRule(
+    Code.CACHE_EXPIRED, find.find_expiry,
+    "411 of 958 drops. Of five-minute entries 7 % outlived 2 % of grace, of one-hour entries 2 of 108.",
+    ruled_out_by=find.old_entry_was_read,
+)  # fmt: skip
+POSSIBLY_EXPIRED = EvidenceRule(
+    Code.CACHE_EXPIRED, find.find_possible_expiry,
+    "411 of 958 drops; neither usage nor the provider's documents show how long the entries live. After over an hour 7 "
+    "of 7 reads fell in OpenAI's caches up to GPT-5.5, which promise 24 hours at most.",
+    "weak", ruled_out_by=find.old_entry_was_read,
+)  # fmt: skip
+PARALLEL = EvidenceRule(
+    Code.PARALLEL_START, find.find_parallel_start,
+    "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching).",
+)  # fmt: skip
+OTHER_ENDPOINT = EvidenceRule(
+    Code.ENDPOINT_CHANGED, find.find_other_endpoint,
+    "Caches are separate for each host, workspace and key (facts/caches.md, B.1 and B.6).",
+)  # fmt: skip
+OTHER_PROVIDER = EvidenceRule(
+    Code.ENDPOINT_CHANGED, find.find_other_provider,
+    "Caches are separate for each provider (facts/caches.md, B.1); the log names both.",
+    kind="expected",
+)  # fmt: skip
+NAMED_ROUTE = EvidenceRule(
+    Code.ROUTED_ELSEWHERE, find.find_named_route,
+    "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.",
+)  # fmt: skip
+MISSING_ANSWERS = EvidenceRule(
+    Code.ROUTED_ELSEWHERE, find.find_missing_answers,
+    "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.",
+    "weak",
+)  # fmt: skip
+
+
+def _weak(
+    code: Code, signal: str, why: str, ruled_out_by: Callable[[PairFacts], RuledOut | None] | None = None, *,
+    kind: CauseKind | None = None, confirmed_by: tuple[rule.Check, ...] = (),
+) -> EvidenceRule:  # fmt: skip
+    """Return the row of a signal of the log that alone is weak evidence."""
+    return EvidenceRule(code, partial(find.find_signal, signal), why, "weak", confirmed_by, ruled_out_by, kind=kind)
+
+
+FALLS: tuple[EvidenceRule, ...] = (
+    EvidenceRule(Code.MODEL_CHANGED, find.find_other_model, "11 of 958 drops; no model reads what another one cached."),
+    EXPIRED,
+    PARALLEL,
+    OTHER_PROVIDER,
+    OTHER_ENDPOINT,
+    NAMED_ROUTE,
+    EvidenceRule(
+        Code.COMPACTION, find.find_provider_edit,
+        "The response lists the edits, or holds a summary that only the provider can read (facts/verdicts.md, 9).",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.COMPACTION, find.find_provider_cut,
+        "Fewer tokens were billed for a longer prompt, and the request allows that; no word of the response says so.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_results,
+        "8 of 8 micro-compactions that name results fell; of those that name none 4 of 12.",
+    ),
+    *(
+        EvidenceRule(
+            code, partial(find.find_moved_hashes, section), f"The client's own hashes of its {section} differ.",
+            ruled_out_by=against,
+        )
+        for code, section, against in (
+            (Code.TOOLS_ADDED_OR_REMOVED, "tools", _HEAD), (Code.PREFIX_MOVED, "system", _HEAD),
+            (Code.PREFIX_MOVED, "messages", _MISSED_HEAD),
+        )
+    ),
+    EvidenceRule(
+        Code.CLIENT_UPDATED, partial(find.find_signal, "client-version"),
+        "2 of 2 fell; a new version has another system prompt. 2 of 2 right (facts/predictions.md).",
+        ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "effort"),
+        "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
+    ),
+    EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
+        "36 of 249 falls that nothing else explained (facts/predictions.md), 105 of 113 with a skill, command or plan "
+        "(`formats.claude.records`): each setting has entries of its own.",
+    ),
+    EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "streaming"),
+        "23 of 23 fell, each to what the last request of the same kind left: 399 public sessions of Claude Code, which "
+        "asks without streaming after errors.",
+        kind="expected",
+    ),
+    EvidenceRule(
+        Code.HOOK_TEXT_MOVED, find.find_hook_text,
+        "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
+        "if the read does not end at the hook's text.",
+        confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,
+        "352 of 573 fell at a new prompt, in Codex (`cache.falls`). Weak if more was read than precedes the reasoning.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_template_drop,
+        "Chat templates of Qwen3, DeepSeek V3.1, GLM-4.5, Kimi K2 and gpt-oss omit what the model thought before the "
+        "user's latest prompt. Weak if the read does not end at the first of it.",
+    ),
+    EvidenceRule(
+        Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_thinking,
+        "16 of 40 prompts that shrank (facts/predictions.md): models that omit earlier thinking (`drops_thinking`). "
+        "Weak if the prompt grew by more.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.REWIND, find.find_shorter_history,
+        "The history of the log is shorter than it was, or differs from some entry on.",
+        ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.CLIENT_RESTARTED, partial(find.find_signal, "restart"),
+        "7 of 8 fell with tool servers still connecting (facts/verdicts.md, 6). 18 of 21 right (facts/predictions.md).",
+        "weak", ruled_out_by=_HEAD,
+        confirmed_by=(rule.surely_restarted, rule.read_head_alone, rule.fell_each_time, rule.verdict_agrees),
+    ),
+    EvidenceRule(
+        Code.RESUME_RERENDERED, find.find_resume,
+        "67 % fell in Claude Code; in Codex 117 of 236, and 123 of 233 without it (facts/predictions.md). If its "
+        "prompt shrank, it was rendered again.",
+        "weak", confirmed_by=(lambda facts, _: find.find_removed(facts) is not None,),
+    ),
+    EvidenceRule(
+        Code.CLIENT_CAUSE_UNKNOWN, find.find_removed,
+        "78 of 78 prompts that shrank by over 1,000 tokens fell (facts/verdicts.md, 1), 4 of 4 by 128 to 1,000. 16 of "
+        "40 that were called cleared results were it (facts/predictions.md). Weak if the provider may omit content.",
+        others=(Code.SESSION_CHANGED, Code.TOOL_RESULT_REWRITTEN),
+    ),
+    EvidenceRule(
+        Code.TOOL_RESULT_REWRITTEN, find.find_cleared_content,
+        "9 of 958 drops; of micro-compactions that name no result 4 of 12 fell. Images are cleared without a name.",
+        "weak", confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD, others=(Code.IMAGE_CHANGED,),
+    ),
+    EvidenceRule(
+        Code.OLDER_ENTRY_SERVED, find.find_older_entry,
+        "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds.",
+    ),
+    MISSING_ANSWERS,
+    EvidenceRule(
+        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
+        "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
+        kind="waste", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=True),
+        "0 of 11 right if answers between the two are missing (facts/verdicts.md): their requests had breakpoints.",
+        "weak", ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.DEFERRED_TOOLS_LOADED, partial(find.find_counted_signal, "tool-reference"),
+        "20 of 21 fell from 2.1.119 to 2.1.207, 1 of 28 later (facts/verdicts.md, 7). 22 of 22 right "
+        "(facts/predictions.md), 22 of 22 fell in 348 other sessions, most to 93 tokens after the head.",
+        "weak", ruled_out_by=_HEAD,
+        confirmed_by=(partial(rule.read_head_alone, most=_FOUND_BY_SEARCH), rule.fell_each_time, rule.verdict_agrees),
+    ),
+    EvidenceRule(
+        Code.ANSWER_WITHOUT_THINKING, partial(find.find_counted_signal, "no-thinking"),
+        "26 of 27 fell at a new prompt, Opus and Sonnet 4.5 (facts/verdicts.md, 7).",
+        "weak", confirmed_by=(rule.fell_each_time, rule.verdict_agrees), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.ANSWER_WITHOUT_THINKING, find.find_first_without_thinking,
+        "23 of 23 fell, 22 of them to the head: Claude Code 2.1.32 to 2.1.37 with Opus 4.6 (facts/predictions.md).",
+        "weak", confirmed_by=(rule.read_head_alone, rule.verdict_agrees),
+    ),
+    EvidenceRule(
+        Code.SKILL_LOADED, find.find_delayed_skill,
+        "31 of 42 fell at the prompt after the skill, before 2.1.59 (facts/verdicts.md, 7). 13 of 15 right "
+        "(facts/predictions.md).",
+        "weak", confirmed_by=(rule.read_up_to_skill,), ruled_out_by=_MISSED_HEAD,
+    ),
+    _weak(
+        Code.TOOLS_ADDED_OR_REMOVED, "tools-delta",
+        "10 of 67 fell: deferred tools are outside the prefix, and whatever changes the head leaves the same read.",
+        _HEAD, confirmed_by=(rule.fell_each_time, rule.verdict_agrees),
+    ),
+    _weak(
+        Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
+        _HEAD, confirmed_by=(rule.verdict_agrees,),
+    ),
+    POSSIBLY_EXPIRED,
+    _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
+    _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),
+    _weak(Code.DATE_IN_PREFIX, "date", "0 of 3 fell."),
+    _weak(Code.MEMORY_IN_PREFIX, "memory", "19 % fell at a new prompt, 9.5 % without it."),
+    _weak(Code.SESSION_CHANGED, "instructions", "19 % fell at a new prompt, 9.5 % without.", kind="unattributable"),
+    _weak(Code.PERMISSION_MODE_CHANGED, "permission-mode", "8 of 32 fell.", _HEAD),
+    _weak(Code.INTERRUPTED, "interrupt", "19 of 100 fell.", _MISSED_HEAD),
+    _weak(
+        Code.SERVER_INSTRUCTIONS_CHANGED, "instructions-delta",
+        "15 % fell. 3 of 3 that were called a restart were a server that dropped out (facts/predictions.md).",
+        _HEAD, confirmed_by=(rule.verdict_agrees,),
+    ),
+    _weak(Code.SKILL_LOADED, "skill", "25 of 958 drops; 14 % fell.", _MISSED_HEAD),
+)  # fmt: skip
+
+# What the clock says if the log's history is not the one that was sent.
+BY_CLOCK = (EXPIRED, PARALLEL, POSSIBLY_EXPIRED)
+# A break in the bytes of which the clock shows that nothing was left to lose.
+EXCUSED_BY_CLOCK = (EXPIRED, PARALLEL)
+# Another place whose cache was asked; the routes only if the read fell.
+ROUTES = (NAMED_ROUTE, MISSING_ANSWERS)
+
+UNEXPLAINED_FALLS = (
+    Rule((Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS), unexplained.unexplained,
+         "9.5 % of reads at a new prompt of the user fell and 1 % of the others, without evidence of any cause."),
+)  # fmt: skip
+
+# What is changed in the causes of a pair, once their bytes are measured.
+
+ADJUSTMENTS = (
+    Rule((), adjustments.blame_shape,
+         "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
+    Rule((Code.CHANGE_AFTER_LAST_BREAKPOINT,), adjustments.mark_within_block,
+         "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
+    Rule((), adjustments.add_remarks, "Asks `REMARKS`: what is reported although nothing was lost."),
+    Rule((), adjustments.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
+    Rule((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), adjustments.add_tail,
+         "Agents end each request with text that the next one lacks (`rewrites`); a breakpoint on it is never read."),
+)  # fmt: skip
+REMARKS = (
+    adjustments.RemarkRule(
+        Code.BILL_CONTRADICTS_BODY, adjustments.find_contradicted_body,
+        "More tokens than bytes, writes without a breakpoint: such usage is of another request (`cache.counts`).",
+        once=True),
+    adjustments.RemarkRule(
+        Code.LIFETIME_LOST, adjustments.find_lost_lifetime,
+        "Every breakpoint asks for an hour and only five minutes were billed (`cache.counts`): a gateway dropped it.",
+        once=True),
+    adjustments.RemarkRule(
+        Code.LOOKBACK_EXCEEDED, adjustments.find_far_breakpoint,
+        "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not; no usage shows this one."),
+    adjustments.RemarkRule(
+        Code.VERDICT_DISAGREES, adjustments.find_disagreement,
+        "Right about the section in 175 of 175: a verdict that bytes or usage contradict is worth a look.",
+        unless=Code.BILL_CONTRADICTS_BODY),
+)  # fmt: skip
+
+# What is changed in a verdict.
+
+ANSWERS = (
+    Rule((), answers.explain_answer,
+         "Engines keep what they generate: an answer sent back otherwise is computed again (llama.cpp, vLLM reports)."),
+)  # fmt: skip
+CORRECTIONS = (
+    Rule((), corrections.drop_loss_below_minimum,
+         "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
+    Rule((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
+    Rule((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
+    Rule((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
+    Rule((), corrections.mark_alternating, "A value that returns to what it was keeps two caches, each used in turn."),
+)  # fmt: skip
+
+# Whole chains, and the recording.
+
+CHAINS = (
+    Rule((Code.READ_PLATEAU,), Plateaus,
+         "A llama.cpp server read 4,867 tokens in each of nine requests whose prompts grew to 22,100."),
+    Rule((Code.BILLING_HEADER_CHANGED, Code.BREAKPOINT_ON_VOLATILE, Code.VOLATILE_BEFORE_HISTORY,
+          Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING,
+          Code.PROMPT_UNDER_MINIMUM, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR, Code.BREAKPOINTS_MISSING,
+          Code.BREAKPOINTS_FAR_APART, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED, Code.IMAGE_BEFORE_TEXT,
+          Code.CACHE_KEY_MISSING), Laws,
+         "What providers refuse or ignore: sources in `requests`. Asks `lint` of the first request.", recorded=True),
+    Rule((Code.READ_SHORT_OF_PREDICTION,), ReadShort,
+         "A sure prediction far above the read, and no other explanation; 96 % of captures agree (`make bench`).",
+         recorded=True),
+    Rule((Code.WRITES_NEVER_READ,), Unread,
+         "Writes cost 1.25 or 2 times the input (prices): two that nothing reads within their lifetime are waste.",
+         recorded=True),
+)  # fmt: skip
+RECORDINGS = (
+    Rule((Code.SHARED_BLOCK_UNMARKED,), Siblings,
+         "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation).",
+         recorded=True),
+)  # fmt: skip
+
+STAGES = (
+    Stage("other chains", "of every recorded request, before its own chain's verdict counts", QUOTED_CHAINS),
+    Stage("shapes", "of each pair; the first that applies is its only cause", SHAPES),
+    Stage("bytes", "of each pair without such a cause; all that apply", BYTES),
+    Stage("falls", "if usage shows a fall that bytes do not explain; the first strong row leads", FALLS),
+    Stage("unexplained falls", "if no row applies", UNEXPLAINED_FALLS),
+    Stage("adjustments", "of each pair whose bytes are measured, in turn", ADJUSTMENTS),
+    Stage("remarks", "among the adjustments", REMARKS),
+    Stage("answers", "of each pair of recorded requests", ANSWERS),
+    Stage("first turns", "of the first turn of a chain, if it continues no other; the first that applies", FIRST_TURNS),
+    Stage("corrections", "of each pair, in turn", CORRECTIONS),
+    Stage("chains", "of each turn, and at the end of its chain", CHAINS),
+    Stage("recordings", "of the first request of each chain, and at the end of the recording", RECORDINGS),
+)  # fmt: skip
