@@ -1,9 +1,14 @@
 """Pairs with hashes noted by the client: the cause of a fallen read names the tool or segment that changed."""
 
 import pytest
+from msgspec.structs import replace
 
 from formats.copilot import Log
+from lore.judge.chains.memory import ClientHashes
+from lore.model.events import PromptHashes
+from lore.model.state import Change
 from lore.run.checking.check import check
+from model.making import body, parsed, turn
 
 TOOLS = {"bash": "a1", "view": "b1"}
 SYSTEM = {"identity": "s1", "environment_context": "s2"}
@@ -105,3 +110,13 @@ def test_malformed_checkpoint_state_is_a_problem(tmp_path, state, odd):
     findings, result = judged(tmp_path, log)
     assert result.summary.turns == 1
     assert [found.code for found in findings] == ["LORE207"] * odd
+
+
+@pytest.mark.parametrize(("rewritten", "found"), [("LORE125", []), ("LORE119", ["LORE100"])])
+def test_other_model_compacts_between_two_hashed_requests(rewritten, found):
+    hashes = ClientHashes()
+    first, between, last = (turn(parsed(body("a")), number) for number in (1, 2, 3))
+    hashes.note(replace(first, hashes=PromptHashes(points=((0, "m0"),))))
+    hashes.note(replace(between, source=replace(between.prompt, model="other"), changes=(Change(rewritten, ""),)))
+    last = replace(last, hashes=PromptHashes(points=((0, "m9"),)))
+    assert [cause.code for cause in hashes.causes(last)] == found

@@ -161,10 +161,8 @@ class LogCaches:
         own = self._latest.get(cache_of(current))
         if own is None or own is previous:
             return None
-        is_same = cache_of(previous) == cache_of(current)
         is_log = current.basis is not None
-        extends = current.extends(own) if is_log else compare_prompts(own.prompt, current.prompt).is_covered
-        if not extends or (is_same and counts.cached(previous.usage) is not None):
+        if not (current.extends(own) if is_log else compare_prompts(own.prompt, current.prompt).is_covered):
             return None
         short = counts.shortfall(own, current)
         beyond = counts.significant_fall(previous, counts.shortfall(previous, current))

@@ -22,13 +22,13 @@ from lore.cache.rules import minimum_tokens
 from lore.judge.base import finding, paid_again, price_of, summed
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
-from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints
+from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
 from lore.judge.runs.shared import Shared
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.evidence import SharedBlock
 from lore.model.results import Finding
-from lore.model.turn import Turn
+from lore.model.turn import Prompt, Turn
 from lore.prefix.chains import cache_scope
 from lore.prefix.overlap import byte_size, count_shared_segments
 
@@ -61,8 +61,8 @@ class Siblings:
         self._earlier.append(turn)
 
     def _compare(self, turn: Turn) -> None:
-        prompt, read = turn.prompt, first_pass_read(turn.usage)
-        size = sum(map(byte_size, prompt))
+        """Find the latest earlier request whose beginning this one shares and paid for again."""
+        size, read = sum(map(byte_size, turn.prompt)), first_pass_read(turn.usage)
         if size == 0 or read is None:
             return
         per_token = bytes_per_token(turn, size)
@@ -71,25 +71,23 @@ class Siblings:
             pause = seconds_since(other, turn)
             if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(other) != cache_scope(turn):
                 continue
-            common = count_shared_segments(other.prompt, prompt)
-            while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
-                common -= 1  # of the message in which they part
-            own = other.prompt
-            ends = [*[place + 1 for place in own.breakpoints], *([own.stable] if own.auto_breakpoint else [])]
-            covered = max([end for end in ends if end <= common], default=0)
-            held, kept = (round(sum(map(byte_size, islice(prompt, end))) / per_token) for end in (common, covered))
+            common = _count_shared(other.prompt, turn.prompt)
+            covered = _last_entry(other.prompt, common)
+            held, kept = (round(sum(map(byte_size, islice(turn.prompt, end))) / per_token) for end in (common, covered))
             lost = held - max(kept, read)
-            last = prompt.segment_at(common - 1) if common and lost >= least else None
-            if last is None:
-                continue
-            key = turn.model, last.path
-            marked = next((prompt.segment_at(place) for place in prompt.breakpoints if place >= common), None)
-            block = SharedBlock(held - kept, 0, last.path, "" if marked is None else marked.path)
-            before = self._shared.get(key) or _SharedBeginning(turn, block)
-            block = replace(before.block, requests=before.block.requests + 1)
-            dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, lost)))
-            self._shared[key] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
-            return
+            if common and lost >= least:
+                self._add(turn, common, held - kept, lost)
+                return
+
+    def _add(self, turn: Turn, common: int, tokens: int, lost: int) -> None:
+        """Add a request that paid again for `lost` of the `tokens` that no breakpoint covers."""
+        prompt = turn.prompt
+        path = path_at(prompt, common - 1)
+        marked = next((path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
+        before = self._shared.get((turn.model, path)) or _SharedBeginning(turn, SharedBlock(tokens, 0, path, marked))
+        block = replace(before.block, requests=before.block.requests + 1)
+        dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, lost)))
+        self._shared[turn.model, path] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield a finding for each shared beginning."""
@@ -101,3 +99,17 @@ class Siblings:
                 tokens="estimated",
             )  # fmt: skip
         self._shared.clear()
+
+
+def _count_shared(other: Prompt, prompt: Prompt) -> int:
+    """Return how many segments two prompts begin with, without the envelope of the message in which they part."""
+    common = count_shared_segments(other, prompt)
+    while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
+        common -= 1
+    return common
+
+
+def _last_entry(prompt: Prompt, common: int) -> int:
+    """Return how many of the first `common` segments the last breakpoint among them covers."""
+    ends = [*[place + 1 for place in prompt.breakpoints], *([prompt.stable] if prompt.auto_breakpoint else [])]
+    return max([end for end in ends if end <= common], default=0)
