@@ -31,7 +31,7 @@ from lore.model.codes import CauseKind, Code
 from lore.prefix import causes, changes, params, texts, tools
 
 
-class Rule(Struct, frozen=True):
+class Step(Struct, frozen=True):
     """A rule that is not about one kind of evidence: a function, or a class of which each chain has an object."""
 
     codes: tuple[Code, ...]  # what it may report; none: it changes what others report
@@ -45,7 +45,7 @@ class Stage(Struct, frozen=True):
 
     name: str
     when: str
-    rows: tuple[Rule | EvidenceRule | adjustments.RemarkRule, ...]
+    rows: tuple[Step | EvidenceRule | adjustments.RemarkRule, ...]
 
 
 _HEAD, _MISSED_HEAD = find.head_was_read, find.head_was_missed
@@ -54,15 +54,15 @@ _FOUND_BY_SEARCH = 128  # tokens of the tools that a search found
 # Which other chain a turn is compared with.
 
 QUOTED_CHAINS = (
-    Rule((Code.COLD_COMPACTION,), starts.compare_with_summarised,
+    Step((Code.COLD_COMPACTION,), starts.compare_with_summarised,
          "A request for a summary that sends the conversation otherwise reads nothing of it (page of LORE171)."),
 )  # fmt: skip
 FIRST_TURNS = (
-    Rule(starts.BY_CHANCE, starts.compare_heads,
+    Step(starts.BY_CHANCE, starts.compare_heads,
          "A program's requests share a head: without a clock, an id, a count or an order in it, one reads another's."),
-    Rule((Code.COLD_COMPACTION,), starts.compare_log_summary,
+    Step((Code.COLD_COMPACTION,), starts.compare_log_summary,
          "A log's request for a summary within five minutes that reads less than half of what its conversation left."),
-    Rule((Code.PARALLEL_START,), starts.compare_parallel,
+    Step((Code.PARALLEL_START,), starts.compare_parallel,
          "An entry can be read once the response that writes it has begun (platform.claude.com, prompt caching)."),
 )  # fmt: skip
 
@@ -100,21 +100,21 @@ SHAPES = (
 # What their bytes show. `prefix.causes.find_causes` asks, as it compares section by section.
 
 BYTES = (
-    Rule(causes.EXPECTED, causes.recorded_causes,
+    Step(causes.EXPECTED, causes.recorded_causes,
          "The log records the event, which entitles the prompt to differ."),
-    Rule((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
+    Step((Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED, Code.REQUEST_FEATURES_CHANGED,
           Code.OUTPUT_SCHEMA_CHANGED), params.explain_params,
          "Fields that are rendered into the prompt, or select its cache (facts/caches.md)."),
-    Rule((Code.CONTINUATION, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_WITHOUT_BREAKPOINT,
+    Step((Code.CONTINUATION, Code.CHANGE_AFTER_LAST_BREAKPOINT, Code.TAIL_WITHOUT_BREAKPOINT,
           Code.FIRST_MESSAGE_REWRITTEN, Code.RESUME_RERENDERED, Code.BILLING_HEADER_CHANGED), causes.find_causes,
          "Where the prompts part, and what precedes: no start, no breakpoint, a loaded session."),
-    Rule((Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED,
+    Step((Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED,
           Code.DEFERRED_TOOLS_LOADED), tools.explain_tools,
          "Tools are compared as a set, by name (public issue threads: `prefix.causes`)."),
-    Rule((Code.CONTENT_SHAPE_CHANGED, Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.MEMORY_IN_PREFIX,
+    Step((Code.CONTENT_SHAPE_CHANGED, Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.MEMORY_IN_PREFIX,
           Code.GIT_STATUS_IN_PREFIX), texts.name_segment_spelling,
          "Equal content in another spelling; text that is known by its labels."),
-    Rule((Code.PREFIX_MOVED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX,
+    Step((Code.PREFIX_MOVED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX,
           Code.REMINDER_MOVED, Code.THINKING_CHANGED, Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED,
           Code.LATE_TOOL_RESULT), changes.explain_section,
          "What is equal once the varying word, block or place is masked (public issue threads)."),
@@ -337,20 +337,20 @@ EXCUSED_BY_CLOCK = (EXPIRED, PARALLEL)
 ROUTES = (NAMED_ROUTE, MISSING_ANSWERS)
 
 UNEXPLAINED_FALLS = (
-    Rule((Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS), unexplained.unexplained,
+    Step((Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS), unexplained.unexplained,
          "9.5 % of reads at a new prompt of the user fell and 1 % of the others, without evidence of any cause."),
 )  # fmt: skip
 
 # What is changed in the causes of a pair, once their bytes are measured.
 
 ADJUSTMENTS = (
-    Rule((), adjustments.blame_shape,
+    Step((), adjustments.blame_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
-    Rule((Code.CHANGE_AFTER_LAST_BREAKPOINT,), adjustments.mark_within_block,
+    Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), adjustments.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
-    Rule((), adjustments.add_remarks, "Asks `REMARKS`: what is reported although nothing was lost."),
-    Rule((), adjustments.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
-    Rule((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), adjustments.add_tail,
+    Step((), adjustments.add_remarks, "Asks `REMARKS`: what is reported although nothing was lost."),
+    Step((), adjustments.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
+    Step((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), adjustments.add_tail,
          "Agents end each request with text that the next one lacks (`rewrites`); a breakpoint on it is never read."),
 )  # fmt: skip
 REMARKS = (
@@ -374,38 +374,38 @@ REMARKS = (
 # What is changed in a verdict.
 
 ANSWERS = (
-    Rule((), answers.explain_answer,
+    Step((), answers.explain_answer,
          "Engines keep what they generate: an answer sent back otherwise is computed again (llama.cpp, vLLM reports)."),
 )  # fmt: skip
 CORRECTIONS = (
-    Rule((), corrections.drop_loss_below_minimum,
+    Step((), corrections.drop_loss_below_minimum,
          "Providers cache no prompt below a minimum, and nothing without a breakpoint if they need one (dated rules)."),
-    Rule((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
-    Rule((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
-    Rule((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
-    Rule((), corrections.mark_alternating, "A value that returns to what it was keeps two caches, each used in turn."),
+    Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
+    Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
+    Step((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
+    Step((), corrections.mark_alternating, "A value that returns to what it was keeps two caches, each used in turn."),
 )  # fmt: skip
 
 # Whole chains, and the recording.
 
 CHAINS = (
-    Rule((Code.READ_PLATEAU,), Plateaus,
+    Step((Code.READ_PLATEAU,), Plateaus,
          "A llama.cpp server read 4,867 tokens in each of nine requests whose prompts grew to 22,100."),
-    Rule((Code.BILLING_HEADER_CHANGED, Code.BREAKPOINT_ON_VOLATILE, Code.VOLATILE_BEFORE_HISTORY,
+    Step((Code.BILLING_HEADER_CHANGED, Code.BREAKPOINT_ON_VOLATILE, Code.VOLATILE_BEFORE_HISTORY,
           Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.CACHE_SETTING,
           Code.PROMPT_UNDER_MINIMUM, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR, Code.BREAKPOINTS_MISSING,
           Code.BREAKPOINTS_FAR_APART, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED, Code.IMAGE_BEFORE_TEXT,
           Code.CACHE_KEY_MISSING), Laws,
          "What providers refuse or ignore: sources in `requests`. Asks `lint` of the first request.", recorded=True),
-    Rule((Code.READ_SHORT_OF_PREDICTION,), ReadShort,
+    Step((Code.READ_SHORT_OF_PREDICTION,), ReadShort,
          "A sure prediction far above the read, and no other explanation; 96 % of captures agree (`make bench`).",
          recorded=True),
-    Rule((Code.WRITES_NEVER_READ,), Unread,
+    Step((Code.WRITES_NEVER_READ,), Unread,
          "Writes cost 1.25 or 2 times the input (prices): two that nothing reads within their lifetime are waste.",
          recorded=True),
 )  # fmt: skip
 RECORDINGS = (
-    Rule((Code.SHARED_BLOCK_UNMARKED,), Siblings,
+    Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
          "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation).",
          recorded=True),
 )  # fmt: skip

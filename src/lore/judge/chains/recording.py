@@ -63,7 +63,7 @@ class ComparedChains:
             pair = self._compare_with_others(rules.FIRST_TURNS, turn)
         return Compared(pair)
 
-    def _compare_with_others(self, rows: tuple[rules.Rule, ...], turn: Turn) -> Pair | None:
+    def _compare_with_others(self, rows: tuple[rules.Step, ...], turn: Turn) -> Pair | None:
         """Return the verdict of the first row that finds one in another chain."""
         pairs: Iterator[Pair | None] = (row.ask(self._others, turn) for row in rows)
         return next((pair for pair in pairs if pair is not None), None)
