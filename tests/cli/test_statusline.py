@@ -119,7 +119,7 @@ def test_json_is_judged_to_the_end():
     ran = lore("statusline", "--json", LOG)
     valid(ran.json, "statusline")
     assert (ran.json["requests"], ran.json["breaks"], ran.json["lifetime"]) == (4, 1, 300.0)
-    assert ran.json["last_break"]["lost_tokens"] == 12_000
+    assert ran.json["last_break"]["lost_tokens"] == ran.json["rebilled_tokens"] == 12_000
     hidden = lore("statusline", "--json", "--redact", LOG).json
     assert hidden["session_id"] != "s" == ran.json["session_id"]
     assert lore("statusline", "--json", stdin=b"").code == 2

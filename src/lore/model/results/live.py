@@ -38,10 +38,11 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
     read_tokens: int | None  # of the main chain's last request; null: unknown
     requests: int  # in all chains
     breaks: int  # requests in all chains that lost cached tokens
-    paid_again_tokens: int  # re-billed, with a certain cause
+    paid_again_tokens: int  # re-billed as waste
     paid_again_dollars: float | None  # what these tokens cost beyond the price of reading
-    unexplained_tokens: int  # re-billed, without a certain cause
-    expected_tokens: int  # re-billed, as expected
+    unexplained_tokens: int  # re-billed, no certain cause
+    expected_tokens: int  # re-billed as expected
+    rebilled_tokens: int  # the sum of these three, as the line shows it
     rebilled_dollars: float | None  # what all re-billed tokens cost beyond the price of reading
     last_break: RunningBreak | None  # null if nothing was lost so far
 
