@@ -1,5 +1,6 @@
 """Codex rollouts: requests and their usage, items, compactions, rollbacks, forks."""
 
+from cli.running import lore
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
 from helpers.each import each
@@ -188,6 +189,7 @@ def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
     fork.context(turn_id="019f6a20-1000-7000-8000-000000000002").user("Again.").message("assistant", "ok")
     (tmp_path / "b.jsonl").write_bytes(fork.count(20_300, 20_096).data())
     assert requests_and_copies(tmp_path / "a.jsonl") == (0, 1, 0)
+    assert "1 turn inherited or copied from other sessions" in lore("check", str(tmp_path / "a.jsonl")).out
     assert requests_and_copies(tmp_path / "b.jsonl") == (1, 1, 1)
     usage = fold(str(tmp_path / "b.jsonl"), Options()).result.usage
     assert (usage.turns, usage.uncached_tokens, usage.read_tokens) == (1, 204, 20_096)

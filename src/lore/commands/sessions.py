@@ -220,7 +220,7 @@ def _notes(session: FoundSession) -> Iterator[str]:
     elif session.dollars is not None and (sums := session.spending) is not None and (sums.unpriced or sums.unbilled):
         yield unpriced_parts(sums)
     if session.copied:
-        yield f"not counted here: {counted(session.copied, 'request')} copied from another session"
+        yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
         known = "unknown" if priced is None else format_money(priced)

@@ -436,7 +436,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         yield f"not learned from: usage of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
     yield from simulation.unpriced.notes()
     if simulation.copied:
-        yield f"counted once: {turns_of(simulation.copied)} that other files hold as well"
+        yield f"not counted: {turns_of(simulation.copied)} inherited or copied from other sessions"
     if simulation.partial:
         yield output_note(simulation.partial, rules)
 

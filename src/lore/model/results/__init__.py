@@ -287,7 +287,7 @@ class Summary(Struct):
     problems: int = 0  # of recordings, whatever settings ignore
     skipped: int = 0  # files in folders that are not recordings
     lost_tokens: int = 0  # of waste and of unexplained cache breaks
-    copied: int = 0  # turns that an earlier file holds as well; not counted anywhere else
+    copied: int = 0  # turns that an earlier file holds, or a fork has of its parent; not counted anywhere else
     ignored: int = 0  # findings that settings remove; they count nowhere else and against no budget
     exempted: int = 0  # findings that exemptions remove
     known: int = 0  # findings that the baseline removes

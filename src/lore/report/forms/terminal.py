@@ -282,6 +282,9 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
     return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
 
 
+_COPIED = "inherited or copied from other sessions, counted only in their logs"
+
+
 def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
     """Yield the counts of cache breaks, files and turns, and of findings left out."""
     yield (
@@ -291,7 +294,7 @@ def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
         f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
-        + (f"; {counted(sums.copied, 'turn')} copied from other files" if sums.copied else "")
+        + (f"; {counted(sums.copied, 'turn')} {_COPIED}" if sums.copied else "")
         + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
