@@ -105,6 +105,19 @@ def test_change_during_expiry_is_noted():
     assert "also seen: tools-reordered: " in late["causes"][0]["message"]
 
 
+def test_what_if_cause_leaves_out_losses_that_are_notes():
+    a, b, c = *TOOLS, {**TOOLS[0], "name": "c"}
+    path = capture(
+        (body("one", tools=[a, b, c]), usage(0, 5000), 0),
+        (body("one", "1", "two", tools=[c, a, b]), usage(0, 5100), 60),
+        (body("one", "1", "two", "2", "three", tools=[b, c, a]), usage(4980, 120), 120),
+    )
+    saved, notes = what_if(path, "cause=LORE102")
+    (ranked, _), waste = what_if(path), lore("check", path, "--json").json["summary"]["waste_tokens"]
+    assert saved["cause=LORE102"]["tokens"] == ranked["cause=LORE102"]["tokens"] == waste == 5000
+    assert "cause=LORE102 is without 1 turn that lost hardly anything" in notes
+
+
 def test_what_if_cause_without_turn_is_noted():
     saved, notes = what_if(stable(), "cause=LORE102")
     assert saved["cause=LORE102"]["saved"] == 0.0

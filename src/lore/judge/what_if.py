@@ -51,6 +51,7 @@ class Break(NamedTuple):
     loses: int  # tokens, without the other causes
     leads: bool = False  # the loss is counted under this cause
     detail: str = ""  # of the evidence: selects the precise fix
+    is_small: bool = False  # usage shows that hardly anything was lost, so that it counts as expected
 
 
 class PaidTurn(NamedTuple):
@@ -98,7 +99,8 @@ def _breaks(pair: Pair) -> Iterator[Break]:
         whole = lost_tokens(pair, cause)[0]
         share = cause.lost / most if cause.lost and most else 1.0
         lost, detail = round(whole * share), cause.evidence.fix_detail()
-        yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail)
+        is_small = "little-lost" in cause.qualifiers
+        yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail, is_small)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
             if not is_remark(other) and other.code != cause.code:
@@ -331,14 +333,19 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
 
 
 def without_causes(base: SimulatedRun, text: str) -> NotedSaving:
-    """Return what `cause=CODE[,CODE]` saves; it needs no second simulation."""
+    """Return what `cause=CODE[,CODE]` saves, without turns that lost hardly anything; it needs no second simulation."""
     ruling = Ruling(select=_codes(text.partition("=")[2]))
 
-    def without(cause: Break) -> bool:
+    def is_named(cause: Break) -> bool:
         return ruling.wants(cause.code, CODES[cause.code].name if cause.code in CODES else "")
 
+    def without(cause: Break) -> bool:
+        return is_named(cause) and not cause.is_small
+
     saving = _saving(base, without, text)
-    return saving, list(_notes_on_causes(base, without, saving))
+    small = sum(is_named(cause) and cause.is_small for cause in base.breaks)
+    notes = [f"{text} is without {turns_of(small)} that lost hardly anything"] if small else []
+    return saving, [*notes, *([] if small and not saving.turns else _notes_on_causes(base, without, saving))]
 
 
 def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
