@@ -1,6 +1,7 @@
 """Verdicts: the leading cause; lost, wasted and unexplained tokens; the quick judge agrees."""
 
 import pytest
+from msgspec.structs import replace
 
 from cache.talk import Talk, bill
 from helpers.each import each
@@ -9,7 +10,8 @@ from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.predictor import Transcripts
 from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
-from lore.model.events import Usage
+from lore.judge.pairs.pair import provider_said
+from lore.model.events import Usage, Verdict
 from lore.model.state import Change
 from lore.run.rules import Dated, packaged
 from model.making import assistant, body, parsed, turn
@@ -215,3 +217,10 @@ def test_setting_changed_before_a_result_is_the_authors(last, actor):
     verdict = judged(left, right, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
     (finding,) = [made for _, made in findings_of(verdict.pair, PLACE) if made.code == "LORE120"]
     assert finding.actor == actor
+
+
+def test_miss_larger_than_the_unread_is_named():
+    missed = Verdict("messages_changed", 231_391)
+    sent = turn(parsed(body("Hi.")), 2, usage=Usage(2, 304_375, 10_781), verdict=missed)
+    assert provider_said(sent).unread == 10_783
+    assert provider_said(replace(sent, verdict=Verdict("messages_changed", 9_000))).unread is None

@@ -110,6 +110,13 @@ SENTENCES = [
         "21 new positions precede the next breakpoint; at that time only an entry at a breakpoint was read",
     ),
     (e.ProviderSaid(other="odd", missed_tokens=0), "the provider reports odd, 0 tokens missed"),
+    (
+        e.ProviderSaid("tools_changed", missed_tokens=9000, unread=700),
+        (
+            "the provider reports tools_changed, 9,000 tokens missed, though usage shows that only 700 tokens of this "
+            "request were not read"
+        ),
+    ),
     (d.OrphanPair("call", "c1"), "a call without its result: c1"),
     (
         e.OlderEntry(2.5, 9000),

@@ -93,8 +93,11 @@ def provider_said(turn: Turn) -> ProviderSaid | None:
     verdict = turn.verdict
     if verdict is None:
         return None
-    known = verdict.reason if verdict.reason in _VERDICTS else ""
-    return ProviderSaid(known, "" if known else verdict.reason, verdict.missed_tokens)
+    known, missed = verdict.reason if verdict.reason in _VERDICTS else "", verdict.missed_tokens
+    read = counts.first_pass_read(turn.usage)
+    unread = None if read is None or turn.usage is None else counts.prompt_tokens(turn.usage.first_pass) - read
+    is_too_many = missed is not None and unread is not None and missed > unread
+    return ProviderSaid(known, "" if known else verdict.reason, missed, unread=unread if is_too_many else None)
 
 
 class Pair(Struct, frozen=True):

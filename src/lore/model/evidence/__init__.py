@@ -137,10 +137,12 @@ class ReasoningDropped(EvidenceFact, frozen=True):
     words = (
         "from the user's next prompt on, the provider omits the reasoning after entry {entries:,} of the history: "
         "about {tokens:,} tokens before it can be read{exact:?, as usage shows}"
+        "{after:?; the {after:,} cached tokens after it were not readable either way: expected, not counted here}"
     )
     entries: int  # the number of that entry
     tokens: int  # before that reasoning
     exact: bool = False  # usage shows a read of these tokens, to within one cache drop
+    after: int | None = None  # cached tokens after it, if another cause leads; they are not among its re-billed tokens
 
 
 class FirstWithoutThinking(EvidenceFact, frozen=True):
@@ -193,13 +195,14 @@ class Paused(EvidenceFact, frozen=True):
     """A pause since the previous request."""
 
     seconds: float  # from the previous request (its answer, if errors followed it) to this one
-    lifetime: float | None  # of what that request wrote to the cache
+    lifetime: float | None  # of what that request wrote to the cache; None: not recorded
+    most: float | None = None  # the longest that it may be, if it is not recorded; None: unknown
 
     def sentence(self) -> str:
         pause = f"{format_duration(self.seconds)} since the previous request"
         if self.lifetime is None:
-            is_short = self.seconds <= 1800  # a longer pause is named of caches whose lifetime nobody asks for
-            return f"{pause}; the cache lifetime is not recorded{': 5 min, unless one hour was asked for' * is_short}"
+            most = "" if self.most is None else f": {format_duration(self.most)} at most"
+            return f"{pause}; the cache lifetime is not recorded{most}"
         live = " and had not expired" if self.seconds <= self.lifetime else ""
         return f"{pause}; the cache lives {format_duration(self.lifetime)}{live}"
 
@@ -398,11 +401,15 @@ class LookbackExceeded(EvidenceFact, frozen=True):
 class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's own verdict about a miss."""
 
-    words = "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed}"
+    words = (
+        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed}"
+        "{unread:?, though usage shows that only {unread:,} tokens of this request were not read}"
+    )
     reason: Own = ""  # if lore knows the word
     other: Content = ""  # else the provider's word
     missed_tokens: int | None = None  # that could have been read; None: the provider does not say
     contradicts: tuple[Own, ...] = ()  # codes of causes about another section than this verdict
+    unread: int | None = None  # tokens of this request that were not read, if `missed_tokens` is more
 
 
 class ReadFell(EvidenceFact, frozen=True):
