@@ -98,6 +98,21 @@ def test_loss_includes_reasoning_of_earlier_answers_alone(tmp_path):
     assert losses(written(made, tmp_path)) == [(5, "LORE116", 25_200 - 23_936 - 7, [])]
 
 
+def test_cached_tokens_after_dropped_reasoning_are_named(tmp_path):
+    made = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
+    shown = lore("check", "-v", str(written(made, tmp_path))).out
+    assert "the 3,264 cached tokens after it were not readable either way" in shown
+
+
+def test_possible_expiry_is_no_certain_cause(tmp_path):
+    made = Rollout().meta().context("gpt-5.5").user("what is here?").call("c1").result("c1").count(20_000, 4_992)
+    made.call("c2").result("c2").count(20_100, 19_968)
+    made.second += 3_000
+    path = written(made.user("and the tests?").call("c3").count(20_200, 4_992), tmp_path)
+    assert breaks(path) == [(3, "LORE128", "unattributable")]
+    assert "the cache lifetime is not recorded: 24.0 h at most" in lore("check", str(path)).out
+
+
 @pytest.mark.parametrize(("read", "code"), [(19_968, "LORE116"), (19_712, "LORE128"), (4_992, "LORE128")])
 def test_read_up_to_dropped_reasoning_rules_out_expiry(read, code, tmp_path):
     made = rollout().thought().call("c1").result("c1", "line " * 800).count(20_000, 4_992, output=1_200)

@@ -103,8 +103,8 @@ def test_pause_within_one_hour_lifetime_explains_nothing():
 
 @pytest.mark.parametrize(("after", "cause"), [
     (299.0, ("LORE301", "weak", None)),
-    (438.0, ("LORE128", "weak", Paused(438.0, None))),
-    (3_601.0, ("LORE128", "strong", Paused(3_601.0, 3_600.0))),
+    (438.0, ("LORE128", "weak", Paused(438.0, None, 3_600.0))),
+    (3_601.0, ("LORE128", "strong", Paused(3_601.0, None, 3_600.0))),
 ])  # fmt: skip
 def test_unbilled_writes_live_five_minutes_to_one_hour(after, cause):
     talk = Judged()

@@ -46,5 +46,5 @@ def test_examined_reasons_are_grouped_by_result():
         RuledOut("breakpoints", out=False, count=24, limit=20),
     )  # fmt: skip
     message = finding("LORE301", PLACE, e.ReadFell(10, 20, 10), strength="weak", ruled_out=reasons).message
-    examined = "ruled out: expiry (30 s of 5 min); not ruled out: breakpoints (24 of 20); not recorded: model"
+    examined = "ruled out: expiry (30 s of 5 min); not ruled out: breakpoints (24, more than 20); not recorded: model"
     assert message.endswith(examined)

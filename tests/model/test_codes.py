@@ -11,7 +11,7 @@ from helpers.each import each
 from lore.model.codes import CODES, Actor, CauseKind, CauseSection, Code, CodeFacts, actor_of, fix_of
 from lore.model.evidence import SignSeen
 from lore.model.results.overview import SpendingCause
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import cause_in_words, short_of
 
 LOSSES = [code for code in Code if code[:5] in ("LORE1", "LORE3")]  # a turn can lose tokens because of these
 
@@ -76,6 +76,20 @@ def test_unknown_shrinking_does_not_blame_tool_results():
     unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
     assert unsure == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
     assert fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "waste") == CODES[Code.TOOL_RESULT_REWRITTEN].fix_user
+
+
+@each([Code.CACHE_EXPIRED, Code.RESUME_RERENDERED])
+def test_cause_without_certainty_is_called_possible(code):
+    worded = cause_in_words(replace(cause(code), kind="unattributable"))
+    assert worded.says == f"possibly {CODES[code].short}"
+    assert short_of(code, "", "unattributable") == worded.says
+    assert short_of(code, "", CODES[code].kind) == CODES[code].short
+
+
+def test_cleared_content_is_no_certain_image():
+    shown = cause_in_words(replace(cause(Code.IMAGE_CHANGED), kind="unattributable"))
+    assert (shown.says, "request bodies" in shown.fix) == ("the client cleared content, possibly an image", True)
+    assert fix_of(Code.IMAGE_CHANGED, "user", "unattributable") == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
 
 
 def test_thinking_switched_for_a_skill_has_own_fix():

@@ -72,7 +72,7 @@ def test_mark_says_what_happened_and_where():
     ]  # fmt: skip
     marks = {mark.kind: (mark.text, mark.turn, mark.place) for mark in draw_timeline(chain).marks}
     assert marks == {
-        "unexplained": ("turn 4: pauses longer than the cache lives: 110 tokens re-billed", 3, 70),
+        "unexplained": ("turn 4: possibly pauses longer than the cache lives: 110 tokens re-billed", 3, 70),
         "compaction": ("turn 3: compaction", 2, 50),
         "pause": ("turn 2: pause 2.0 h", 1, 30),
         "model": ("turn 5: model m, n before", 4, 90),

@@ -60,7 +60,8 @@ class RuledOut(Struct, frozen=True):
             if self.out is None and self.limit is None:
                 parts.append("lifetime unknown")
         elif self.count is not None:
-            parts.append(f"{self.count:,}" + ("" if self.limit is None else f" of {self.limit:,.0f}"))
+            of = ", more than" if self.limit is not None and self.count > self.limit else " of"
+            parts.append(f"{self.count:,}" + ("" if self.limit is None else f"{of} {self.limit:,.0f}"))
         figures = ", ".join([*parts, *([self.detail] if self.detail else [])])
         return f"{self.reason} ({figures})" if figures else self.reason
 

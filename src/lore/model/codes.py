@@ -205,10 +205,10 @@ def kind_in_words(kind: CauseKind) -> str:
 def fix_of(code: str, audience: Audience, kind: CauseKind | None = None, detail: str = "") -> str:
     """Return the fix for this audience, the author's if the code has none for users; `detail` selects a precise one.
 
-    If a prompt shrank for an unknown reason (`kind` unattributable), advice about tool results may be wrong: request
-    bodies will show what it was. Raises KeyError for an unknown code.
+    If content was removed, and nothing shows what (`kind` unattributable), advice about tool results or images may be
+    wrong: request bodies will show what it was. Raises KeyError for an unknown code.
     """
-    is_unsure = kind == "unattributable" and code == Code.TOOL_RESULT_REWRITTEN
+    is_unsure = kind == "unattributable" and code in (Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED)
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]
     special = facts.fixes.get(detail) if audience == "author" else facts.fixes.get(f"{detail}-user", facts.fix_user)
     return special or facts.fix

@@ -47,7 +47,7 @@ SIGNS: dict[str, str] = {
     "no-thinking": "the answers to the prompt before hold no thinking though thinking is on",
     "slash-command": "a slash command ran",
     "interrupt": "the request was interrupted",
-    "api-error": "the provider answered with an error",
+    "api-error": "a request failed: the provider answered with an error, or the connection broke",
     "permission-mode": "the permission mode changed",
     "date": "the date or time zone that the prompt says changed",
     "instructions": "the client's instructions changed",

@@ -294,7 +294,7 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     what += f" by {len(causes)} causes with this fix" if len(causes) > 1 else ""
     says = first.says.removesuffix(label_of(first))
     if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
-        says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name) for cause in causes)), 2)
+        says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name, cause.kind) for cause in causes)), 2)
     return f"{first.fix} ({amount} {what}: {says})", first.command
 
 

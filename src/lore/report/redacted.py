@@ -237,7 +237,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
         "estimated_tokens", "unpriced_tokens",
         "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
-        "Loss.detail",
+        "Loss.detail", "PageSession.leading",
     ),
     "file": (
         "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",

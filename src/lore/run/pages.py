@@ -45,7 +45,7 @@ from lore.report.html.timeline import view_session
 from lore.report.plain import last_part
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
-from lore.report.sentences.spending import words_of_causes
+from lore.report.sentences.spending import short_of, words_of_causes
 from lore.run.checking.verdicts import CheckContext, audience_of, each_result
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
@@ -309,4 +309,5 @@ class _Reading:
             chains=dict(sorted(self._chains.items(), key=lambda chain: chain[0] != MAIN)), causes=causes,
             unexplained=unexplained, lacks=self._lacks, began=min(times, default=None),
             codes=tuple(dict.fromkeys(cause.code for cause in costliest)),
+            leading=next((short_of(cause.code, cause.name, cause.kind) for cause in costliest), ""),
         )  # fmt: skip

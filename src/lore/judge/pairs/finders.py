@@ -58,7 +58,8 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
     """
     lifetime = entry_lifetime(facts)
     if lifetime is None and _has_unreported_writes(facts):
-        lifetime = counts.ONE_HOUR
+        pause = _expiry(facts, counts.ONE_HOUR)
+        return pause and e.Paused(pause.seconds, None, counts.ONE_HOUR)
     return _expiry(facts, lifetime)
 
 
@@ -67,13 +68,13 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
 
     It is half an hour without breakpoints, and for a cache of which neither usage nor a rule tells the lifetime.
     """
-    state, is_known = facts.state, entry_lifetime(facts) is not None
-    is_implicit = (facts.least_lifetime is not None or not is_known) if state is None else state.implicit
-    if not (is_implicit or (not is_known and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
+    state, most = facts.state, entry_lifetime(facts)
+    is_implicit = (facts.least_lifetime is not None or most is None) if state is None else state.implicit
+    if not (is_implicit or (most is None and _has_unreported_writes(facts))) or find_expiry(facts) is not None:
         return None
     least = facts.least_lifetime if state is None else state.least_lifetime
     pause = _expiry(facts, max(_OUTLIVED, least or 0.0) if is_implicit else counts.FIVE_MINUTES)
-    return None if pause is None else e.Paused(pause.seconds, None)
+    return None if pause is None else e.Paused(pause.seconds, None, most if is_implicit else counts.ONE_HOUR)
 
 
 def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
@@ -374,7 +375,8 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     tolerance = max(counts.DROP, counts.TOLERANCE_SHARE * dropped.read_if_moved)
     if (beyond < -tolerance) != is_missed:
         return None
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= tolerance)
+    after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= tolerance, max(0, after) or None)
 
 
 _BY_USER = pattern(rb'"role"\s*:\s*"user"')
@@ -440,10 +442,10 @@ def find_removed(facts: PairFacts) -> Cause | None:
 
     A read below the head missed more than messages. One that ends where a prompt with an image begins missed the image,
     which Claude Code may send as the path of a file from the next prompt on (anthropics/claude-code#91705). Without a
-    tool call in the history no result can be missing, and up to 1,000 tokens may be anything. A cache without
-    breakpoints may belong to a provider that omits content itself: Gemini counts the thoughts since the user's prompt,
-    and about 2,000 tokens more, in some requests and not in others (76 of 76 prompts that shrank in 8 chats; 35 had
-    grown back by the next request).
+    tool call in the history no result can be missing, and up to 1,000 tokens may be anything, as may what a resumed
+    session leaves out. A cache without breakpoints may belong to a provider that omits content itself: Gemini counts
+    the thoughts since the user's prompt, and about 2,000 tokens more, in some requests and not in others (76 of 76
+    prompts that shrank in 8 chats; 35 had grown back by the next request).
     """
     shrunk, state = _shrunk_total(facts, _PART) if _has_same_history(facts) else None, facts.state
     if shrunk is None:
@@ -463,6 +465,8 @@ def find_removed(facts: PairFacts) -> Cause | None:
     image = state_signal(facts, "image")
     if image is not None and image.read_if_moved == facts.read:
         return Cause(Code.IMAGE_CHANGED, "messages", replace(shrunk, image=True))
+    if find_resume(facts) is not None:
+        return Cause(Code.CLIENT_CAUSE_UNKNOWN, "messages", shrunk)
     unsure = not shrunk.boundary and is_implicit and state is not None
     return Cause(Code.TOOL_RESULT_REWRITTEN, "messages", replace(shrunk, unsure=unsure))
 

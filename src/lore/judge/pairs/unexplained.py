@@ -97,7 +97,8 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
         if state is not None and state.implicit and facts.lifetime in (None, state.lifetime):
             least = state.least_lifetime
         is_unknown = lifetime is None or (least is not None and pause > least)
-        yield RuledOut("expiry", None if is_unknown else True, seconds=pause, limit=lifetime)
+        surely = lifetime if least is None or lifetime is None else min(lifetime, least)
+        yield RuledOut("expiry", None if is_unknown else True, seconds=pause, limit=None if is_unknown else surely)
     pause = find.seconds_since(previous, current)
     if pause is None or pause < 0:
         yield RuledOut("a parallel start", None)

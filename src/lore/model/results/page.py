@@ -45,6 +45,7 @@ class PageSession(Struct, frozen=True):
     title: str | None = None  # the name that its agent gave it, else its first prompt
     began: float | None = None  # when the first turn was sent
     codes: tuple[str, ...] = ()  # of all causes, the costliest first
+    leading: str = ""  # the costliest cause, in a few words without names
 
     @property
     def turns(self) -> list[PageTurn]:

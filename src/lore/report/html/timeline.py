@@ -86,7 +86,7 @@ def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
     played, cause = turn.played, turn.played.cause
     if cause is not None:
         tokens = f": {played.lost_tokens:,} tokens re-billed" if played.lost_tokens else ""
-        text = f"{short_of(cause.code, cause.name)}{tokens}{in_dollars(cause.lost_dollars)}"
+        text = f"{short_of(cause.code, cause.name, cause.kind)}{tokens}{in_dollars(cause.lost_dollars)}"
         yield TimelineMark(kind_of(cause), text, played.lost_tokens or 0)
     if turn.compacted:
         yield TimelineMark("compaction", "compaction")

@@ -12,19 +12,32 @@ from lore.model.codes import CODES, Code, CodeFacts, fix_of, kind_in_words
 from lore.model.results.overview import SpendingCause
 from lore.report.plain import visible
 
+_POSSIBLY = "possibly "
 
-def _facts(code: str, name: str) -> CodeFacts:
+
+def _facts(code: str, name: str, kind: str) -> CodeFacts:
+    """Return the facts of a code, in whose words a cause of this kind is what is known of it."""
+    if kind == UNSURE and code in _UNSURE:
+        return _UNSURE[Code(code)]
     facts = CODES.get(code)
     if facts is None or not facts.short:
         return CodeFacts(name, "waste", "", short=name.replace("-", " "))
-    return facts
+    if kind != UNSURE or facts.kind == UNSURE:
+        return facts
+    named = facts.short_named and _POSSIBLY + facts.short_named
+    return replace(facts, short=_POSSIBLY + facts.short, short_named=named)
 
 
-# What TOOL_RESULT_REWRITTEN is if nothing shows that it was a result.
-_SHRANK = CodeFacts(
-    "", "unattributable", "", short="the prompt became shorter, and the log does not show why",
-    tip="record the request bodies of one session",
-)  # fmt: skip
+# What these causes are if nothing shows that it was a result, or an image.
+_TIP = "record the request bodies of one session"
+_UNSURE = {
+    Code.TOOL_RESULT_REWRITTEN: CodeFacts(
+        "", "unattributable", "", short="the prompt became shorter, and the log does not show why", tip=_TIP
+    ),
+    Code.IMAGE_CHANGED: CodeFacts(
+        "", "unattributable", "", short="the client cleared content, possibly an image", tip=_TIP
+    ),
+}
 
 
 # What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
@@ -36,8 +49,7 @@ _SWITCHED = CodeFacts(
 
 def cause_in_words(cause: SpendingCause) -> SpendingCause:
     """Return a cause with its words, its advice and the command that explains it."""
-    is_unsure = cause.kind == UNSURE and cause.code == Code.TOOL_RESULT_REWRITTEN
-    facts = _SHRANK if is_unsure else _facts(cause.code, cause.name)
+    facts = _facts(cause.code, cause.name, cause.kind)
     is_switched = bool(cause.fix) and cause.fix in (facts.fixes.get("aside-user"), _SWITCHED.tip)
     facts = _SWITCHED if is_switched else facts
     names = ", ".join(f'"{name}"' for name in cause.names)
@@ -45,9 +57,8 @@ def cause_in_words(cause: SpendingCause) -> SpendingCause:
         hours = cause.lifetime / 3600
         names = "an hour" if hours == 1 else f"{hours:g} hours" if hours > 1 else f"{cause.lifetime / 60:g} minutes"
     says = (facts.short_named or f"{facts.short}: {{}}").replace("{}", names) if names else facts.short
-    for_user = (
-        is_unsure or is_switched or cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
-    )
+    is_for_user = cause.code not in CODES or cause.fix == fix_of(cause.code, "user", cause.kind)
+    for_user = facts.tip == _TIP or is_switched or is_for_user
     fix = facts.tip if for_user and facts.tip else cause.fix[:1].lower() + cause.fix[1:].rstrip(".")
     return replace(cause, says=says, fix=fix, command=f"lore explain {cause.code}")
 
@@ -58,8 +69,9 @@ _SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
 def worded_break(cause: SpendingCause) -> SpendingCause:
     """Return the cause of a single break with its words, in which control characters are made visible."""
     made = cause_in_words(cause)
-    first, space, rest = made.says.partition(" ")
-    return replace(made, says=visible(_SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
+    doubt = _POSSIBLY if made.says.startswith(_POSSIBLY) else ""
+    first, space, rest = made.says.removeprefix(doubt).partition(" ")
+    return replace(made, says=visible(doubt + _SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
 
 
 def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
@@ -74,6 +86,6 @@ def label_of(cause: SpendingCause) -> str:
     return f" ({kind_in_words(cause.kind)})"
 
 
-def short_of(code: str, name: str) -> str:
-    """Return what a cause of this code is in a few words: its name in words, if the code has none."""
-    return _facts(code, name).short
+def short_of(code: str, name: str, kind: str = "") -> str:
+    """Return what a cause of this code and kind is in a few words: its name in words, if the code has none."""
+    return _facts(code, name, kind).short
