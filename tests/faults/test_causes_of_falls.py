@@ -56,8 +56,7 @@ def _has_thinking(line: dict[str, Any]) -> bool:
 ])  # fmt: skip
 @pytest.mark.parametrize("shrinks", [True, False])
 def test_thinking_omitted_at_a_new_prompt_is_expected(model, shrinks, tmp_path):
-    kind = "expected" if shrinks else "unattributable"  # only a smaller total proves it
-    assert breaks(answered_prompts(model, shrinks=shrinks), tmp_path) == [(4, "LORE116", kind)]
+    assert breaks(answered_prompts(model, shrinks=shrinks), tmp_path) == [(4, "LORE116", "expected")]
 
 
 def test_omitted_thinking_may_leave_the_head_alone(tmp_path):

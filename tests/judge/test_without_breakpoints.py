@@ -190,15 +190,15 @@ def asked_again(tmp_path, model, pause, url="https://api.openai.com/v1/chat/comp
     return verdicts[1].causes
 
 
-@pytest.mark.parametrize(("model", "pause", "kind", "strength"), [
-    ("gpt-5.4", 90_000, "expected", "strong"),  # longer than the 24 hours that are the most
-    ("gpt-5.5", 30_000, "unattributable", "weak"),
-    ("kimi-k3", 700, "expected", "strong"),
+@pytest.mark.parametrize(("model", "pause", "strength"), [
+    ("gpt-5.4", 90_000, "strong"),  # longer than the 24 hours that are the most
+    ("gpt-5.5", 30_000, "weak"),
+    ("kimi-k3", 700, "strong"),
 ])  # fmt: skip
-def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, pause, kind, strength):
+def test_captured_request_after_documented_lifetime_is_expired(tmp_path, model, pause, strength):
     host = "api.moonshot.ai" if model == "kimi-k3" else "api.openai.com"
     (cause,) = asked_again(tmp_path, model, pause, f"https://{host}/v1/chat/completions")
-    assert (cause.code, cause.kind, cause.strength) == ("LORE128", kind, strength)
+    assert (cause.code, cause.kind, cause.strength) == ("LORE128", "expected", strength)
 
 
 @pytest.mark.parametrize(("model", "pause"), [("gpt-5.4", 30), ("gpt-5.5", 1_500), ("gpt-5.6", 900)])
