@@ -204,6 +204,21 @@ def test_explain_for_audience_omits_other_part(code):
     assert user == head + other + last
 
 
+@pytest.mark.parametrize(
+    "word", ["re-billed", "waste", "expected", "no certain cause", "share read", "chain", "at least"]
+)
+def test_explain_defines_words_of_the_output(word):
+    ran = lore("explain", word)
+    assert (ran.code, ran.out.startswith(f"- **{word}**: ")) == (0, True)
+    assert ran.out.count("**") == 2
+
+
+def test_list_of_codes_uses_words_of_the_output():
+    listed = lore("explain").out
+    assert "unattributable" not in listed
+    assert "LORE101  waste             agent author  date-in-prefix" in listed
+
+
 def test_explain_of_a_word_names_codes_with_it():
     ran = lore("explain", "date")
     assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)

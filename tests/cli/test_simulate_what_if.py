@@ -1,6 +1,7 @@
 """`lore simulate --what-if`: the same turns, the same evidence, the one thing changed."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_what_if_current_hour_saves_nothing(pause):
     """$16.89 was claimed for a session whose every write lives an hour: the changed run dropped evidence."""
     saved, notes = what_if(talk(hour=True, pause=pause), "ttl=1h")
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
-    assert "ttl=1h is so already: every write of these turns lives an hour" in notes
+    assert "ttl=1h is what was recorded: every write of these turns lives an hour" in notes
 
 
 def test_what_if_current_state_saves_nothing_without_price():
@@ -56,7 +57,7 @@ def test_what_if_current_state_saves_nothing_without_price():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), model="claude-unheard-of")
     saved, notes = what_if(path, "ttl=1h")
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"], saved["ttl=1h"]["saved"]) == (0, 0, 0.0)
-    assert notes.count("ttl=1h is so already: every write of these turns lives an hour") == 1
+    assert notes.count("ttl=1h is what was recorded: every write of these turns lives an hour") == 1
 
 
 def test_what_if_hour_saves_half_hour_pause():
@@ -77,7 +78,7 @@ def test_what_if_hour_changes_only_five_minute_entries():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 20_500, 500, False), (32, 20_500, 1000, True),
                (62, 21_500, 500, True))  # fmt: skip
     saved, notes = what_if(path, "ttl=1h")
-    assert "ttl=1h is so already in 3 of 5 turns, which stay as they are" in notes
+    assert "ttl=1h is what was recorded in 3 of 5 turns, which stay as they are" in notes
     assert (saved["ttl=1h"]["turns"], saved["ttl=1h"]["tokens"]) == (1, 500)
 
 
@@ -86,7 +87,7 @@ def test_what_if_existing_setting_saves_nothing(change):
     """A dated name of the same model is the same model; breakpoints at the end of each section are automatic ones."""
     saved, notes = what_if(stable(), change)
     assert (saved[change]["tokens"], saved[change]["saved"]) == (0, 0.0)
-    assert any(note.startswith(f"{change} is so already") for note in notes)
+    assert any(note.startswith(f"{change} is what was recorded") for note in notes)
 
 
 def moved(*, gap: int = 60, billed: bool = True) -> str:
@@ -137,6 +138,28 @@ def test_bare_what_if_ranks_all_fixes():
     assert saved["ttl=1h"]["tokens"] > 4000 > 0 > saved["ttl=1h"]["saved"]
 
 
+def test_bare_what_if_tries_short_life_of_hour_writes():
+    path = talk(hour=True, pause=1)
+    saved, _ = what_if(path)
+    assert saved["ttl=5m"]["tokens"] == 0 < saved["ttl=5m"]["saved"]
+    said = lore("simulate", path, "--what-if").out
+    assert re.search(r"ttl=5m: saves \$[\d.]+ of \$[\d.]+ \(the same tokens at other prices\)", said), said
+    assert "ttl=1h" not in said
+
+
+def test_causes_are_grouped_by_their_kind():
+    path = capture(
+        (body("one"), usage(0, 5000), 0),
+        (body("one", "1", "two"), usage(0, 5100), 1000),
+    )
+    ran = lore("simulate", path)
+    (group,) = [group for group in lore("simulate", path, "--json").json["groups"] if group["by"] == "cause"]
+    assert group["kind"] == "expected"
+    assert group["rebilled"] > 0
+    rebilled = r"[\d,]+ tokens re-billed \(\$[\d.]+\) in 1 turn that cost"
+    assert re.search(rf"LORE128 cache-expired \(expected\): {rebilled}", ran.out)
+
+
 def test_without_what_if_files_are_read_once():
     """The cheap answer: causes alone, and a word on what a second look would say."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
@@ -148,7 +171,7 @@ def test_without_what_if_files_are_read_once():
 def test_loss_without_cause_has_no_fix():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True))
     saved, notes = what_if(path)
-    assert not saved
+    assert list(saved) == ["ttl=5m"]
     ran = lore("simulate", path, "--json").json
     assert [one["unexplained_tokens"] for one in ran["turns"]] == [0, 0, 11_500, 0]
     assert (ran["totals"]["unexplained_tokens"], ran["totals"]["waste_tokens"]) == (11_500, 0)
@@ -282,7 +305,7 @@ def test_causes_saving_only_together_are_ranked_together(changes):
     assert one["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
     told = [note for note in notes if "are saved only if all of these are fixed" in note]
     assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # all cached tokens except those of the tools
-    assert "cause=LORE101,LORE103: 5,000 tokens ($" in lore("simulate", both()).out
+    assert "(5,000 tokens re-billed less, in 1 turn)" in lore("simulate", both()).out
 
 
 def test_what_if_cause_requires_a_code():

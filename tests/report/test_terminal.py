@@ -182,7 +182,7 @@ def test_what_is_ruled_out_is_written_once():
     falls = [msgspec.structs.replace(found("LORE301", "", turn=4, lost_tokens=9), path=f"{name}.jsonl", evidence=fell,
                                      ruled_out=(RuledOut("expiry", out=True),)) for name in "abc"]  # fmt: skip
     text = report(checked(Summary(), [in_words(each) for each in falls]))
-    assert text.count("900 of 1,000 cached tokens were not read again") == text.count("what you can do: ") == 3
+    assert text.count("900 of 1,000 cached tokens were not read again") == text.count("to find the cause: ") == 3
     assert text.count("\n      ruled out: ") == text.count("ruled out: ") == 1  # on a line of its own
     every = report(checked(Summary(), [in_words(each) for each in falls]), verbose=True)
     assert every.count("ruled out: ") == 3

@@ -73,7 +73,7 @@ def write_formats(result: FormatsResult, out: Console) -> None:
         out.print(line(f"  {named.what}: {named.message}"))
 
 
-_CODE_ROW = "{}  {:<14}  {:<12}  {}\n"
+_CODE_ROW = "{}  {:<16}  {:<12}  {}\n"
 _PARTS = {"author": "### Agent author\n", "user": "### User\n"}
 
 
@@ -87,7 +87,9 @@ def _codes(beginning: str) -> list[str]:
 def explain(
     code: Annotated[
         str | None,
-        typer.Argument(help="A code (LORE101) or a name; without one, all of them.", autocompletion=_codes),
+        typer.Argument(
+            help="A code (LORE101), a name, or a word of the output; without one, all codes.", autocompletion=_codes
+        ),
     ] = None,
     audience: Annotated[
         str | None, typer.Option("--for", help="Only the fixes for this audience: author (writes the agent) or user.")
@@ -98,7 +100,7 @@ def explain(
 
     A page is laid out on a terminal, and is Markdown in a pipe.
     """
-    from lore.model.codes import CODES
+    from lore.model.codes import CODES, kind_in_words
 
     if audience is not None and audience not in _PARTS:
         raise LoreError(f"unknown audience {audience!r}", hint=f"--for {' or --for '.join(_PARTS)}")
@@ -107,12 +109,17 @@ def explain(
     if code is None:
         sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
         for known, row in CODES.items():
-            sys.stdout.write(_CODE_ROW.format(known, row.kind, row.actor, row.name))
+            actor = "agent author" if row.actor == "author" else row.actor
+            sys.stdout.write(_CODE_ROW.format(known, kind_in_words(row.kind), actor, row.name))
         return 0
     names = {row.name: known for known, row in CODES.items()}
     known = code.upper() if code.upper() in CODES else names.get(code.lower())
     if known is None:
         word = code.lower()
+        meanings = [text for text in guide_page("words").split("\n- ")[1:] if text.startswith(f"**{word}**")]
+        if meanings:
+            _show(f"- {meanings[0].strip()}\n", color)
+            return 0
         named = [name for name in names if word in name.split("-")]
         near = f"did you mean {', '.join(named)}?" if named else did_you_mean(word, names, "")
         hint = near if near.startswith("did you mean") else "lore explain lists them"

@@ -23,7 +23,7 @@ from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
-from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums
+from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums, change_of_cost
 from lore.model.codes import Audience, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
@@ -31,7 +31,7 @@ from lore.recording import filesystem
 from lore.recording.agents.logs import Surroundings, agent_named
 from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
-from lore.report.sentences.spending import words_of_causes
+from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import CheckContext
 from lore.run.recent import since, until
 from lore.run.spending.ledgers import Ledgers, Progress
@@ -165,7 +165,7 @@ _TESTS: dict[str, Callable[[str], Test]] = {
 
 # the comparison
 
-_MOST_NAMED = 3  # clients and models of a side
+_MOST_NAMED = 3  # clients and models in a hint
 
 
 def compare(
@@ -192,7 +192,9 @@ def compare(
     billed = [[each.result(name) for name, each in side.sessions.items()] for side in sums]
     failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
     return Comparison(
-        left=sums[0].result(), right=sums[1].result(), measures=[measure(ratio, *billed) for ratio in RATIOS],
+        left=sums[0].result(), right=sums[1].result(),
+        change=change_of_cost(*({name: each.result(name) for name, each in side.models.items()} for side in sums)),
+        measures=[measure(ratio, *billed) for ratio in RATIOS],
         causes=_compared_causes(sums, made.values()), files=len(made), kept=ledgers.taken, copied=copied,
         problems=sum(ledger.problems for ledger in made.values()),
         failed=[*(text for there in found for text in there.failed), *failed],
@@ -206,7 +208,8 @@ def _what_there_is(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
     where = "there" if paths else "in the recordings of agents here"
     if seen is None:
         return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
-    return f"{where} are {', '.join([*seen.named('client'), *seen.named('model')])}"
+    names = [name for kind in ("client", "model") for name in seen.named(kind)[:_MOST_NAMED]]
+    return f"{where} are {', '.join(names)}"
 
 
 def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
@@ -230,6 +233,7 @@ class _SideSums:
     def __init__(self, side: SelectedSide) -> None:
         self.side, self.sums, self.causes = side, Sums(), CauseSums()
         self.sessions: defaultdict[str, Sums] = defaultdict(Sums)  # of billed requests
+        self.models: defaultdict[str, Sums] = defaultdict(Sums)
         self.billed = 0  # requests
         # billed requests with a break or a missed read, by its code and whether the cause is not sure
         self.broken: Counter[tuple[str, bool]] = Counter()
@@ -244,6 +248,7 @@ class _SideSums:
             row = request.row
             self.sums.add(request)
             self.causes.add(request)
+            self.models[row.model or ""].add(request)
             if row.billed:
                 self.billed += 1
                 self.sessions[request.session].add(request)
@@ -257,7 +262,7 @@ class _SideSums:
 
     def named(self, kind: str) -> list[str]:
         seen = self.seen[kind]
-        return sorted(seen, key=lambda name: (-seen[name], name))[:_MOST_NAMED]
+        return sorted(seen, key=lambda name: (-seen[name], name))
 
     def result(self) -> ComparedSide:
         return ComparedSide(
@@ -279,7 +284,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         found = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
         for cause in [*found, *side.causes.missed(audience)]:
             causes.setdefault((cause.code, cause.kind == UNSURE), ([], []))[number].append(cause)
-    worded = words_of_causes([_common_cause(left + right, audience) for left, right in causes.values()])
+    worded = [cause_in_words(_common_cause(left + right, audience)) for left, right in causes.values()]
     compared: list[tuple[float, ComparedCause]] = []
     for (key, both), words in zip(causes.items(), worded, strict=True):
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]

@@ -18,7 +18,7 @@ from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.base import CURRENCY, added, date_of, exact, summed
-from lore.model.codes import Problem
+from lore.model.codes import CauseKind, Problem
 from lore.model.results import Surcharge, UsageResult, simulate
 from lore.model.turn import Turn
 
@@ -62,7 +62,7 @@ class SimulatedSums:
     def __init__(self) -> None:
         self.turns: list[simulate.SimulatedTurn] = []
         self._rows: list[Transition] = []
-        self._groups: dict[tuple[str, str], list[simulate.SimulatedTurn]] = {}
+        self._groups: dict[tuple[str, str, CauseKind | None], list[simulate.SimulatedTurn]] = {}
         self._by_price: dict[str, Decimal] = {}
 
     def add(
@@ -115,10 +115,14 @@ class SimulatedSums:
     def _ranked(self) -> Iterator[simulate.GroupResult]:
         """Yield days in their order, other groups by re-billed cost, cost, and lost tokens."""
         for by in _GROUPS:
-            groups = [_group(by, name, turns) for (kind, name), turns in self._groups.items() if kind == by]
+            groups = [_group(*key, turns) for key, turns in self._groups.items() if key[0] == by]
             groups.sort(key=lambda group: group.name)
             if by != "day":
-                groups.sort(key=lambda group: (-exact(group.waste), -exact(group.billed), -group.lost_tokens))
+                groups.sort(
+                    key=lambda group: (
+                        -exact(group.waste), -exact(group.rebilled), -exact(group.billed), -group.lost_tokens,
+                    )
+                )  # fmt: skip
             yield from groups
 
 
@@ -141,7 +145,9 @@ def _sum_surcharges(costs: Iterable[simulate.Cost]) -> Iterator[Surcharge]:
         yield Surcharge(name, sum(each.requests for each in found), summed(each.dollars for each in found) or 0.0)
 
 
-def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.GroupResult:
+def _group(
+    by: str, name: str, kind: CauseKind | None, turns: list[simulate.SimulatedTurn]
+) -> simulate.GroupResult:  # fmt: skip
     cost = _sum_costs(turns)
     priced = cost.billed is not None
     return simulate.GroupResult(
@@ -149,18 +155,19 @@ def _group(by: str, name: str, turns: list[simulate.SimulatedTurn]) -> simulate.
         waste_tokens=sum(turn.waste_tokens or 0 for turn in turns), billed=cost.billed,
         waste=(cost.waste or 0.0) if priced else None,
         unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
-        unexplained=(cost.unexplained or 0.0) if priced else None,
+        unexplained=(cost.unexplained or 0.0) if priced else None, kind=kind,
+        rebilled=summed(turn.cause.lost_dollars for turn in turns if turn.cause is not None and turn.lost_tokens),
     )  # fmt: skip
 
 
-def _group_keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str]]:
+def _group_keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[str, str, CauseKind | None]]:
     if turn.cause is not None:
-        yield "cause", turn.cause.code
-    yield "model", turn.model or "unknown"
-    yield "project", project
+        yield "cause", turn.cause.code, turn.cause.kind
+    yield "model", turn.model or "unknown", None
+    yield "project", project, None
     if turn.at is not None:
         day = date_of(turn.at)
-        yield "day", "unknown" if day is None else day.date().isoformat()
+        yield "day", "unknown" if day is None else day.date().isoformat(), None
 
 
 _NAMES_SHOWN = 5  # of one kind

@@ -28,8 +28,8 @@ _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.2
 class Ratio(NamedTuple):
     """A measure: its name and unit, and the members of `Spending` whose sums are divided (`-NAME` is subtracted).
 
-    `share`: it counts requests, so that it lies between 0 and 1. `whole`: sessions with a request whose output, counts
-    or prices are known in part only are left out.
+    `share`: it counts requests, so that it lies between 0 and 1. If output, counts or prices of requests are known in
+    part only, `whole` leaves out their sessions, and `floor` makes the value a lower bound.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Ratio(NamedTuple):
     bottom: tuple[str, ...]
     share: bool = False
     whole: bool = False
+    floor: bool = False
 
 
 PROMPT = ("uncached_tokens", "read_tokens", "write_tokens")
@@ -48,7 +49,7 @@ RATIOS: tuple[Ratio, ...] = (
     Ratio("reliability", "share", ("appends_read",), ("appends",), share=True),
     Ratio("prompt", "tokens", PROMPT, ("requests",)),
     Ratio("output", "tokens", ("output_tokens",), ("requests",), whole=True),
-    Ratio("money", "dollars", ("dollars",), _PRICED, whole=True),
+    Ratio("money", "dollars", ("dollars",), _PRICED, floor=True),
     Ratio("paid_again", "dollars", ("paid_again", "expected", "unexplained"), _PRICED),
 )
 
@@ -105,7 +106,8 @@ def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
         interval = _clustered(known, value, bottoms, share=ratio.unit == "share")
     if interval is None and ratio.share:
         interval = _wilson(round(tops), round(bottoms))
-    return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(known), interval)
+    at_least = ratio.floor and any(sums.at_least for sums in sessions)
+    return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(known), interval, at_least)
 
 
 def _clustered(known: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
@@ -147,6 +149,6 @@ def _outcome(ratio: Ratio, left: MeasureSide, right: MeasureSide, difference: In
     few = ratio.share and min(events, trials - events) < EVENTS
     if difference is None or few or min(left.sessions, right.sessions) < LEAST_SESSIONS:
         return "too-few"
-    if difference.low > 0:
-        return "higher"
-    return "lower" if difference.high < 0 else "no-difference"
+    if (difference.low > 0 and left.at_least) or (difference.high < 0 and right.at_least):
+        return "unknown"  # the smaller value may be larger than its lower bound
+    return "higher" if difference.low > 0 else "lower" if difference.high < 0 else "no-difference"

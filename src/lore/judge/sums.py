@@ -10,7 +10,7 @@ Amounts are added with `math.fsum`, so that the order of files changes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from math import fsum
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from lore.model.events import MAIN, SUMMED_COUNTS
 from lore.model.evidence import Evidence, ModelChanged, Paused, Rerouted, RoutedElsewhere
 from lore.model.ledger import CostParts, LedgerRow, Loss, MissedRead
 from lore.model.results import Surcharge, UsageResult
-from lore.model.results.overview import Spending, SpendingCause
+from lore.model.results.overview import CauseSession, CostChange, Spending, SpendingCause
 from lore.model.results.simulate import ReliabilityResult
 from lore.model.running import LastBreak, RunningTotals
 from lore.model.turn import Turn
@@ -255,7 +255,7 @@ class CauseSums:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str, tuple[str, ...], float | None, str], list[LedgerRequest]] = {}
-        self._missed: defaultdict[str, list[tuple[MissedRead, str]]] = defaultdict(list)  # by code, with the session
+        self._missed: defaultdict[tuple[str, str], list[LedgerRequest]] = defaultdict(list)  # by code and detail
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
@@ -263,7 +263,7 @@ class CauseSums:
         if loss is not None and loss.tokens:
             self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
         if missed is not None:
-            self._missed[missed.code].append((missed, request.session))
+            self._missed[missed.code, missed.detail].append(request)
 
     def results(self, audience: Audience, *, unsure: bool) -> list[SpendingCause]:
         """Return the causes, the costliest first: the unattributable ones if `unsure`, else the others.
@@ -282,14 +282,16 @@ def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
     return -(cause.dollars or 0.0), -cause.tokens, cause.code, cause.names
 
 
-def _missed_cause(found: list[tuple[MissedRead, str]], audience: Audience) -> SpendingCause:
-    first, every = found[0][0], [missed for missed, _ in found]
+def _missed_cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
+    every = [request.row.missed for request in requests if request.row.missed is not None]
+    first: MissedRead = every[0]
     paid = [missed.dollars for missed in every if missed.dollars is not None]
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
-        names=[], lifetime=None, sessions=len({session for _, session in found}),
+        names=[], lifetime=None, sessions=len({request.session for request in requests}),
         turns=sum(missed.requests for missed in every), tokens=sum(missed.tokens for missed in every),
-        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, audience, first.kind), command="",
+        dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, audience, first.kind, first.detail),
+        command="", most=_most(requests),
     )  # fmt: skip
 
 
@@ -304,7 +306,33 @@ def _cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss, _ in losses), dollars=sum_of(paid) if paid else None,
         says="", fix=fix, command="", unpriced_tokens=sum(loss.tokens for loss, spent in losses if spent is None),
+        most=_most(requests),
     )  # fmt: skip
+
+
+def _most(requests: list[LedgerRequest]) -> CauseSession:
+    """Return the session in which a cause cost most."""
+    found = defaultdict[str, list[LedgerRequest]](list)
+    for request in requests:
+        found[request.session].append(request)
+
+    def cost(session: str) -> tuple[float, int, str]:
+        rows = [request.row for request in found[session]]
+        return sum_of(_dollars(row) for row in rows), sum(_tokens(row) for row in rows), session
+
+    best = max(found, key=cost)
+    return CauseSession(best, found[best][0].project or None, cost(best)[0], len(found[best]))
+
+
+def _dollars(row: LedgerRow) -> float:
+    """Return what a row's loss cost; without one, what it could have read."""
+    if row.loss is None:
+        return 0.0 if row.missed is None else row.missed.dollars or 0.0
+    return 0.0 if row.spent is None else row.spent.again
+
+
+def _tokens(row: LedgerRow) -> int:
+    return row.loss.tokens if row.loss is not None else 0 if row.missed is None else row.missed.tokens
 
 
 def rebilled_dollars(spending: Spending) -> float | None:
@@ -315,6 +343,57 @@ def rebilled_dollars(spending: Spending) -> float | None:
 def rebilled_tokens(spending: Spending) -> int:
     """Return all re-billed tokens: as waste, as expected, and without a cause."""
     return sum(getattr(spending, f"{name}_tokens") for name in REBILLED.values())
+
+
+def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
+    """Return why requests cost more or less than earlier ones, both given as sums by model; None without a cost.
+
+    What is neither re-billed nor a surcharge is a product of requests, tokens of a prompt and dollars of a token: each
+    part changes one factor and takes the factors before it from the later requests.
+    """
+    a, b = (_cost_factors(models.values()) for models in (before, after))
+    if a is None or b is None:
+        return None
+    rates = {name: found.rate for name, each in before.items() if (found := _cost_factors([each])) is not None}
+    later = {name: found for name, each in after.items() if (found := _cost_factors([each])) is not None}
+    mixed = sum(found.tokens * rates.get(name, found.rate) for name, found in later.items())
+    length = b.tokens - a.tokens / a.requests * b.requests
+    parts = {
+        "requests": (b.requests - a.requests) * a.dollars / a.requests,
+        "models": mixed - b.tokens * a.rate, "prompts": length * a.rate, "tokens": b.tokens * b.rate - mixed,
+        "surcharges": b.surcharge - a.surcharge / a.requests * b.requests,
+        "rebilled": b.rebilled - a.rebilled / a.requests * b.requests,
+    }  # fmt: skip
+    rounded = {name: round(part, _DIGITS) for name, part in parts.items()}
+    return CostChange(dollars=round(b.dollars - a.dollars, _DIGITS), **rounded)
+
+
+class _CostFactors(NamedTuple):
+    """What the cost of requests is made of, in dollars."""
+
+    requests: int  # with a known cost
+    tokens: int  # of their prompts
+    dollars: float
+    rebilled: float
+    surcharge: float
+
+    @property
+    def rate(self) -> float:
+        """Dollars of a token of a prompt, without what is re-billed or a surcharge."""
+        return (self.dollars - self.rebilled - self.surcharge) / self.tokens
+
+
+def _cost_factors(spending: Iterable[Spending]) -> _CostFactors | None:
+    """Return the factors of a cost; None if no request has a price, or no prompt a size."""
+    known = [each for each in spending if each.dollars is not None]
+    tokens = sum(each.uncached_tokens + each.read_tokens + each.write_tokens for each in known)
+    if not tokens:
+        return None
+    return _CostFactors(
+        sum(each.requests - each.unbilled - each.unpriced for each in known), tokens,
+        sum_of(each.dollars or 0.0 for each in known), sum_of(rebilled_dollars(each) or 0.0 for each in known),
+        sum_of(more.dollars for each in known for more in each.surcharges),
+    )  # fmt: skip
 
 
 _MANY = 100_000  # tokens, of which a working cache would have served some

@@ -188,7 +188,7 @@ def _read_more(paid: Usage, back: int) -> Usage:
 
 # changes
 
-TTL, AUTO = "ttl=1h", "breakpoints=auto"
+TTL, SHORT, AUTO = "ttl=1h", "ttl=5m", "breakpoints=auto"
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or options of the cache that --cache names"
 _LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 _WITH_LIFETIMES = {"anthropic", "bedrock"}  # caches at which a client can ask for a lifetime
@@ -234,6 +234,14 @@ class SimulatedRun(NamedTuple):
         """Whether entries expired at a cache with lifetimes to choose from."""
         caches = {turn.cache for turn in self.result.turns}
         return bool(caches & _WITH_LIFETIMES) and any(found.code == Code.CACHE_EXPIRED for found in self.breaks)
+
+    @property
+    def worth_trying(self) -> list[str]:
+        """Changes that may save: a longer life if short entries expired, a shorter one, all breakpoints."""
+        paid = self.result.totals.by_price.keys()
+        is_short = not paid or bool(paid & {"write", "write_5m"})
+        may_save = ((TTL, self.expired and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
+        return [text for text, applies in may_save if applies]
 
 
 NotedSaving: TypeAlias = tuple[Saving, list[str]]  # what a change saves, and notes on it
@@ -305,10 +313,11 @@ def _both_costs(
     price.
     """
     before, after = (None if turn.cost is None else turn.cost.predicted for turn in (left, right))
-    usage, hour = paid.paid, text.replace(" ", "") == TTL
-    if before is None and after is None and hour and left.cache in _WITH_LIFETIMES and usage is not None and paid.price:
-        longer = replace(usage, write_1h_tokens=usage.write_tokens, write_5m_tokens=0)
-        costs = paid.price.of(usage), paid.price.of(longer)
+    usage, change = paid.paid, text.replace(" ", "")
+    if before is None and after is None and usage is not None and paid.price and left.cache in _WITH_LIFETIMES:
+        hour, minutes = (usage.write_tokens, 0) if change == TTL else (0, usage.write_tokens)
+        other = replace(usage, write_1h_tokens=hour, write_5m_tokens=minutes) if change in (TTL, SHORT) else usage
+        costs = paid.price.of(usage), paid.price.of(other)
         if costs[0] is not None and costs[1] is not None:
             return float(costs[0]), float(costs[1])
     return before, after
@@ -320,10 +329,10 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
     key = key.strip()
     already = _ALREADY.get(f"{key}={value.strip()}", _ALREADY.get(key, ""))
     if already and counts.already and not counts.changed:
-        yield f"{saving.change} is so already: {already}"
+        yield f"{saving.change} is what was recorded: {already}"
     elif already and counts.already:
         both = counts.already + counts.changed
-        yield f"{saving.change} is so already in {counts.already:,} of {turns_of(both)}, which stay as they are"
+        yield f"{saving.change} is what was recorded in {counts.already:,} of {turns_of(both)}, which stay as they are"
     idle = saving.saved is None if key == "model" else not counts.changed and not saving.turns
     if key in _HOLDS and not counts.already and idle:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"

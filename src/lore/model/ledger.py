@@ -49,6 +49,7 @@ class MissedRead(Struct, frozen=True, array_like=True, gc=False):
     requests: int  # that could have read them
     tokens: int  # summed over these requests
     dollars: float | None  # what they cost beyond the price of reading them; None if no price is known
+    detail: str = ""  # what selects a more precise fix
 
 
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.fact import format_duration, join_names
-from lore.model.results.overview import GroupBy, Overview, PlanLimit, Spending, SpendingCause
-from lore.report.commands import OverviewSelection, shorten_path
+from lore.model.codes import CauseKind
+from lore.model.fact import format_duration, format_money, join_names
+from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
+from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
 from lore.report.sentences.findings import describe_surcharges
-from lore.report.sentences.spending import label_of, short_of
+from lore.report.sentences.spending import describe_change, label_of
 from lore.report.status_line import percent, short
 from lore.report.table import Cell, TableColumn, write_table
 
@@ -60,6 +61,8 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
         _write_command(chosen.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
+    for text in _before(result):
+        out.print(line(text))
     if result.before is not None and result.before.requests and (command := chosen.before()):
         _write_command(command, out)
     out.print()
@@ -71,7 +74,7 @@ def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *,
     out.print()
     _write_rebilled(result, out, chosen, verbose=verbose)
     _write_missed(result, out, chosen)
-    _write_first(result, out)
+    _write_first(result, out, chosen)
     _write_rest(result, out, chosen)
 
 
@@ -159,8 +162,6 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total = result.total
-    if result.before is not None:
-        yield _change(total, result.before)
     if recorded := recorded_costs(result.agents):
         yield f"as the agents recorded it: {recorded}"
     yield from describe_surcharges(total.surcharges)
@@ -181,14 +182,27 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         yield counted(total.compactions, "compaction")
 
 
-def _change(now: Spending, before: Spending) -> str:
+def _before(result: Overview) -> Iterator[str]:
+    """Yield what requests cost in the same length of time before, and why the cost changed."""
+    before = result.before
+    if before is None:
+        return
     if not before.requests:
-        return "before that: no requests in the same length of time"
-    parts = [f"{cost_of(before)} in {counted(before.requests, 'request')}"]
-    if now.dollars is not None and before.dollars:
-        each = now.dollars / now.requests / (before.dollars / before.requests) - 1
-        parts.append(f"cost {100 * (now.dollars / before.dollars - 1):+.0f} %, a request {100 * each:+.0f} %")
-    return f"before that: {', '.join(parts)}, read {share_read(before)} of the prompts, now {share_read(now)}"
+        yield "before that: no requests in the same length of time"
+        return
+    each = [_request_cost(spending) for spending in (before, result.total)]
+    of_one = f", {each[0]} for each with a known cost (now {each[1]})" if all(each) else ""
+    yield f"before that: {cost_of(before)} in {counted(before.requests, 'request')}{of_one}"
+    if result.change is not None:
+        yield f"now {describe_change(result.change, before, result.total)}"
+
+
+def _request_cost(spending: Spending) -> str:
+    """Return the cost of a request, of those with recorded tokens and a known price; empty if there is none."""
+    known = spending.requests - spending.unbilled - spending.unpriced
+    if not known or spending.dollars is None:
+        return ""
+    return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars / known)}"
 
 
 def _limit(limit: PlanLimit, now: float) -> str:
@@ -229,12 +243,15 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
         rows.append((*_amounts(rest), counted(len(rest), "other cause"), "-v shows all"))
     if result.unexplained:
         where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
-        advice = chosen.advice("which turns: lore check")
+        advice = "-v shows it by cause"
         rows.append((*_amounts(result.unexplained), (f"no certain cause, {where}", "yellow"), advice))
         for cause in result.unexplained if verbose else ():
-            says, advice = _in_words(cause, chosen)
-            rows.append((*_amounts([cause]), f"  {says}", advice))
+            rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", chosen.advice(cause.fix)))
     _write_causes(rows, out, priced=dollars is not None)
+    if result.unexplained and (most := result.unexplained[0].most) is not None:
+        about = f"{result.unexplained[0].says}{_in_session(most)}"
+        out.print(line((f"most of what has no certain cause: {about}", "yellow")))
+        _write_command(_check(result.unexplained[0], chosen), out)
 
 
 def _write_causes(rows: Sequence[tuple[Cell, ...]], out: Console, *, priced: bool) -> None:
@@ -255,8 +272,24 @@ def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> 
 
 def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str]:
     """Return a cause in words, with the number of its sessions or turns, and advice."""
-    where = counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn")
-    return f"{cause.says}, in {where}", chosen.advice(cause.fix)
+    return f"{cause.says}{label_of(cause)}, {_where(cause)}", chosen.advice(cause.fix)
+
+
+def _where(cause: SpendingCause) -> str:
+    return "in " + (counted(cause.sessions, "session") if cause.sessions > 1 else counted(cause.turns, "turn"))
+
+
+def _in_session(most: CauseSession) -> str:
+    """Return what a cause cost in one session, and in which project."""
+    cost = f"{money(most.dollars)} in " if most.dollars else ""
+    project = f" of {last_part(most.project)}" if most.project else ""
+    return f": {cost}{counted(most.turns, 'turn')} of one session{project}"
+
+
+def _check(cause: SpendingCause, chosen: OverviewSelection) -> str:
+    """Return the command that shows a cause where it cost most; the page about it if the path cannot be typed."""
+    shown = "" if cause.most is None else in_shell(cause.most.path, chosen.home)
+    return f"lore check {shown} --select {cause.code}" if shown else cause.command
 
 
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
@@ -267,11 +300,11 @@ def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
 
 
 def _first_causes(result: Overview) -> list[SpendingCause]:
-    """Return the causes that one action removes, of all actions the one that surely saves most; empty if none does."""
-    actions: dict[str, list[SpendingCause]] = {}
+    """Return the causes of one kind that one action removes, by the one that surely saves most; empty if none does."""
+    actions: dict[tuple[str, CauseKind], list[SpendingCause]] = {}
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
-            actions.setdefault(cause.fix, []).append(cause)
+            actions.setdefault((cause.fix, cause.kind), []).append(cause)
 
     def saving(causes: Sequence[SpendingCause]) -> tuple[float, float]:
         shares = [_SAVES[cause.kind] * (_SAVES_BY_AUTHOR if cause.actor == "author" else 1.0) for cause in causes]
@@ -283,28 +316,27 @@ def _first_causes(result: Overview) -> list[SpendingCause]:
     return max(actions.values(), key=saving) if actions else []
 
 
-def first_in_words(result: Overview) -> tuple[str, str]:
-    """Return the first thing to change with its cost, and the command that explains it; both empty if there is none."""
+def first_in_words(result: Overview) -> str:
+    """Return the first thing to change with its cost, and where it occurred; empty if there is none."""
     causes = _first_causes(result)
     if not causes:
-        return "", ""
+        return ""
     first, (cost, tokens) = causes[0], _amounts(causes)
     amount = f"{tokens} tokens" if cost == "-" else cost
-    what = "re-billed" if first in result.causes else "that a cache could have saved"
-    what += f" by {len(causes)} causes with this fix" if len(causes) > 1 else ""
-    says = first.says.removesuffix(label_of(first))
-    if len({cause.says for cause in causes}) > 1:  # other names or lifetimes
-        says = join_names(list(dict.fromkeys(short_of(cause.code, cause.name, cause.kind) for cause in causes)), 2)
-    return f"{first.fix} ({amount} {what}: {says})", first.command
+    what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
+    what = what if first in result.causes else "that a cache could have saved"
+    says = join_names([cause.says for cause in causes], 2)
+    most = "" if first.most is None else f"; most of it{_in_session(first.most)}"
+    why = "; first, since waste can be avoided as a whole" if first.kind == "waste" else ""
+    return f"{first.fix} ({amount} {what}: {says}{most}{why})"
 
 
-def _write_first(result: Overview, out: Console) -> None:
+def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> None:
     """Write the first thing to change, and the session that cost most."""
-    first, command = first_in_words(result)
-    if first:
+    if first := first_in_words(result):
         out.print()
         out.print(line(("do first: ", "bold"), first))
-        _write_command(command, out)
+        _write_command(_check(_first_causes(result)[0], chosen), out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return
@@ -314,7 +346,8 @@ def _write_first(result: Overview, out: Console) -> None:
     saved = ""
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")
-        saved = f"; about {money(biggest.saving)} less with {times}, without the cost of summaries"
+        window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
+        saved = f"; at most {money(biggest.saving)} less with {times}{window}, if the agent had gone on the same way"
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts}){saved}"))
     if biggest.command:
         _write_command(biggest.command, out)

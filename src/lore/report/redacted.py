@@ -41,7 +41,7 @@ from lore.model.results.store import FoldResult, InjectedResult
 from lore.model.running import LastBreak
 from lore.model.times import parse_timestamp
 from lore.report.sentences.findings import cause_result
-from lore.report.sentences.spending import cause_in_words, label_of
+from lore.report.sentences.spending import cause_in_words
 
 T = TypeVar("T")
 
@@ -237,7 +237,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "notes", "tokenizer", "relation", "bytes", "billed", "verdict", "dispute", "ruled_out", "started_at",
         "estimated_tokens", "unpriced_tokens",
         "ended_at", "written_at", "latest_at", "UnreadLogs.message", "PredictedResult.reason", "ComparedCause.says",
-        "Loss.detail", "PageSession.leading",
+        "Loss.detail", "PageSession.leading", "LedgerRow.surcharge", "MissedRead.detail",
     ),
     "file": (
         "path", "file", "looked", "command", "DryRunResult.session", "DiffSide.name", "ComparedSide.name",
@@ -358,9 +358,8 @@ def _diff(diff: DiffResult) -> DiffResult:
 
 def redacted_cause(cause: SpendingCause) -> SpendingCause:
     """Return the cost of a cause in words, without the names in it except public models."""
-    worded = cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names))))
-    label = label_of(cause)
-    return replace(worded, says=worded.says + label) if cause.says.endswith(label) else worded
+    most = None if cause.most is None else redacted(cause.most)
+    return cause_in_words(replace(cause, names=list(map(_names_of(cause.code), cause.names)), most=most))
 
 
 def _names_of(code: str) -> Callable[[str], str]:

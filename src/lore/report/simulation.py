@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from lore.judge.base import summed
 from lore.judge.totals import count_losses
-from lore.model.codes import CODES, UNEXPLAINED, Code
+from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_money
 from lore.model.results import Summary, UsageResult
 from lore.model.results import simulate as results
@@ -25,6 +25,7 @@ from lore.report.sentences.findings import (
     format_prices,
     format_usage,
     in_dollars,
+    name_cause,
 )
 from lore.report.table import Cell, TableColumn, aligned, write_table
 from lore.report.timeline import write_problems
@@ -70,7 +71,7 @@ def write_simulated(
         if verbose:
             _reliability(result.reliability[:1], out)
         _groups([group for group in result.groups if verbose or group.by == "cause"], out)
-        _changes(result.what_if, out, verbose=verbose or out.is_page)
+        _changes(result, out, verbose=verbose or out.is_page)
         for note in result.notes:
             out.print(line((f"note: {note}", "dim")))
     for text in measured_view().lines(measured, every=every) if measured is not None else ():
@@ -113,9 +114,8 @@ def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: b
     cause = turn.cause
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
-        weak = "possible cause: " if cause.strength == "weak" and cause.code not in UNEXPLAINED else ""
         grounds = describe_grounds(replace(cause, ruled_out=()) if again else cause)
-        out.print(line(" " * _INDENT, weak, grounds), indent=_INDENT)
+        out.print(line(" " * _INDENT, grounds), indent=_INDENT)
 
 
 def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
             if turn.lost_tokens
             else ""
         )
-        why = f"{cause.code} {cause.name}{lost}"
+        why = f"{name_cause(cause)}{lost}"
     return name[-_NAME_LENGTH:], when(turn.at), unsure + format_count(predicted), format_count(billed), off, why
 
 
@@ -220,7 +220,8 @@ def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
         return
     near, exact = found.within_2_percent / found.turns, found.exact / found.turns
-    yield f"predictions: {_percent(near)} of {counted(found.turns, 'turn')} within 2 % of the usage"
+    turns = f"{counted(found.turns, 'turn')} with usage and a previous turn"
+    yield f"predictions: {_percent(near)} of {turns} within 2 % of the usage"
     off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
     yield f"{_percent(exact)} exact, average error {off:,.0f} tokens ({naive:,.0f} if everything cached were read)"
     if found.drops or found.false_drops:
@@ -264,22 +265,21 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
         out.print(line((f"by {by}:", "bold")))
         for group in (group for group in groups if group.by == by):
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
-            parts = [counted(group.turns, "turn")]
-            parts += [f"{group.lost_tokens:,} tokens re-billed"] if group.lost_tokens else []
-            amounts = ((group.billed, "billed"), (group.waste, "waste"), (group.unexplained, "no certain cause"))
-            parts += [f"{format_money(amount)} {kind}" for amount, kind in amounts if amount]
-            out.print(line(f"  {name}: {', '.join(parts)}"))
+            name += f" ({kind_in_words(group.kind)})" if group.kind is not None else ""
+            cost = f" that cost {format_money(group.billed)}" if group.billed else ""
+            rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{in_dollars(group.rebilled)}"
+            out.print(line(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}"))
 
 
-def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) -> None:
+def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the changes that save, then those that save nothing and those whose saving is unknown."""
-    every = list(changes)
+    every, cost = result.what_if, result.totals.cost
+    whole = cost.predicted if cost.billed is None else cost.billed
     shown = [change for change in every if change.saves]
     if shown:
         out.print(line(("largest savings:", "bold")))
     for change in shown if verbose else shown[:_CHANGES_SHOWN]:
-        saved = f"{change.tokens:,} tokens{in_dollars(change.saved)}"
-        out.print(line(f"  {change.change}: {saved} in {counted(change.turns, 'turn')}"))
+        out.print(line(f"  {change.change}: {_saving(change, whole)}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     idle, unknown = list[str](), list[str]()
@@ -292,6 +292,15 @@ def _changes(changes: Iterable[results.Saving], out: Console, *, verbose: bool) 
     for label, names in (("simulated, no saving", idle), ("saving unknown", unknown)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
+
+
+def _saving(change: results.Saving, whole: float | None) -> str:
+    """Return what a change saves of the `whole` cost, and the tokens that it spares or adds."""
+    tokens = f"{abs(change.tokens):,} tokens re-billed {'less' if change.tokens > 0 else 'more'}"
+    tokens = f"{tokens}, in {counted(change.turns, 'turn')}" if change.tokens else "the same tokens at other prices"
+    if not change.saved:
+        return tokens
+    return f"saves {format_money(change.saved)}{f' of {format_money(whole)}' if whole else ''} ({tokens})"
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:

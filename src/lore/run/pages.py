@@ -45,7 +45,7 @@ from lore.report.html.timeline import view_session
 from lore.report.plain import last_part
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
-from lore.report.sentences.spending import short_of, words_of_causes
+from lore.report.sentences.spending import cause_in_words, short_of
 from lore.run.checking.verdicts import CheckContext, audience_of, each_result
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
@@ -300,8 +300,10 @@ class _Reading:
     def result(self) -> PageSession:
         """Return the page of the turns that were read."""
         audience = audience_of(self._recording, self._context.audience)
-        sums = [self._causes.results(audience, unsure=unsure) for unsure in (False, True)]
-        causes, unexplained = map(words_of_causes, sums)
+        causes, unexplained = (
+            [cause_in_words(cause) for cause in self._causes.results(audience, unsure=unsure)]
+            for unsure in (False, True)
+        )
         costliest = sorted([*causes, *unexplained], key=lambda cause: -(cause.dollars or 0.0))
         times = [turn.played.at for turns in self._chains.values() for turn in turns if turn.played.at is not None]
         return replace(

@@ -393,10 +393,10 @@ def _with_savings(
             what_if.without_causes(base, text) if without else what_if.compare_runs(text, base, simulator.run(change))
         )
     if RANK in asked:
-        for text, applies in ((what_if.TTL, base.expired), (what_if.AUTO, bool(base.bodies))):
-            if applies and once:
+        for text in base.worth_trying:
+            if once:
                 notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
-            elif applies:
+            else:
                 run = simulator.run(what_if.change_of(text, ()) or NO_CHANGE)
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]

@@ -53,6 +53,15 @@ class Spending(Struct, frozen=True, kw_only=True):
     surcharges: list[Surcharge] = []  # what of the cost is due to prices other than the list price, by reason
 
 
+class CauseSession(Struct, frozen=True):
+    """The session in which a cause cost most."""
+
+    path: str  # of its log
+    project: str | None  # the folder that the log names
+    dollars: float  # what the cause cost in it; 0 if no price is known
+    turns: int  # requests in which it occurred there
+
+
 class SpendingCause(Struct, frozen=True, kw_only=True):
     """The cost of one cause."""
 
@@ -70,6 +79,7 @@ class SpendingCause(Struct, frozen=True, kw_only=True):
     fix: str  # what `actor` can do about it
     command: str  # the command that shows it
     unpriced_tokens: int = 0  # of `tokens`, by requests without a known price: `dollars` omits them
+    most: CauseSession | None = None  # where it cost most; null: not summed by session
 
 
 class SpendingSession(Struct, frozen=True, kw_only=True):
@@ -86,6 +96,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     command: str  # the command that shows its compactions, else its turns
     saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
     compactions: int | None = None  # how many these are
+    window: int | None = None  # tokens, of which each fires at 70 %: the largest one that saves a tenth of the cost
     title: str | None = None  # the name that its agent gave it, else its first prompt
 
 
@@ -111,6 +122,21 @@ class PlanLimit(Struct, frozen=True, kw_only=True):
     dollars: float | None  # their cost
 
 
+class CostChange(Struct, frozen=True, kw_only=True):
+    """Why the cost of requests changed: parts in US dollars that add up to the difference.
+
+    They are of the requests with recorded tokens and a known price. Tokens are those of prompts.
+    """
+
+    dollars: float  # the difference
+    requests: float  # more requests at the earlier cost of one
+    models: float  # other models, at what their tokens cost before
+    prompts: float  # longer prompts
+    tokens: float  # dearer tokens of the same models: a smaller share read, more output, or other prices
+    surcharges: float  # more in fast mode, at a service tier, in a region or of long prompts
+    rebilled: float  # more that was re-billed in each request
+
+
 class Overview(CommandResult, frozen=True, kw_only=True):
     """`lore --json`: spending and re-billed tokens in a span of time."""
 
@@ -124,6 +150,7 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     by: GroupBy | None  # what `groups` are; null: requests are not grouped
     groups: list[Spending]  # days, weeks and months in their order, others by cost
     before: Spending | None  # the span of the same length before `since`; null: not compared
+    change: CostChange | None  # why the cost changed since then; null: not compared, or no cost is known
     before_causes: list[SpendingCause]  # causes of waste and of expected losses in that span
     files: int  # files read
     kept: int  # files whose figures were kept from an earlier run
@@ -157,6 +184,7 @@ class MeasureSide(Struct, frozen=True):
     trials: int  # the denominator: requests or tokens, by the measure
     sessions: int  # in which both are known
     interval: Interval | None  # of the value; null if the sample is too small, or all sessions are equal
+    at_least: bool = False  # the value is a lower bound: some requests have a part that is unknown
 
 
 class Measure(Struct, frozen=True, kw_only=True):
@@ -195,8 +223,8 @@ class ComparedSide(Struct, frozen=True, kw_only=True):
     name: str  # as it was asked for
     first: float | None  # when its first request was sent, in seconds since the epoch; null if no request has a time
     last: float | None  # when its last request was sent
-    clients: list[str]  # names and versions of the most frequent clients
-    models: list[str]  # names of the most frequent models
+    clients: list[str]  # names and versions of clients, the most frequent first
+    models: list[str]  # names of models, the most frequent first
     spending: Spending  # of all requests of this side
 
 
@@ -205,6 +233,7 @@ class Comparison(CommandResult, frozen=True, kw_only=True):
 
     left: ComparedSide  # the first of the two sides
     right: ComparedSide  # the second of the two sides
+    change: CostChange | None  # why the right side cost more or less; null if a side has no known cost
     measures: list[Measure]  # the ratios that are compared
     causes: list[ComparedCause]  # the largest difference in money first
     files: int  # files read

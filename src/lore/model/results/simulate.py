@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from lore.model.codes import Problem
+from lore.model.codes import CauseKind, Problem
 from lore.model.results import CauseResult, CommandResult, Interruption, Surcharge, UsageResult, VerdictResult
 from lore.model.results.measured import MeasuredResult
 
@@ -114,6 +114,8 @@ class GroupResult(Struct, frozen=True, kw_only=True):
     waste: float | None  # what `waste_tokens` cost beyond the price of reading
     unexplained_tokens: int = 0  # re-billed without a certain cause
     unexplained: float | None = None  # what `unexplained_tokens` cost beyond the price of reading
+    kind: CauseKind | None = None  # of a group by cause: a code with two kinds has two groups
+    rebilled: float | None = None  # what `lost_tokens` cost beyond the price of reading; null: nothing, or unknown
 
 
 class ReliabilityResult(Struct, frozen=True, kw_only=True):

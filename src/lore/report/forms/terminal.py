@@ -26,6 +26,7 @@ from lore.report.sentences.findings import (
     describe_rebilled,
     format_fix,
     format_loss,
+    name_cause,
 )
 
 Reported: TypeAlias = CheckResult | LintResult
@@ -142,7 +143,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     mark, style = _MARKS[sums.severity]
     turns, path = describe_turns(group), sums.json_path
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
-    out.print(line((f"{mark} {sums.code} {sums.name}", style), f" {where}" if where else ""))
+    out.print(line((f"{mark} {name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
     _write_message(sums, out, names_turn=len({other.message for other in group}) > 1)
     if sums.lost_tokens and len(group) > 1:

@@ -104,8 +104,7 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
     """Show tokens by cause, the costliest first, with the fix of each."""
     rows = [
         ("–" if cause.dollars is None else money(cause.dollars), f"{cause.tokens:,}", f"{cause.turns:,}",
-         cause.says.removesuffix(label_of(cause)) + (label_of(cause) if cause.kind != "waste" else ""), cause.fix,
-         cause.code)
+         cause.says + label_of(cause), cause.fix, cause.code)
         for cause in sorted(causes, key=lambda cause: (-(cause.dollars or 0.0), -cause.tokens))
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
@@ -160,7 +159,7 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    first, _ = first_in_words(result)
+    first = first_in_words(result)
     lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first and f"Do first: {first}.")))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 

@@ -9,6 +9,7 @@ from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
 from lore.judge.pairs.pair import Pair, dispute_of, provider_said
 from lore.model import results
+from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
@@ -74,6 +75,10 @@ def format_loss(cause: Finding | results.CauseResult) -> str:
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     """Return the heading and the text of a fix, such as ("fix (agent author)", "Sort the tools by name.")."""
+    if finding.code in _UNKNOWN:
+        return "to find the cause", finding.fix
+    if finding.fix.startswith("Nothing"):
+        return "what you can do", finding.fix
     if finding.actor == "provider":  # its fault, and no one at the provider reads this
         return "what you can do", finding.fix
     who = _WHO_FIXES.get(finding.actor)
@@ -86,6 +91,13 @@ def describe_cost_and_fix(finding: Finding) -> str:
     return cost + ": ".join(format_fix(finding))
 
 
+def name_cause(cause: Finding | results.CauseResult) -> str:
+    """Return the code and the name of a cause, after "possible cause:" if its evidence is weak."""
+    is_possible = cause.strength == "weak" and cause.code not in UNEXPLAINED
+    return f"{'possible cause: ' if is_possible else ''}{cause.code} {cause.name}"
+
+
+_UNKNOWN = (*UNEXPLAINED, Code.CLIENT_CAUSE_UNKNOWN)  # whose fixes say how to find the cause
 _WHO_FIXES = {"author": "agent author", "user": "user"}
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE
 from lore.model.codes import CODES, Code, CodeFacts, fix_of, kind_in_words
-from lore.model.results.overview import SpendingCause
+from lore.model.fact import format_money
+from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
 from lore.report.plain import visible
+from lore.report.status_line import percent, short
+
+_CENT = 0.01
+_SMALL = 0.01  # of the largest part: a smaller one is left out of a sentence
 
 _POSSIBLY = "possibly "
 
@@ -29,7 +31,7 @@ def _facts(code: str, name: str, kind: str) -> CodeFacts:
 
 
 # What these causes are if nothing shows that it was a result, or an image.
-_TIP = "record the request bodies of one session"
+_TIP = "to find it: lore record -- AGENT (lore guide record)"
 _UNSURE = {
     Code.TOOL_RESULT_REWRITTEN: CodeFacts(
         "", "unattributable", "", short="the prompt became shorter, and the log does not show why", tip=_TIP
@@ -74,16 +76,37 @@ def worded_break(cause: SpendingCause) -> SpendingCause:
     return replace(made, says=visible(doubt + _SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
 
 
-def words_of_causes(causes: Sequence[SpendingCause]) -> list[SpendingCause]:
-    """Return causes of one list with their words; those with the same words have their kind after them."""
-    worded = [cause_in_words(cause) for cause in causes]
-    often = Counter(cause.says for cause in worded)
-    return [replace(each, says=each.says + label_of(each)) if often[each.says] > 1 else each for each in worded]
-
-
-def label_of(cause: SpendingCause) -> str:
-    """Return the end of the words of a cause that tells it apart from others with the same words."""
+def label_of(cause: SpendingCause | ComparedCause) -> str:
+    """Return the kind of a cause, to follow its words."""
     return f" ({kind_in_words(cause.kind)})"
+
+
+def describe_change(change: CostChange, before: Spending, after: Spending) -> str:
+    """Return by how much requests cost more or less than earlier ones, and why: the largest parts first."""
+    counts = [each.requests - each.unbilled - each.unpriced for each in (after, before)]
+    prompts = [each.uncached_tokens + each.read_tokens + each.write_tokens for each in (after, before)]
+    sizes = [short(round(total / max(1, each.requests - each.unbilled)))
+             for total, each in zip(prompts, (after, before), strict=True)]  # fmt: skip
+    read = [percent(each.read_tokens / max(1, total)) for each, total in zip((after, before), prompts, strict=True)]
+    names = dict.fromkeys(more.name for each in (after, before) for more in each.surcharges)
+    parts = {
+        f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
+        "other models": change.models,
+        f"{_more(change.prompts, 'longer', 'shorter')} prompts ({sizes[0]} tokens instead of {sizes[1]})":
+            change.prompts,
+        f"share read ({read[0]} instead of {read[1]}), output and prices of the same models": change.tokens,
+        ", ".join(names): change.surcharges,
+        f"{_more(change.rebilled, 'more', 'less')} re-billed in each request": change.rebilled,
+    }  # fmt: skip
+    least = max(_CENT, max(map(abs, parts.values())) * _SMALL)
+    shown = sorted((part for part in parts.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
+    much = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
+    because = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {why}" for why, dollars in shown)
+    return f"{much}: {because}" if shown else f"{much}"
+
+
+def _more(difference: float, more: str, less: str) -> str:
+    return more if difference > 0 else less
 
 
 def short_of(code: str, name: str, kind: str = "") -> str:

@@ -164,7 +164,8 @@ class LedgerMaker:
         for found in findings:
             if not found.is_break and found.lost_tokens:
                 requests = found.evidence.requests if isinstance(found.evidence, SharedBlock | ReadPlateau) else 1
-                missed = MissedRead(found.code, found.kind, requests, found.lost_tokens, found.lost_dollars)
+                detail = "" if found.evidence is None else found.evidence.fix_detail()
+                missed = MissedRead(found.code, found.kind, requests, found.lost_tokens, found.lost_dollars, detail)
                 self._missed[found.chain, found.turn] = missed
 
     def ledger(self, unseen: UnrecordedParts | None) -> Ledger:

@@ -17,10 +17,11 @@ from lore.compaction.settings import TRIED, WINDOWS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results.overview import (
+    CostChange,
     GroupBy,
     Overview,
     PlanLimit,
@@ -39,7 +40,7 @@ from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
 from lore.report.plain import day_of, local_time
-from lore.report.sentences.spending import words_of_causes
+from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
@@ -153,6 +154,7 @@ def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progr
         causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
         biggest=None if biggest is None else _with_saving(biggest, ledgers, here.home), by=request.by,
         groups=now.by(request.by), before=before.total("before") if request.compared else None,
+        change=now.change_since(before) if request.compared else None,
         before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
         limits=limits.results(), missed=now.missed(), newest=newest if now.is_empty else None,
@@ -223,6 +225,7 @@ class Period:
         }
         self.first: dict[str, LedgerRequest] = {}  # of each session
         self._causes = CauseSums()
+        self._models = defaultdict[str, Sums](Sums)
         self.codes = defaultdict[str, dict[str, float]](dict)  # by session: code of a cause -> its cost
 
     @property
@@ -240,6 +243,7 @@ class Period:
             self._latest = sums
         sums.add(request)
         self._causes.add(request)
+        self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
         if request.row.loss is not None and request.row.loss.tokens:
@@ -257,6 +261,11 @@ class Period:
         """Return the sums of all requests under this name."""
         return self._by(lambda _, __: "").get("", Sums()).result(name)
 
+    def change_since(self, before: Period) -> CostChange | None:
+        """Return why these requests cost more or less than earlier ones; None if a cost is unknown."""
+        return change_of_cost(*({name: sums.result(name) for name, sums in each._models.items()}
+                                for each in (before, self)))  # fmt: skip
+
     def by(self, name: GroupBy | None) -> list[Spending]:
         """Return the sums of each group: of times in their order, of others those that cost most first.
 
@@ -271,11 +280,11 @@ class Period:
         return _ordered(self._groups[name], in_time=name in ("day", "week", "month"))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
-        return words_of_causes(self._causes.results("user", unsure=unsure))
+        return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
 
     def missed(self) -> list[SpendingCause]:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
-        return words_of_causes(self._causes.missed("user"))
+        return [cause_in_words(cause) for cause in self._causes.missed("user")]
 
     def biggest(self) -> SpendingSession | None:
         """Return the session that cost most; None if no request has a price."""
@@ -348,7 +357,7 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
             continue
         if totals.saved - totals.fired * _SUMMARY_DOLLARS >= (biggest.dollars or 0.0) * WORTH:
             command = f"lore compact {shown} --dry-run --window {window}" if shown else ""
-            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired)
+            return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired, window=window)
     return replace(biggest, command=f"lore simulate {shown}" if shown else "")
 
 
