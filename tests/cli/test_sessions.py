@@ -281,4 +281,4 @@ def test_copied_requests_count_in_one_session():
     put("home/.claude/projects/-code-app/b.jsonl", Path(CLAUDE).read_bytes())
     found = {row["path"].rpartition("/")[2]: (row["requests"], row["copied"]) for row in rows("--all")}
     assert found == {"a.jsonl": (1, 0), "b.jsonl": (0, 1)}
-    assert "not counted here: 1 request copied from another session" in lore("sessions").out
+    assert "not counted here: 1 request inherited or copied from another session" in lore("sessions").out

