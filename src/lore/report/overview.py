@@ -347,7 +347,7 @@ def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> N
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")
         window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-        saved = f"; at most {money(biggest.saving)} less with {times}{window}, if the agent had gone on the same way"
+        saved = f"; at most {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same"
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts}){saved}"))
     if biggest.command:
         _write_command(biggest.command, out)
