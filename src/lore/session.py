@@ -174,9 +174,7 @@ class Session:
         cls, data: bytes, *, dialect: Dialect | str | None = None, rules: Rules | None = None,
         clock: Callable[[], str] | None = None, compaction: AutomaticCompaction | None = None,
     ) -> Session:  # fmt: skip
-        """Return the session of a log, given as bytes; unreadable lines are among its `problems`.
-
-        Raises LoreError if no line of it is a record.
+        """Return the session of a log in bytes; unreadable lines are `problems`, LoreError is raised if all are.
 
         >>> session = Session("claude-opus-5", system="Be brief.")
         >>> Session.read(session.log()).state == session.state
@@ -189,10 +187,9 @@ class Session:
         return session
 
     def _read(self, data: bytes) -> None:
-        """Start with the events of a log."""
         events, problems = read_log(data)
         if problems and not events:
-            raise LoreError(f"this is not a session log: {problems[0].message}", hint="session.log() returns one")
+            raise LoreError(f"not a session log: {problems[0].message}", hint="session.log() returns one")
         self._begin(events, problems)
 
     @staticmethod

@@ -32,9 +32,9 @@ from lore.prefix import causes, changes, params, texts, tools
 
 
 class Step(Struct, frozen=True):
-    """A rule that is not about one kind of evidence: a function, or a class of which each chain has an object."""
+    """A rule that is not about one kind of evidence: a function, or a class with an object for each chain."""
 
-    codes: tuple[Code, ...]  # what it may report; none: it changes what others report
+    codes: tuple[Code, ...]  # those it may report; none: it changes the causes that others report
     ask: Callable[..., Any]
     why: str  # a count, or the source
     recorded: bool = False  # only asked about requests that were recorded, not rebuilt from a log
@@ -117,7 +117,7 @@ BYTES = (
     Step((Code.PREFIX_MOVED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX,
           Code.REMINDER_MOVED, Code.THINKING_CHANGED, Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED,
           Code.LATE_TOOL_RESULT), changes.explain_section,
-         "What is equal once the varying word, block or place is masked (public issue threads)."),
+         "Content that is equal once the varying word, block or place is masked (public issue threads)."),
 )  # fmt: skip
 
 # The rows of a fallen read that also explain a break in the bytes.
@@ -331,7 +331,7 @@ FALLS: tuple[EvidenceRule, ...] = (
 
 # What the clock says if the log's history is not the one that was sent.
 BY_CLOCK = (EXPIRED, PARALLEL, POSSIBLY_EXPIRED)
-# A break in the bytes of which the clock shows that nothing was left to lose.
+# A break in the bytes that cost nothing: by the clock, the entry was gone or not written yet.
 EXCUSED_BY_CLOCK = (EXPIRED, PARALLEL)
 # Another place whose cache was asked; the routes only if the read fell.
 ROUTES = (NAMED_ROUTE, MISSING_ANSWERS)
@@ -341,14 +341,14 @@ UNEXPLAINED_FALLS = (
          "9.5 % of reads at a new prompt of the user fell and 1 % of the others, without evidence of any cause."),
 )  # fmt: skip
 
-# What is changed in the causes of a pair, once their bytes are measured.
+# Changes of the causes of a pair, after their bytes are measured.
 
 ADJUSTMENTS = (
     Step((), adjustments.blame_shape,
          "A read that ends where only the shape of content changed (anthropics/claude-code#93490)."),
     Step((Code.CHANGE_AFTER_LAST_BREAKPOINT,), adjustments.mark_within_block,
          "Caches keep whole blocks (`cache.counts.block_tokens`): a part of one was never cached."),
-    Step((), adjustments.add_remarks, "Asks `REMARKS`: what is reported although nothing was lost."),
+    Step((), adjustments.add_remarks, "Asks `REMARKS`: causes that are reported although nothing was lost."),
     Step((), adjustments.mark_nothing_lost, "Usage that reads the whole previous prompt shows that no byte mattered."),
     Step((Code.TAIL_REPLACED, Code.BREAKPOINT_ON_VOLATILE), adjustments.add_tail,
          "Agents end each request with text that the next one lacks (`rewrites`); a breakpoint on it is never read."),
@@ -371,7 +371,7 @@ REMARKS = (
         unless=Code.BILL_CONTRADICTS_BODY),
 )  # fmt: skip
 
-# What is changed in a verdict.
+# Changes of a verdict.
 
 ANSWERS = (
     Step((), answers.explain_answer,
@@ -383,7 +383,7 @@ CORRECTIONS = (
     Step((), corrections.drop_unread_below_minimum, "The same of a log that read nothing (dated rules)."),
     Step((), corrections.excuse_small_loss, "A loss below a block of the cache, or 1 % of the prompt, costs nothing."),
     Step((), corrections.add_prices, "Dated prices (`lore.cache.prices`)."),
-    Step((), corrections.mark_alternating, "A value that returns to what it was keeps two caches, each used in turn."),
+    Step((), corrections.mark_alternating, "A value that alternates keeps two caches, each used in turn."),
 )  # fmt: skip
 
 # Whole chains, and the recording.

@@ -325,7 +325,7 @@ def _most(requests: list[LedgerRequest]) -> CauseSession:
 
 
 def _dollars(row: LedgerRow) -> float:
-    """Return what a row's loss cost; without one, what it could have read."""
+    """Return the cost of a row's loss, or of the tokens that it could have read."""
     if row.loss is None:
         return 0.0 if row.missed is None else row.missed.dollars or 0.0
     return 0.0 if row.spent is None else row.spent.again
@@ -336,7 +336,7 @@ def _tokens(row: LedgerRow) -> int:
 
 
 def rebilled_dollars(spending: Spending) -> float | None:
-    """Return what all re-billed tokens cost beyond the price of reading them; None if no price is known."""
+    """Return the cost of all re-billed tokens beyond the price of reading them; None if no price is known."""
     return None if spending.dollars is None else sum_of(getattr(spending, name) or 0.0 for name in REBILLED.values())
 
 
@@ -348,8 +348,8 @@ def rebilled_tokens(spending: Spending) -> int:
 def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
     """Return why requests cost more or less than earlier ones, both given as sums by model; None without a cost.
 
-    What is neither re-billed nor a surcharge is a product of requests, tokens of a prompt and dollars of a token: each
-    part changes one factor and takes the factors before it from the later requests.
+    The rest, neither re-billed nor a surcharge, is a product of requests, tokens of a prompt and dollars of a token:
+    each part changes one factor and takes the factors before it from the later requests.
     """
     a, b = (_cost_factors(models.values()) for models in (before, after))
     if a is None or b is None:
@@ -379,7 +379,7 @@ class _CostFactors(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Dollars of a token of a prompt, without what is re-billed or a surcharge."""
+        """Dollars of a token of a prompt, without the re-billed part and surcharges."""
         return (self.dollars - self.rebilled - self.surcharge) / self.tokens
 
 

@@ -198,7 +198,7 @@ def _before(result: Overview) -> Iterator[str]:
 
 
 def _request_cost(spending: Spending) -> str:
-    """Return the cost of a request, of those with recorded tokens and a known price; empty if there is none."""
+    """Return the cost of a request, of those with recorded tokens and a known price; empty without any."""
     known = spending.requests - spending.unbilled - spending.unpriced
     if not known or spending.dollars is None:
         return ""
@@ -260,7 +260,7 @@ def _write_causes(rows: Sequence[tuple[Cell, ...]], out: Console, *, priced: boo
 
 
 def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> None:
-    """Write what requests sent at the full price although a cache could have held it: no part of what was re-billed."""
+    """Write the tokens that were sent at the full price although a cache could have held them (not re-billed)."""
     if not result.missed:
         return
     cost, tokens = _amounts(result.missed)
@@ -287,7 +287,7 @@ def _in_session(most: CauseSession) -> str:
 
 
 def _check(cause: SpendingCause, chosen: OverviewSelection) -> str:
-    """Return the command that shows a cause where it cost most; the page about it if the path cannot be typed."""
+    """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
     shown = "" if cause.most is None else in_shell(cause.most.path, chosen.home)
     return f"lore check {shown} --select {cause.code}" if shown else cause.command
 
@@ -317,7 +317,7 @@ def _first_causes(result: Overview) -> list[SpendingCause]:
 
 
 def first_in_words(result: Overview) -> str:
-    """Return the first thing to change with its cost, and where it occurred; empty if there is none."""
+    """Return the first thing to change, with its cost and its costliest session; empty without any cause."""
     causes = _first_causes(result)
     if not causes:
         return ""

@@ -33,7 +33,7 @@ _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
 
 
 def live_line(row: LedgerRow, broken: LastBreak | None, *, content: bool, refused: int | None = None) -> str:
-    """Return the line of a request: what it read, and the cause of a cache break, with `content` in detail.
+    """Return the line of a request: the tokens read, and the cause of a cache break, with `content` in detail.
 
     `refused` is the status with which the provider refused it.
     """
@@ -108,7 +108,7 @@ class GrowingCapture:
                 is_other = False
                 while not is_other:
                     is_other = self._is_other(file)
-                    while data := file.read(PIECE):  # also what was written before the file was moved away
+                    while data := file.read(PIECE):  # also the bytes written before the file was moved
                         yield data
                     if not is_other and not self._goes_on():
                         return
@@ -151,7 +151,7 @@ def live_verdicts(
                 broken = sums.breaks.popitem()[1] if sums.breaks else None
                 if (verdict.turn.byte or 0) >= begin:
                     yield LiveVerdict(row, broken, verdict)
-        except UnrecognisedError:  # there is no request yet
+        except UnrecognisedError:  # no request yet
             continue
 
 
@@ -169,7 +169,7 @@ class LiveProcess:
         theirs.close()
 
     def stop(self) -> None:
-        """Let it print the remaining verdicts, and wait for its end."""
+        """Wait until the process has printed the remaining verdicts and ended."""
         self._ours.close()
         self._process.join()
 

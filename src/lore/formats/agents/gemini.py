@@ -4,9 +4,8 @@ A response is one message that is written again under its id as its counts and c
 Calls that were logged after a message for the screen are a message of their own, without text, thoughts or counts; they
 belong to the response before it. `$set.messages` replaces the history by another one, in which results are messages;
 `$rewindTo` removes a message and all that follow. Input counts include cached tokens. Thoughts are counted apart from
-the output and are billed. They are no items, and a pass of their own: most later requests do not hold them (prompts
-grew by less than the thoughts alone; with Gemini 3.1 some hold those since the user's prompt). A chat has neither
-system prompt nor tools.
+the output and billed; they are a pass, not items, as most later requests lack them (prompts grew by less than the
+thoughts; with Gemini 3.1 some hold those since the user's prompt). A chat has neither system prompt nor tools.
 
 With `--output-format stream-json` a run without a terminal prints `init`, the prompt (`message` of the user), the
 answer in pieces (`message` with `delta`), calls (`tool_use`) and their results (`tool_result`); `result` counts the
