@@ -115,7 +115,11 @@ def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
 class _LostTask:
     """A task that no worker runs any more."""
 
+    asked = 0
+
     def exception(self, timeout):
+        self.asked += 1
+        assert self.asked < 9
         raise TimeoutError
 
 
