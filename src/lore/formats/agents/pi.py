@@ -47,78 +47,24 @@ _ENTRY_TYPES = records.SILENT | {
     "thinking_level_change", "mode_change", "compaction", "branch_summary", "custom_message",
 }  # fmt: skip
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}")  # as pi makes them: the search for placeholders is slow
-_Kind = Literal["items", "result", "compaction", "reset"]
 
 
 @dataclass(slots=True, eq=False)
-class Node:
-    """An entry of the tree."""
-
+class _Node:  # an entry of the tree
     id: str
-    parent: Node | None
+    parent: _Node | None
     depth: int  # 0: a root
     line: bytes
-    kind: _Kind = "items"
+    kind: Literal["items", "result", "compaction", "reset"] = "items"
     items: tuple[str, ...] = ()  # uuids of the items that it made
 
     @property
-    def is_boundary(self) -> bool:
-        """Whether prompts begin here."""
+    def is_boundary(self) -> bool:  # prompts begin here
         return self.kind in ("compaction", "reset")
 
 
 def _is_id(name: str) -> bool:
     return _OWN_ID.match(name) is not None or visible_value(name) != ""
-
-
-class Tree:
-    """All entries, and the path to the latest one."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.by_id: dict[str, Node] = {}
-        self.path: list[Node] = []
-        self.boundary = -1  # index of the path's last compaction or reset; -1: none
-        self.kept = -1  # index of the first entry that the boundary keeps
-
-    @property
-    def leaf(self) -> Node | None:
-        return self.path[-1] if self.path else None
-
-    def add(self, id: str, line: bytes) -> Node:
-        """Add an entry after the leaf."""
-        path = self.path
-        node = self.by_id[id] = Node(id, path[-1] if path else None, len(path), line)
-        self.nodes.append(node)
-        path.append(node)
-        return node
-
-    def is_on_path(self, node: Node) -> bool:
-        return node.depth < len(self.path) and self.path[node.depth] is node
-
-    def between(self, first: int, end: int) -> list[Node]:
-        """Return the entries of a part of the path without compactions and resets."""
-        return [node for node in self.path[first:end] if not node.is_boundary]
-
-    def shown(self) -> list[Node]:
-        """Return the entries of the path that the timeline shows."""
-        if self.boundary < 0:
-            return self.path
-        return [self.path[self.boundary], *self.between(self.kept, self.boundary), *self.path[self.boundary + 1 :]]
-
-    def way_to(self, leaf: Node | None) -> tuple[int, list[Node]]:
-        """Return how many entries of the path remain on the way to another leaf, and which follow them."""
-        branch: list[Node] = []
-        node = leaf
-        while node is not None and not self.is_on_path(node):
-            branch.append(node)
-            node = node.parent
-        keep = 0 if node is None else node.depth + 1
-        while 0 < keep < len(self.path) and self.path[keep].kind == "result":
-            keep -= 1  # a result is removed together with its call only
-            branch.append(self.path[keep])
-        branch.reverse()
-        return keep, branch
 
 
 class Pi(LogReader):
@@ -128,7 +74,9 @@ class Pi(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tree = Tree()
+        self.nodes: dict[str, _Node] = {}  # all entries by id
+        self.path: list[_Node] = []  # from the root to the latest entry
+        self.shown: list[_Node] = []  # those whose items the timeline has
         self.title = ""
         self.has_header = False
         self.forked = ("", "")  # the session that this one was forked from, and when
@@ -179,27 +127,26 @@ class Pi(LogReader):
     # the tree
 
     def _add_entry(self, entry: records.PiEntry, data: bytes) -> None:
-        tree, message = self.tree, entry.message
+        message = entry.message
         # a redactor's placeholder identifies nothing
         if entry.id is not None and (entry.id == entry.parent_id or not _is_id(entry.id)):
             entry = replace(entry, id=None, parent_id=UNSET if entry.id == entry.parent_id else entry.parent_id)
         if isinstance(entry.parent_id, str) and not _is_id(entry.parent_id):
             entry = replace(entry, parent_id=UNSET)
-        uuid = entry.id or f"entry-{len(tree.nodes) + 1}"
-        if uuid in tree.by_id:
+        uuid = entry.id or f"entry-{len(self.nodes) + 1}"
+        if uuid in self.nodes:
             self.session.problem(Code.DUPLICATE_UUID, f"entry {mask(uuid)[:60]!r} came before; passed over")
             return
-        parent = self._parent_of(entry)
-        if parent is not tree.leaf:
-            self._move_to(parent)
-        node = tree.add(uuid, data)
+        self._move_to(self._parent_of(entry))
+        node = self.nodes[uuid] = _Node(uuid, self.leaf, len(self.path), data)
+        self.path.append(node)
         if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
             self._add_summary_request(uuid, entry.usage)
         if entry.type == "compaction":
             self._compact(node, entry)
         elif entry.type == "reset_boundary":
-            self.session.remove(_items_of(tree.shown()))  # no prompt holds what precedes a reset
-            node.kind, tree.boundary, tree.kept = "reset", node.depth, node.depth
+            node.kind = "reset"
+            self._hide_all()  # no prompt holds what precedes a reset
         elif entry.type in ("title_change", "session_info"):
             title = text_in(entry.title if entry.type == "title_change" else entry.name)
             if title and title != self.title:
@@ -210,48 +157,60 @@ class Pi(LogReader):
         else:
             self._show(node, entry)
 
-    def _parent_of(self, entry: records.PiEntry) -> Node | None:
-        leaf = self.tree.leaf
-        if entry.parent_id is UNSET or (leaf is not None and entry.parent_id == leaf.id):
-            return leaf
+    def _parent_of(self, entry: records.PiEntry) -> _Node | None:
+        if entry.parent_id is UNSET:
+            return self.leaf
         if entry.parent_id is None:
             return None
-        parent = self.tree.by_id.get(entry.parent_id)
+        parent = self.nodes.get(entry.parent_id)
         if parent is None:
             missing = f"parent {mask(entry.parent_id)[:60]!r} is missing"
             self.session.problem(Code.DANGLING_PARENT, f"{missing}; read as if the previous entry were the parent")
-        return parent or leaf
+        return parent or self.leaf
 
-    def _move_to(self, leaf: Node | None) -> None:
+    @property
+    def leaf(self) -> _Node | None:
+        """The latest entry."""
+        return self.path[-1] if self.path else None
+
+    def _is_on_path(self, node: _Node) -> bool:
+        return node.depth < len(self.path) and self.path[node.depth] is node
+
+    def _move_to(self, leaf: _Node | None) -> None:
         """Continue after another entry: remove what follows it, and append again what its branch holds."""
-        tree = self.tree
-        keep, branch = tree.way_to(leaf)
-        crosses_boundary = tree.boundary >= keep or any(node.is_boundary for node in branch)
-        removed = _items_of(tree.shown() if crosses_boundary else tree.path[keep:])
-        tree.path[keep:] = branch
-        self.session.remove(removed)
-        if not crosses_boundary:
+        branch = list[_Node]()
+        if leaf is self.leaf:
+            return
+        while leaf is not None and not self._is_on_path(leaf):
+            branch.append(leaf)
+            leaf = leaf.parent
+        keep = 0 if leaf is None else leaf.depth + 1
+        while 0 < keep < len(self.path) and self.path[keep].kind == "result":
+            keep -= 1  # a result is removed together with its call only
+            branch.append(self.path[keep])
+        branch.reverse()
+        gone, self.path[keep:] = self.path[keep:], branch
+        if not any(node.is_boundary for node in (*gone, *branch)):
+            self.session.remove(_items_of(gone))
+            for node in reversed(gone):
+                if self.shown and self.shown[-1] is node:
+                    self.shown.pop()
             self._show_again(branch)
             return
-        tree.boundary = tree.kept = max((at for at, node in enumerate(tree.path) if node.is_boundary), default=-1)
-        if tree.boundary >= 0:
-            if tree.path[tree.boundary].kind == "compaction":
-                self._compact_again(tree.path[tree.boundary])
-            self.skipped_calls = set()
-        self._show_again(tree.path[tree.boundary + 1 :])
-        self.skipped_calls = set()
+        self._hide_all()  # all is appended again from the last compaction or reset that remains
+        at = max((node.depth for node in self.path if node.is_boundary), default=-1)
+        if at >= 0 and self.path[at].kind == "compaction":
+            entry = records.decode_entry(self.path[at].line)
+            now, self.session.at = self.session.at, entry.timestamp
+            self._compact(self.path[at], entry)
+            self.session.at = now
+        self._show_again(self.path[at + 1 :])
 
-    def _compact_again(self, node: Node) -> None:
-        tree, session = self.tree, self.session
-        entry = records.decode_entry(node.line)
-        tree.kept = self._first_kept(entry, tree.boundary)
-        kept = tree.between(tree.kept, tree.boundary)
-        self._show_again(kept)
-        now, session.at = session.at, entry.timestamp
-        self._apply_compaction(node, entry, kept)
-        session.at = now
+    def _hide_all(self) -> None:
+        self.session.remove(_items_of(self.shown))
+        self.shown = []
 
-    def _show_again(self, nodes: Iterable[Node]) -> None:
+    def _show_again(self, nodes: Iterable[_Node]) -> None:
         session, lost = self.session, 0
         for node in nodes:
             self.replayed += 1
@@ -266,11 +225,44 @@ class Pi(LogReader):
             detail = f"{lost} entries of another branch are too many to be read again; the timeline lacks them"
             session.problem(Code.CAPTURE_TOO_LARGE, detail)
 
+    def _compact(self, node: _Node, entry: records.PiEntry) -> None:
+        """Compact the history; what it keeps and the timeline lacks is appended again."""
+        node.kind = "compaction"
+        kept = [kept for kept in self.path[self._first_kept(entry, node.depth) : node.depth] if not kept.is_boundary]
+        known = set(map(id, self.shown))
+        if any(id(one) not in known for one in kept):
+            self._hide_all()
+            self._show_again(kept)
+        tokens, summary = count_in(entry.tokens_before), records.wrap_summary(entry.summary)
+        self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
+        tail: list[str] = []
+        for number, raw in enumerate(entry.retained_tail or ()):
+            made = records.made_of(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
+            if isinstance(made, e.PatchToolCall):
+                self._add_result(made)
+            else:
+                for item in made:
+                    self.session.append(item)
+                    tail.append(item.uuid)
+        node.items, self.shown = (node.id, *tail), [node, *kept]
+
+    def _first_kept(self, entry: records.PiEntry, at: int) -> int:
+        """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
+        index, node = entry.first_kept_entry_index, None
+        if entry.retained_tail is not None:
+            return at
+        if entry.first_kept_entry_id is not None:
+            node = self.nodes.get(entry.first_kept_entry_id)
+        elif index is not None and 0 < index <= len(self.nodes):
+            node = list(self.nodes.values())[index - 1]
+        return min(at, node.depth) if node is not None and self._is_on_path(node) else at
+
     # entries
 
-    def _show(self, node: Node, entry: records.PiEntry) -> None:
+    def _show(self, node: _Node, entry: records.PiEntry) -> None:
         """Append to the timeline what an entry holds."""
         session, made, reason = self.session, None, ""
+        self.shown.append(node)
         try:
             made = self._made_of(entry, node.id)
         except (ValueError, RecursionError) as error:
@@ -319,7 +311,7 @@ class Pi(LogReader):
             if records.has_image(made):
                 self.session.signal(Sign("image"))
 
-    def _add_answer(self, node: Node, entry: records.PiEntry, message: records.PiMessage) -> None:
+    def _add_answer(self, node: _Node, entry: records.PiEntry, message: records.PiMessage) -> None:
         """Read a response: a turn."""
         session, dialect = self.session, records.dialect_of(message.api)
         counter = session.counter
@@ -348,8 +340,6 @@ class Pi(LogReader):
         (parent, forked_at), at = self.forked, self.session.at or ""
         return e.Call(inherited_from=parent) if parent and len(at) == len(forked_at) and at < forked_at else None
 
-    # compactions
-
     def _add_summary_request(self, id: str, counts: records.PiUsage) -> None:
         """Add the request for a summary, by the session's model. A fork's copy has the same response id."""
         session, model = self.session, self.session.counter.model
@@ -362,45 +352,6 @@ class Pi(LogReader):
             session.end_turn(usage, f"{id}:summary")
             session.chain = e.MAIN
 
-    def _compact(self, node: Node, entry: records.PiEntry) -> None:
-        """Compact the history; what an earlier compaction pruned and this one keeps is appended again."""
-        tree = self.tree
-        at = len(tree.path) - 1
-        first = self._first_kept(entry, at)
-        kept = tree.between(first, at)
-        if tree.boundary >= 0 and first < min(tree.kept, tree.boundary):
-            self.session.remove(_items_of(tree.shown()[:-1]))
-            self._show_again(kept)
-        tree.boundary, tree.kept = at, first
-        self._apply_compaction(node, entry, kept)
-
-    def _first_kept(self, entry: records.PiEntry, at: int) -> int:
-        """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
-        tree, index = self.tree, entry.first_kept_entry_index
-        node = None
-        if entry.retained_tail is not None:
-            return at
-        if entry.first_kept_entry_id is not None:
-            node = tree.by_id.get(entry.first_kept_entry_id)
-        elif index is not None and 0 < index <= len(tree.nodes):
-            node = tree.nodes[index - 1]
-        return min(at, node.depth) if node is not None and tree.is_on_path(node) else at
-
-    def _apply_compaction(self, node: Node, entry: records.PiEntry, kept: list[Node]) -> None:
-        node.kind = "compaction"
-        tokens, summary = count_in(entry.tokens_before), records.wrap_summary(entry.summary)
-        self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
-        tail: list[str] = []
-        for number, raw in enumerate(entry.retained_tail or ()):
-            made = records.made_of(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
-            if isinstance(made, e.PatchToolCall):
-                self._add_result(made)
-            else:
-                for item in made:
-                    self.session.append(item)
-                    tail.append(item.uuid)
-        node.items = (node.id, *tail)
-
 
 def _is_known(members: dict[str, bytes]) -> bool:
     """Return whether a record is one of pi's entries."""
@@ -408,5 +359,5 @@ def _is_known(members: dict[str, bytes]) -> bool:
     return kind in _ENTRY_TYPES or (kind == "message" and "role" in (raw_members(members.get("message", b"")) or {}))
 
 
-def _items_of(nodes: Iterable[Node]) -> tuple[str, ...]:
+def _items_of(nodes: Iterable[_Node]) -> tuple[str, ...]:
     return tuple([uuid for node in nodes for uuid in node.items])
