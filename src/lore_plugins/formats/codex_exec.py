@@ -42,25 +42,21 @@ _ITEMS = frozenset((*_CALLS, *_TEXTS, "error"))
 _FAILED = frozenset(("failed", "declined"))
 
 
-class ExecUsage(Struct, frozen=True, gc=False):
-    """The sums of a thread; all are 0 if nothing was counted."""
-
+class _ExecUsage(Struct, frozen=True, gc=False):  # the sums of a thread; all are 0 if nothing was counted
     input_tokens: int = 0  # with those read from a cache and written to one
     cached_input_tokens: int = 0
     cache_write_input_tokens: int = 0
     output_tokens: int = 0
 
 
-class ExecRecord(Struct, frozen=True, gc=False):
-    """A record. Which fields there are depends on `type`."""
-
+class _ExecRecord(Struct, frozen=True, gc=False):  # its type decides which fields it has
     type: str
     thread_id: str = ""
     item: dict[str, Raw] = {}
-    usage: ExecUsage | None = None
+    usage: _ExecUsage | None = None
 
 
-decode_exec = lenient.decoding(ExecRecord)
+decode_exec = lenient.decoding(_ExecRecord)
 
 
 class CodexExec(PrintedRun):
@@ -78,7 +74,7 @@ class CodexExec(PrintedRun):
         self._calls: dict[str, str] = {}  # the item of each open call
         self._first = ""  # the thread that is the main chain
         self._chain = MAIN
-        self._sums: dict[str, ExecUsage] = {}  # of each chain, at the end of its latest turn
+        self._sums: dict[str, _ExecUsage] = {}  # of each chain, at the end of its latest turn
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -157,8 +153,8 @@ class CodexExec(PrintedRun):
         self.end_response()
         self.session.add_result(call, output, failed=failed)
 
-    def _end_turn(self, sums: ExecUsage) -> None:
-        before, self._sums[self._chain] = self._sums.get(self._chain, ExecUsage()), sums
+    def _end_turn(self, sums: _ExecUsage) -> None:
+        before, self._sums[self._chain] = self._sums.get(self._chain, _ExecUsage()), sums
         grown = [now - then for now, then in zip(astuple(sums), astuple(before), strict=True)]
         whole, read, write, output = grown if min(grown) >= 0 else astuple(sums)
         run = usage_with_cached_input(whole, read, write or None, output, client=self.client)

@@ -163,9 +163,7 @@ _DELTA = frozenset(("newEntries", "removedEntryIds"))
 _OPENING = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:type|id|parentId|timestamp|message)"')
 
 
-class FlueEntry(Struct, frozen=True, gc=False):
-    """An entry."""
-
+class _FlueEntry(Struct, frozen=True, gc=False):
     line: Line  # its place and bytes
     kind: str
     parent: str
@@ -188,7 +186,7 @@ class Flue(RecordReader):
     def __init__(self) -> None:
         super().__init__()
         self._session = SessionBuilder()
-        self._entries: dict[str, FlueEntry] = {}
+        self._entries: dict[str, _FlueEntry] = {}
         self._place = Line(1, 0, b"")  # of the record that is read
         self._created: str | None = None
         self._is_known = False  # a record showed that the file is a session
@@ -296,7 +294,7 @@ class Flue(RecordReader):
             shown = printable(cut_masked(word(record, "type"), 60))
             self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
         at = word(record, "timestamp") or None
-        self._entries[name] = FlueEntry(self._place, kind, word(record, "parentId"), at)
+        self._entries[name] = _FlueEntry(self._place, kind, word(record, "parentId"), at)
         if self._session.is_started:
             self._follow(name)
             return

@@ -57,30 +57,24 @@ _ERROR = b'"<system>ERROR'
 _SEARCHED = 100  # marks that are searched for the usage of a count
 
 
-class ContextLine(Struct, gc=False):
-    """A line of the model's log."""
-
+class _ContextLine(Struct, gc=False):
     digest: int  # of its length and checksum
     is_message: bool
     items: tuple[str, ...] = ()  # uuids of the items made of it
 
 
-class KimiRequest(Struct):
-    """The current request in the model's log."""
-
+class _KimiRequest(Struct):  # the current request in the model's log
     turn: int
     mark: KimiMark | None  # with its usage
     whole: int | None  # input in tokens
     is_answered: bool = False
 
 
-class KimiSummary(Struct):
-    """A compaction whose kept messages are being read."""
-
+class _KimiSummary(Struct):  # a compaction whose kept messages are being read
     uuid: str
     text: Raw
-    known: dict[int, ContextLine]  # the messages before it, by digest
-    kept: list[ContextLine]
+    known: dict[int, _ContextLine]  # the messages before it, by digest
+    kept: list[_ContextLine]
 
 
 class ContextLog:
@@ -90,13 +84,13 @@ class ContextLog:
         self.file = ""
         self._session = session
         self._wire = wire
-        self._lines: list[ContextLine] = []  # of this file
-        self._before: list[ContextLine] = []  # of the file that it replaced
+        self._lines: list[_ContextLine] = []  # of this file
+        self._before: list[_ContextLine] = []  # of the file that it replaced
         self._is_same = True  # all lines equal those of the file before
-        self._summary: KimiSummary | None = None
+        self._summary: _KimiSummary | None = None
         self._is_restored = False  # messages follow that were answered before a compaction
         self._whole: int | None = None  # input of the next request in tokens
-        self._request: KimiRequest | None = None
+        self._request: _KimiRequest | None = None
         self._emitted = 0  # marks
 
     def begin_file(self, name: str) -> None:
@@ -118,7 +112,7 @@ class ContextLog:
         """Read a record."""
         self._session.start_session(at=self._session.at, dialect=self._wire.dialect)
         role, at = record.role or "", len(self._lines)
-        line = ContextLine(len(data) << 32 | crc32(data), not role.startswith("_"))
+        line = _ContextLine(len(data) << 32 | crc32(data), not role.startswith("_"))
         if self._is_same:
             if at < len(self._before) and self._before[at].digest == line.digest:
                 self._lines.append(self._before[at])
@@ -137,7 +131,7 @@ class ContextLog:
         self._lines.append(line)
         self._read_new(record, role, line)
 
-    def _read_new(self, record: KimiCliRecord, role: str, line: ContextLine) -> None:
+    def _read_new(self, record: KimiCliRecord, role: str, line: _ContextLine) -> None:
         session = self._session
         if role == "_usage":
             self._read_count(record.token_count)
@@ -167,7 +161,7 @@ class ContextLog:
     def _uuid(self) -> str:
         return self.file + self._session.line_id
 
-    def _append(self, line: ContextLine, item: Item) -> None:
+    def _append(self, line: _ContextLine, item: Item) -> None:
         line.items = (*line.items, item.uuid)
         self._session.append(item)
 
@@ -184,7 +178,7 @@ class ContextLog:
         if place is not None:
             self._begin_request(self._take_mark(place))
 
-    def _read_answer(self, record: KimiCliRecord, line: ContextLine) -> None:
+    def _read_answer(self, record: KimiCliRecord, line: _ContextLine) -> None:
         uuid, blocks = self._uuid, kimi.blocks_of(record.content)
         if self._request is None and not self._is_restored:
             marks = self._wire.marks  # of clients that count only after an answer, the next one
@@ -201,7 +195,7 @@ class ContextLog:
     def _begin_request(self, mark: KimiMark | None) -> None:
         session = self._session
         session.at, session.counter.asked_at = (None, None) if mark is None else (mark.at, mark.asked_at)
-        self._request = KimiRequest(session.start_turn(None), mark, self._whole)
+        self._request = _KimiRequest(session.start_turn(None), mark, self._whole)
         session.at = self._whole = None
 
     def _end_request(self, total: int | None) -> None:
@@ -238,19 +232,19 @@ class ContextLog:
 
     # files that replaced others
 
-    def _is_summary(self, record: KimiCliRecord, line: ContextLine) -> bool:
+    def _is_summary(self, record: KimiCliRecord, line: _ContextLine) -> bool:
         """Return whether a message is a compaction's summary, which its kept messages follow."""
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
         if not blocks or not _begins(blocks[0], _SUMMARY):
             return False
         texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
         known = {before.digest: before for before in self._before if before.is_message}
-        self._summary = KimiSummary(self._uuid, Raw(encode("\n".join(texts))), known, [])
+        self._summary = _KimiSummary(self._uuid, Raw(encode("\n".join(texts))), known, [])
         line.items = (self._uuid,)
         self._lines.append(line)
         return True
 
-    def _compact(self, summary: KimiSummary) -> None:
+    def _compact(self, summary: _KimiSummary) -> None:
         """Emit a compaction with its summary and kept messages."""
         marks, session = self._wire.marks, self._session
         ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)

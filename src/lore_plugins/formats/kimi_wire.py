@@ -16,9 +16,7 @@ from lore.model import NULL, AssistantMessage, Code, Item, Sign, TextBlock, User
 from lore.model import events as e
 
 
-class KimiCliEnvelope(Struct, frozen=True, gc=False):
-    """An event; its type determines its payload."""
-
+class _KimiCliEnvelope(Struct, frozen=True, gc=False):  # an event; its type determines its payload
     type: str
     payload: Raw = NULL
 
@@ -33,12 +31,11 @@ class KimiCliRecord(Struct, frozen=True, gc=False):
     token_count: int | None = None
     type: str | None = None
     timestamp: Raw = NULL
-    message: KimiCliEnvelope | None = None
+    message: _KimiCliEnvelope | None = None
 
 
-class KimiCliPayload(Struct, frozen=True, gc=False):
-    """The payload of an event; its fields depend on the type. Older clients wrote `task_tool_call_id`."""
-
+# The payload of an event; its fields depend on the type. Older clients wrote `task_tool_call_id`.
+class _KimiCliPayload(Struct, frozen=True, gc=False):
     user_input: Raw = NULL
     token_usage: kimi.KimiUsage | None = None
     message_id: str | None = None
@@ -48,10 +45,10 @@ class KimiCliPayload(Struct, frozen=True, gc=False):
     agent_id: str | None = None
     parent_tool_call_id: str | None = None
     task_tool_call_id: str | None = None
-    event: KimiCliEnvelope | None = None
+    event: _KimiCliEnvelope | None = None
 
 
-PAYLOAD = msgspec.json.Decoder(KimiCliPayload)
+PAYLOAD = msgspec.json.Decoder(_KimiCliPayload)
 CALL = msgspec.json.Decoder(kimi.KimiCall)
 
 
@@ -67,9 +64,7 @@ class KimiMark(Struct, gc=False, omit_defaults=True):
     usage: kimi.KimiUsage | None = None
 
 
-class WireChain(Struct):
-    """The state of a chain of the screen's log."""
-
+class _WireChain(Struct):
     prompts: list[tuple[str, str | None, Raw]] = []  # uuid, time and content of inputs, until a step sends them
     asked_at: str | None = None  # when the current step began
     response: str = ""  # the current step, "" until it has an answer
@@ -98,11 +93,11 @@ class WireLog:
         self.has_context = False  # the messages of the main chain come from `context.jsonl`
         self.marks: list[KimiMark] = []  # of the main chain, until `context.jsonl` needs them
         self._session = session
-        self._chains: dict[str, WireChain] = {}
+        self._chains: dict[str, _WireChain] = {}
 
     @property
-    def _chain(self) -> WireChain:
-        return self._chains.setdefault(self._session.chain, WireChain())
+    def _chain(self) -> _WireChain:
+        return self._chains.setdefault(self._session.chain, _WireChain())
 
     @property
     def _has_messages(self) -> bool:
@@ -121,7 +116,7 @@ class WireLog:
         elif record.type != "metadata":
             session.keep_opaque(Code.UNKNOWN_RECORD, "a record without its message")
 
-    def _read_event(self, event: KimiCliEnvelope) -> None:
+    def _read_event(self, event: _KimiCliEnvelope) -> None:
         chain, session = self._chain, self._session
         match event.type:
             case "ContentPart" | "TextPart" | "ThinkPart" if self._has_messages:
@@ -165,7 +160,7 @@ class WireLog:
                 if kind not in _SILENT and kind not in _CONTENTS:
                     session.keep_unknown("unknown event type", kind)
 
-    def _read_prompt(self, chain: WireChain, event: KimiCliEnvelope) -> None:
+    def _read_prompt(self, chain: _WireChain, event: _KimiCliEnvelope) -> None:
         session, content = self._session, lenient.decoded(PAYLOAD, event.payload).user_input
         chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._has_messages:
@@ -177,7 +172,7 @@ class WireLog:
                 chain.messages = []
         chain.prompts.append((session.line_id, session.at, content))
 
-    def _begin_step(self, chain: WireChain) -> None:
+    def _begin_step(self, chain: _WireChain) -> None:
         """Begin a step, which sends the waiting prompts."""
         session = self._session
         self._cancel_answer(chain)
@@ -188,13 +183,13 @@ class WireLog:
                 chain.messages.append([])
                 self._append(chain, UserMessage(uuid, blocks=blocks))
 
-    def _append(self, chain: WireChain, item: Item) -> None:
+    def _append(self, chain: _WireChain, item: Item) -> None:
         if not chain.messages:  # cleared in the middle of a step
             chain.messages.append([])
         chain.messages[-1].append(item.uuid)
         self._session.append(item)
 
-    def _begin_answer(self, chain: WireChain) -> None:
+    def _begin_answer(self, chain: _WireChain) -> None:
         """Start the turn of the current step with its first output."""
         if not chain.response:
             chain.response = self._session.line_id
@@ -202,14 +197,14 @@ class WireLog:
             self._session.counter.asked_at = chain.asked_at
             self._session.start_turn(None)
 
-    def _cancel_answer(self, chain: WireChain) -> None:
+    def _cancel_answer(self, chain: _WireChain) -> None:
         """End a step that answered without usage."""
         session = self._session
         if chain.response:
             chain.response = ""
             session.emit(e.TurnCanceled(turn=session.counter.number, chain=session.chain, at=session.at))
 
-    def _read_status(self, chain: WireChain, payload: KimiCliPayload) -> None:
+    def _read_status(self, chain: _WireChain, payload: _KimiCliPayload) -> None:
         session = self._session
         if payload.plan_mode is not None and payload.plan_mode != chain.is_planning:
             before, chain.is_planning = chain.is_planning, payload.plan_mode

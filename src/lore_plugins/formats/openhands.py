@@ -79,9 +79,7 @@ class Reasoning(Struct, frozen=True, gc=False):
     encrypted_content: str | None = None
 
 
-class OpenHandsMessage(Struct, frozen=True, gc=False):
-    """A message of any role."""
-
+class _OpenHandsMessage(Struct, frozen=True, gc=False):
     role: str = ""
     content: Raw = NULL
     reasoning_content: Raw = NULL
@@ -89,18 +87,14 @@ class OpenHandsMessage(Struct, frozen=True, gc=False):
     responses_reasoning_item: Reasoning | None = None
 
 
-class OpenHandsCall(Struct, frozen=True, gc=False):
-    """A call; arguments are JSON in a string."""
-
+class _OpenHandsCall(Struct, frozen=True, gc=False):  # a call; arguments are JSON in a string
     id: str = ""
     name: str = ""
     arguments: Raw = NULL
     origin: str = ""
 
 
-class OpenHandsMetadata(Struct, frozen=True, gc=False):
-    """A terminal's data about a command."""
-
+class _OpenHandsMetadata(Struct, frozen=True, gc=False):
     exit_code: int = -1
     working_dir: str | None = None
     py_interpreter_path: str | None = None
@@ -108,18 +102,14 @@ class OpenHandsMetadata(Struct, frozen=True, gc=False):
     suffix: str = ""
 
 
-class Observation(Struct, frozen=True, gc=False):
-    """The result of a call."""
-
+class _Observation(Struct, frozen=True, gc=False):
     content: Raw = NULL
     is_error: bool = False
     metadata: Raw = NULL
     kind: str = ""
 
 
-class OpenHandsEvent(Struct, frozen=True, gc=False):
-    """One event; its fields depend on its kind."""
-
+class _OpenHandsEvent(Struct, frozen=True, gc=False):  # one event; its fields depend on its kind
     kind: str
     id: str
     timestamp: str | None = None
@@ -127,16 +117,16 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
     system_prompt: dict[str, Raw] | None = None  # a text block
     dynamic_context: dict[str, Raw] | None = None  # a text block
     tools: tuple[Raw, ...] | None = None
-    llm_message: OpenHandsMessage | None = None
+    llm_message: _OpenHandsMessage | None = None
     llm_response_id: str | None = None
     extended_content: Raw = NULL
     thought: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
     responses_reasoning_item: Reasoning | None = None
-    tool_call: OpenHandsCall | None = None
+    tool_call: _OpenHandsCall | None = None
     tool_call_id: str = ""
-    observation: Observation | None = None
+    observation: _Observation | None = None
     rejection_reason: str = "User rejected the action"
     error: Raw = NULL
     forgotten_event_ids: tuple[str, ...] = ()
@@ -146,9 +136,8 @@ class OpenHandsEvent(Struct, frozen=True, gc=False):
     code: str = ""
 
 
-class OpenHandsUsage(Struct, frozen=True, gc=False):
-    """The usage or the duration of one response; the prompt count includes cached tokens."""
-
+# The usage or the duration of one response; the prompt count includes cached tokens.
+class _OpenHandsUsage(Struct, frozen=True, gc=False):
     model: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -158,25 +147,21 @@ class OpenHandsUsage(Struct, frozen=True, gc=False):
     latency: float = 0.0  # seconds
 
 
-class OpenHandsMetrics(Struct, frozen=True, gc=False):
-    """The usage of all requests of one use of a model."""
-
-    token_usages: tuple[OpenHandsUsage, ...] = ()
-    response_latencies: tuple[OpenHandsUsage, ...] = ()
+class _OpenHandsMetrics(Struct, frozen=True, gc=False):  # the usage of all requests of one use of a model
+    token_usages: tuple[_OpenHandsUsage, ...] = ()
+    response_latencies: tuple[_OpenHandsUsage, ...] = ()
 
 
-class OpenHandsState(Struct, frozen=True, gc=False):
-    """`base_state.json`."""
-
+class _OpenHandsState(Struct, frozen=True, gc=False):
     id: str = ""
     agent: dict[str, Raw] | None = None  # its `kind`, and the configured model in `llm`
     stats: dict[str, dict[str, Raw]] | None = None  # usage by use of the model, as `usage_to_metrics`
 
 
-decode_event = lenient.decoding(OpenHandsEvent)
-decode_state = lenient.decoding(OpenHandsState)
-decode_metrics = lenient.decoding(OpenHandsMetrics)
-_METADATA = msgspec.json.Decoder(OpenHandsMetadata)
+decode_event = lenient.decoding(_OpenHandsEvent)
+decode_state = lenient.decoding(_OpenHandsState)
+decode_metrics = lenient.decoding(_OpenHandsMetrics)
+_METADATA = msgspec.json.Decoder(_OpenHandsMetadata)
 
 
 def blocks_of(content: Raw) -> tuple[Block, ...]:
@@ -193,7 +178,7 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def thoughts_of(said: OpenHandsMessage | OpenHandsEvent) -> Iterator[Block]:
+def thoughts_of(said: _OpenHandsMessage | _OpenHandsEvent) -> Iterator[Block]:
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
     text, item = said.reasoning_content, said.responses_reasoning_item
     for raw in said.thinking_blocks:
@@ -211,7 +196,7 @@ def thoughts_of(said: OpenHandsMessage | OpenHandsEvent) -> Iterator[Block]:
         yield RawBlock(Raw(made), "openai-responses")
 
 
-def output_of(observation: Observation, extended: Raw) -> Raw:
+def output_of(observation: _Observation, extended: Raw) -> Raw:
     """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
@@ -255,9 +240,7 @@ _SILENT = frozenset((
 
 
 @dataclass(slots=True)
-class HistoryEvent:
-    """An event in the history."""
-
+class _HistoryEvent:  # an event in the history
     id: str
     items: list[Item] = field(default_factory=list[Item])
     result: str = ""  # id of the event with its call's result
@@ -279,10 +262,10 @@ class OpenHands(PackReader):
         self._dialect = ""
         self._counts_cached = True  # input counts include cached tokens
         # Of responses without events so far, by id: the use of the model, and the usage.
-        self._usages: dict[str, list[tuple[str, OpenHandsUsage]]] = {}
-        self._history: list[HistoryEvent] = []
+        self._usages: dict[str, list[tuple[str, _OpenHandsUsage]]] = {}
+        self._history: list[_HistoryEvent] = []
         # The request whose events arrive: its response, when that began, its usage.
-        self._turn: tuple[str, str | None, OpenHandsUsage | None] | None = None
+        self._turn: tuple[str, str | None, _OpenHandsUsage | None] | None = None
         self._condensations = 0
         self._trigger = "auto"  # of the next condensation
 
@@ -315,13 +298,13 @@ class OpenHands(PackReader):
         self._start_session(event)
         match event.kind:
             case "SystemPromptEvent":
-                self._history.append(HistoryEvent(event.id))
+                self._history.append(_HistoryEvent(event.id))
             case "MessageEvent":
                 self._read_message(event)
             case "ActionEvent":
                 self._read_action(event)
             case "ObservationEvent":
-                observation = event.observation or Observation()
+                observation = event.observation or _Observation()
                 self._add_result(event, output_of(observation, event.extended_content))
             case "UserRejectObservation" | "AgentErrorEvent":
                 rejection = Raw(encode(f"Action rejected: {event.rejection_reason}"))
@@ -341,7 +324,7 @@ class OpenHands(PackReader):
             case kind:
                 session.keep_unknown("unknown event kind", kind)
 
-    def _read_state(self, state: OpenHandsState) -> None:
+    def _read_state(self, state: _OpenHandsState) -> None:
         agent = state.agent or {}
         self._session_id, self._counts_cached = state.id, not text_in(agent.get("kind", NULL)).startswith("ACP")
         self._model = text_in((raw_members(bytes(agent.get("llm", NULL))) or {}).get("model", b"")) or None
@@ -359,7 +342,7 @@ class OpenHands(PackReader):
                 logged = replace(usage, latency=latencies.get(usage.response_id, 0.0))
                 self._usages.setdefault(usage.response_id, []).append((use, logged))
 
-    def _start_session(self, event: OpenHandsEvent) -> None:
+    def _start_session(self, event: _OpenHandsEvent) -> None:
         """Start the session with the system prompt and tools of its first event; later ones change them."""
         session = self.session
         if session.is_started and event.system_prompt is None:
@@ -382,7 +365,7 @@ class OpenHands(PackReader):
 
     # the history
 
-    def _read_message(self, event: OpenHandsEvent) -> None:
+    def _read_message(self, event: _OpenHandsEvent) -> None:
         message = event.llm_message
         if message is None:
             raise ValueError("an event without its message")
@@ -395,8 +378,8 @@ class OpenHands(PackReader):
         source = "user" if event.source == "user" else "context_injection"
         self._add_event(event.id, [UserMessage(event.id, blocks=tuple(blocks), source=source)] if blocks else [])
 
-    def _read_action(self, event: OpenHandsEvent) -> None:
-        call = event.tool_call or OpenHandsCall()
+    def _read_action(self, event: _OpenHandsEvent) -> None:
+        call = event.tool_call or _OpenHandsCall()
         response = self._start_turn(event.llm_response_id or event.id)
         if call.origin == "responses" and self._dialect == "openai-chat":
             self._dialect = "openai-responses"
@@ -405,17 +388,17 @@ class OpenHands(PackReader):
         item = called(f"{event.id}/call", call_id, call.name, call.arguments, response)
         self._add_answer(event, [*thoughts_of(event), *blocks_of(event.thought)], response, item)
 
-    def _add_answer(self, event: OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
+    def _add_answer(self, event: _OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:
         message = [AssistantMessage(event.id, blocks=tuple(blocks), response_id=response)] if blocks else []
         self._add_event(event.id, [*message, *calls])
 
     def _add_event(self, event_id: str, items: Iterable[Item], result: str = "") -> None:
-        event = HistoryEvent(event_id, list(items), result)
+        event = _HistoryEvent(event_id, list(items), result)
         self._history.append(event)
         for item in event.items:
             self.session.append(item)
 
-    def _add_result(self, event: OpenHandsEvent, output: Raw) -> None:
+    def _add_result(self, event: _OpenHandsEvent, output: Raw) -> None:
         is_failed, call_id = event.observation is None or event.observation.is_error, event.tool_call_id
         for earlier in islice(reversed(self._history), _PARALLEL):
             calls = ((at, item.call_id) for at, item in enumerate(earlier.items) if isinstance(item, ToolCall))
@@ -425,10 +408,10 @@ class OpenHands(PackReader):
                 earlier.items[place] = replace(earlier.items[place], status=status, output=output)
                 earlier.result = event.id
                 break
-        self._history.append(HistoryEvent(event.id))
+        self._history.append(_HistoryEvent(event.id))
         self.session.add_result(call_id, output, failed=is_failed)
 
-    def _condense(self, event: OpenHandsEvent) -> None:
+    def _condense(self, event: _OpenHandsEvent) -> None:
         """Remove events from the history, and insert the summary, after which the others are emitted again."""
         forgotten, session = frozenset(event.forgotten_event_ids), self.session
         self._end_turn()
@@ -467,14 +450,14 @@ class OpenHands(PackReader):
             usage, number = None if logged is None else self._usage_of(logged), session.counter.number
             session.emit(e.TurnCompleted(turn=number, at=at, usage=usage, response_id=response))
 
-    def _take_usage(self, response: str) -> list[tuple[str, OpenHandsUsage]]:
+    def _take_usage(self, response: str) -> list[tuple[str, _OpenHandsUsage]]:
         """Remove and return a response's usage, if there is one; of several with one id the first of the state."""
         usages = self._usages.pop(response, [])
         if len(usages) > 1:
             self._usages[response] = usages[1:]
         return usages[:1]
 
-    def _add_utility(self, use: str, usage: OpenHandsUsage) -> None:
+    def _add_utility(self, use: str, usage: _OpenHandsUsage) -> None:
         """Emit a request outside the conversation."""
         session = self.session
         session.chain = UTILITY + use
@@ -483,7 +466,7 @@ class OpenHands(PackReader):
         session.end_turn(self._usage_of(usage), usage.response_id or None)
         session.chain = e.MAIN
 
-    def _usage_of(self, usage: OpenHandsUsage) -> e.Usage:
+    def _usage_of(self, usage: _OpenHandsUsage) -> e.Usage:
         whole, read, write, output = (
             usage.prompt_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.completion_tokens
         )  # fmt: skip

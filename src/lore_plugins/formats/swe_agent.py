@@ -56,9 +56,7 @@ _WORDS = (b'"action"', b'"observation"', b'"response"')
 _INPUTS = frozenset(("user", "system", "developer"))
 
 
-class SweMessage(Struct, frozen=True):
-    """A message of a query."""
-
+class _SweMessage(Struct, frozen=True):
     role: str = ""
     content: Raw = NULL
     tool_calls: list[FunctionCall] | None = None
@@ -66,16 +64,14 @@ class SweMessage(Struct, frozen=True):
     tool_call_id: str | None = None
 
 
-class SweStep(Struct, frozen=True):
-    """A step of a run."""
-
+class _SweStep(Struct, frozen=True):
     response: Raw = NULL
     observation: Raw = NULL
     query: list[Raw] | None = None
 
 
-decode_step = lenient.decoding(SweStep)
-decode_message = lenient.decoding(SweMessage)
+decode_step = lenient.decoding(_SweStep)
+decode_message = lenient.decoding(_SweMessage)
 
 
 class SweAgent(DocumentReader):
@@ -90,7 +86,7 @@ class SweAgent(DocumentReader):
         super().__init__()
         self._items = 0
         self._sent: list[tuple[int, list[str]]] = []  # digest and items of each message of the latest query
-        self._step: SweStep | None = None  # the latest step, until the next query shows its calls
+        self._step: _SweStep | None = None  # the latest step, until the next query shows its calls
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -113,7 +109,7 @@ class SweAgent(DocumentReader):
     def finish(self) -> None:
         self._end_step(None, [])
 
-    def _end_step(self, answer: SweMessage | None, uuids: list[str]) -> None:
+    def _end_step(self, answer: _SweMessage | None, uuids: list[str]) -> None:
         """End the latest step with its answer in the next query, else with its text and observation."""
         session, step, self._step = self.session, self._step, None
         if step is None:
@@ -129,7 +125,7 @@ class SweAgent(DocumentReader):
         if answer is None and text_in(step.observation):
             session.append(UserMessage(self._uuid(uuids), blocks=(TextBlock(step.observation),)))
 
-    def _send(self, query: list[SweMessage]) -> None:
+    def _send(self, query: list[_SweMessage]) -> None:
         """Make the timeline equal to a query."""
         before, digests = self._sent, [_digest(message) for message in query]
         pairs = enumerate(zip(before, digests, strict=False))
@@ -148,7 +144,7 @@ class SweAgent(DocumentReader):
             items = answer_items if is_answer else self._add_message(query[number], is_first=not number)
             self._sent.append((digests[number], items))
 
-    def _add_message(self, message: SweMessage, *, is_first: bool) -> list[str]:
+    def _add_message(self, message: _SweMessage, *, is_first: bool) -> list[str]:
         """Emit a message of a query; return the uuids of its items."""
         session, uuids = self.session, list[str]()
         if is_first and message.role == "system":
@@ -176,7 +172,7 @@ class SweAgent(DocumentReader):
         return uuids[-1]
 
 
-def _digest(message: SweMessage) -> int:
+def _digest(message: _SweMessage) -> int:
     """Return a number that tells messages apart by role, content and calls, without cache breakpoints."""
     blocks = blocks_in(message.content)
     texts = [bytes(block.text) if isinstance(block, TextBlock) else msgspec.json.encode(block) for block in blocks]
@@ -187,32 +183,26 @@ def _digest(message: SweMessage) -> int:
 _SIGN = re.compile(rb'"mini_version"[ \t\r\n]*:|"trajectory_format"[ \t\r\n]*:[ \t\r\n]*"mini-swe-agent')
 
 
-class MiniResponse(Struct, frozen=True):
-    """The provider's response."""
-
+class _MiniResponse(Struct, frozen=True):
     id: str = ""
     model: str = ""
     created: Raw = NULL
     usage: Raw = NULL
 
 
-class MiniExtra(Struct, frozen=True):
-    """Notes of the client about a message."""
-
-    response: MiniResponse | None = None
+class _MiniExtra(Struct, frozen=True):
+    response: _MiniResponse | None = None
     timestamp: Raw = NULL
     exception_info: Raw = NULL
 
 
-class MiniMessage(Struct, frozen=True):
-    """A message, or a response or a result of the Responses API (`object`, `type`)."""
-
+class _MiniMessage(Struct, frozen=True):  # a message, or a response or a result of the Responses API (`object`, `type`)
     role: str = ""
     content: Raw = NULL
     reasoning_content: Raw = NULL
     tool_calls: list[FunctionCall] | None = None
     tool_call_id: str = ""
-    extra: MiniExtra | None = None
+    extra: _MiniExtra | None = None
     timestamp: Raw = NULL
     object: str = ""
     type: str = ""
@@ -223,7 +213,7 @@ class MiniMessage(Struct, frozen=True):
     usage: Raw = NULL
 
 
-decode_mini_message = lenient.decoding(MiniMessage)
+decode_mini_message = lenient.decoding(_MiniMessage)
 _ITEMS = msgspec.json.Decoder(list[Raw])
 
 
@@ -254,7 +244,7 @@ class MiniSweAgent(DocumentReader):
 
     def handle(self, data: bytes) -> None:
         message, session = decode_mini_message(data), self.session
-        extra = message.extra or MiniExtra()
+        extra = message.extra or _MiniExtra()
         session.at = stamp_of(extra.timestamp) or stamp_of(message.timestamp)
         if not session.is_started:
             is_system = message.role == "system"
@@ -269,7 +259,7 @@ class MiniSweAgent(DocumentReader):
         if message.role == "exit":  # the end of the run, which was not sent
             return
         if message.role == "assistant":
-            self._read_answer(message, extra.response or MiniResponse(), uuid)
+            self._read_answer(message, extra.response or _MiniResponse(), uuid)
         elif message.object == "response":
             self._read_response(message, uuid)
         elif message.role == "tool" or message.type == "function_call_output":
@@ -283,7 +273,7 @@ class MiniSweAgent(DocumentReader):
         else:
             session.keep_unknown("a message of role", message.role)
 
-    def _read_answer(self, message: MiniMessage, response: MiniResponse, uuid: str) -> None:
+    def _read_answer(self, message: _MiniMessage, response: _MiniResponse, uuid: str) -> None:
         session = self.session
         session.counter.asked_at = session.counter.asked_at or stamp_of(response.created)
         thinking = (ThinkingBlock(message.reasoning_content),) if opens(message.reasoning_content) == '"' else ()
@@ -294,7 +284,7 @@ class MiniSweAgent(DocumentReader):
             session.append(call.item(f"{uuid}.{number}", uuid))
         self._end_turn(response)
 
-    def _read_response(self, message: MiniMessage, uuid: str) -> None:
+    def _read_response(self, message: _MiniMessage, uuid: str) -> None:
         """Read a response of the Responses API."""
         session = self.session
         session.start_turn(None)
@@ -308,9 +298,9 @@ class MiniSweAgent(DocumentReader):
             is_message, content = kind == "message", Raw(item.get("content", b"null"))
             blocks = blocks_in(content) if is_message else (RawBlock(Raw(bytes(raw)), "openai-responses"),)
             session.append(AssistantMessage(name, blocks=blocks, response_id=uuid))
-        self._end_turn(MiniResponse(message.id, message.model, usage=message.usage))
+        self._end_turn(_MiniResponse(message.id, message.model, usage=message.usage))
 
-    def _end_turn(self, response: MiniResponse) -> None:
+    def _end_turn(self, response: _MiniResponse) -> None:
         session, usage = self.session, billed_of(bytes(response.usage))
         if session.counter.model is None and response.model:
             session.counter.model = response.model

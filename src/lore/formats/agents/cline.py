@@ -64,9 +64,8 @@ _PROMPT_WORDS = (rb"\n<feedback>\n", b"New instructions for task continuation:")
 _RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
 
 
-class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """A message that was sent (it has a `role`), or a record of the screen (it has a `type`)."""
-
+# A message that was sent (it has a `role`), or a record of the screen (it has a `type`).
+class _ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     ts: Raw = NULL
     role: str = ""
     content: Raw = NULL
@@ -81,17 +80,15 @@ class ClineRecord(Struct, frozen=True, gc=False, rename="camel"):
     condense_parent: str | None = None
     truncation_id: str | None = None
     truncation_parent: str | None = None
-    context_condense: Condense | None = None
-    context_truncation: Condense | None = None
+    context_condense: _Condense | None = None
+    context_truncation: _Condense | None = None
     conversation_history_deleted_range: list[int] | None = None
     model_info: dict[str, Raw] | None = None  # who answered, as Cline notes it: `modelId` or `id`, and `providerId`
     metrics: dict[str, Raw] | None = None
     metadata: dict[str, Raw] | None = None  # of the command line: `kind`, `tokensBefore` of a compaction, `displayOnly`
 
 
-class Condense(Struct, frozen=True, gc=False, rename="camel"):
-    """A condensation or a truncation, as the screen shows it."""
-
+class _Condense(Struct, frozen=True, gc=False, rename="camel"):
     summary: Raw = NULL
     prev_context_tokens: Raw = NULL
     new_context_tokens: Raw = NULL
@@ -99,9 +96,8 @@ class Condense(Struct, frozen=True, gc=False, rename="camel"):
     truncation_id: str | None = None
 
 
-class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
-    """The `text` of an `api_req_started`: the text that was sent, and its counts once the answer has come."""
-
+# The `text` of an `api_req_started`: the text that was sent, and its counts once the answer has come.
+class _ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
     request: Raw = NULL
     api_protocol: str | None = None
     tokens_in: Raw = NULL
@@ -112,26 +108,23 @@ class ApiRequest(Struct, frozen=True, gc=False, rename="camel"):
     cancel_reason: str | None = None
 
 
-class ClineUsage(Struct, frozen=True, gc=False):
-    """A model of `task_metadata.json`, and since when it was used."""
-
+class _ClineUsage(Struct, frozen=True, gc=False):  # a model of `task_metadata.json`, and since when it was used
     ts: float = 0
     model_id: str = ""
     model_provider_id: str | None = None
 
 
-class TaskNotes(Struct, frozen=True, gc=False, rename={"parent": "parentTaskId"}):
-    """What is read of `history_item.json` (id and parent) and of `task_metadata.json` (models)."""
-
+# What is read of `history_item.json` (id and parent) and of `task_metadata.json` (models).
+class _TaskNotes(Struct, frozen=True, gc=False, rename={"parent": "parentTaskId"}):
     id: str | None = None
     parent: str | None = None
-    model_usage: list[ClineUsage] = []
+    model_usage: list[_ClineUsage] = []
 
 
 # Counts of a message of the command line, whose input is the whole prompt.
 _METRICS = ("inputTokens", "cacheReadTokens", "cacheWriteTokens", "outputTokens")
-RECORD = msgspec.json.Decoder(ClineRecord)
-_API_REQUEST = msgspec.json.Decoder(ApiRequest)
+RECORD = msgspec.json.Decoder(_ClineRecord)
+_API_REQUEST = msgspec.json.Decoder(_ApiRequest)
 
 
 def is_environment(block: Block) -> bool:
@@ -159,7 +152,7 @@ def model_in(text: Raw) -> str:
     return models[-1].decode("utf-8", "replace").strip() if models else ""
 
 
-def usage_of(request: ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
+def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: float) -> Usage | None:
     """Return the counts of a request that began `at` this time in milliseconds; None if nothing was counted.
 
     A write count of 0 is unknown if the protocol has no such count.
@@ -183,9 +176,7 @@ _FAILURES = frozenset(("api_req_failed", "error", "diff_error"))
 
 
 @dataclass(slots=True)
-class ClineMessage:
-    """A message of the prompt."""
-
+class _ClineMessage:
     condensed: str = ""  # id of the condensation that hides it
     truncated: str = ""  # id of the truncation that hides it
     is_logged: bool = True  # in the history; otherwise only the screen showed it
@@ -193,14 +184,12 @@ class ClineMessage:
 
 
 @dataclass
-class ClineRequest:
-    """The latest request of the screen."""
-
+class _ClineRequest:
     line: Line  # its place
     file: str
     at: str | None
     began: float  # milliseconds
-    counts: ApiRequest
+    counts: _ApiRequest
     model: str = ""
     provider: str | None = None
     is_prompted: bool = False  # the history has the message that it sent
@@ -216,15 +205,15 @@ class Cline(DocumentReader):
     paths: ClassVar[tuple[str, ...]] = ("", ".messages")
     unseen: ClassVar[str] = "the system prompt and the schemas of tools"
 
-    def __init__(self, session_id: str = "", parent: str | None = None, models: Iterable[ClineUsage] = ()) -> None:
+    def __init__(self, session_id: str = "", parent: str | None = None, models: Iterable[_ClineUsage] = ()) -> None:
         super().__init__()
         self._session_id, self._parent = session_id, parent
         self._models = sorted(models, key=lambda usage: usage.ts)  # since when each model was used
         self._system = NULL
         self._model = ""  # that the details of the environment name
         self._count = 0  # of items and cuts
-        self._history: list[ClineMessage] = []
-        self._request: ClineRequest | None = None
+        self._history: list[_ClineMessage] = []
+        self._request: _ClineRequest | None = None
         self._waiting: list[tuple[str, Raw]] = []  # id and summary of cuts in the history, until the screen shows them
         self._coming = 0  # cuts that the screen has yet to show
         self._left_out: list[int] = []  # range of messages that Cline leaves out
@@ -259,7 +248,7 @@ class Cline(DocumentReader):
     def handle(self, data: bytes) -> None:
         self._read_record(lenient.decoded(RECORD, data))
 
-    def _read_record(self, record: ClineRecord) -> None:
+    def _read_record(self, record: _ClineRecord) -> None:
         self.session.at = stamp_of(record.ts)
         if record.role in _ROLES:
             self._read_message(record)
@@ -282,7 +271,7 @@ class Cline(DocumentReader):
 
     # the screen
 
-    def _read_screen(self, record: ClineRecord) -> None:
+    def _read_screen(self, record: _ClineRecord) -> None:
         session, shown = self.session, record.say or record.ask or ""
         left_out = record.conversation_history_deleted_range
         if left_out is not None and len(left_out) == 2 and left_out != self._left_out:
@@ -300,22 +289,22 @@ class Cline(DocumentReader):
         elif shown in _FAILURES and session.is_started:
             session.signal(Sign("api-error"))
 
-    def _start_request(self, record: ClineRecord) -> None:
+    def _start_request(self, record: _ClineRecord) -> None:
         self._end_request(record)
         session, info = self.session, record.model_info or {}
         try:
             counts = _API_REQUEST.decode(text_in(record.text) or "{}")
         except ValueError:
-            counts = ApiRequest()
+            counts = _ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
         model = text_in(info.get("modelId", NULL))
         model = model or (model_in(counts.request) if opens(counts.request) == '"' else "")
         provider = text_in(info.get("providerId", NULL)) or None
         self._start_session()
         line = Line(session.line.number, session.line.byte, b"")
-        self._request = ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
+        self._request = _ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
-    def _end_request(self, record: ClineRecord | None) -> None:
+    def _end_request(self, record: _ClineRecord | None) -> None:
         """End the latest request at its own place, with the answer on the screen if the history has none."""
         session, request, self._request = self.session, self._request, None
         if request is None or request.is_answered:
@@ -325,11 +314,11 @@ class Cline(DocumentReader):
         usage = self._usage_of(request, record)
         has_answer = bool(request.shown) or usage is not None
         if has_answer and not request.is_prompted and opens(request.counts.request) == '"':
-            self._add_prompt([TextBlock(request.counts.request)], ClineMessage(is_logged=False))
+            self._add_prompt([TextBlock(request.counts.request)], _ClineMessage(is_logged=False))
         self._start_turn(request)
         if has_answer:
             if request.shown:
-                uuid = self._uuid_of(ClineMessage(is_logged=False))
+                uuid = self._uuid_of(_ClineMessage(is_logged=False))
                 session.append(AssistantMessage(uuid, blocks=tuple(request.shown), response_id=uuid))
             session.at = request.shown_at
             session.end_turn(usage)
@@ -338,11 +327,11 @@ class Cline(DocumentReader):
             session.emit(e.TurnFailed(turn=session.counter.number, error=error))
         session.line, session.file, session.at = here
 
-    def _end_if_answered(self, record: ClineRecord) -> None:
+    def _end_if_answered(self, record: _ClineRecord) -> None:
         if self._request is not None and (self._request.is_answered or self._request.shown):
             self._end_request(record)
 
-    def _usage_of(self, request: ClineRequest, record: ClineRecord | None) -> e.Usage | None:
+    def _usage_of(self, request: _ClineRequest, record: _ClineRecord | None) -> e.Usage | None:
         moment = request.began if record is None else moment_of(record)
         used = next((usage for usage in reversed(self._models) if usage.ts <= moment), None)
         if used is not None:
@@ -353,7 +342,7 @@ class Cline(DocumentReader):
 
     # condensations and truncations
 
-    def _show_cut(self, record: ClineRecord) -> None:
+    def _show_cut(self, record: _ClineRecord) -> None:
         """Apply a cut at the moment when the screen shows it, with the summary of the history if that has one."""
         shown = record.context_condense or record.context_truncation
         if shown is None:  # it has only begun
@@ -367,18 +356,18 @@ class Cline(DocumentReader):
         self._coming -= 1
         self._cut(cut_id, summary, shown)
 
-    def _cut(self, cut_id: str, summary: Raw, shown: Condense | None = None) -> None:
+    def _cut(self, cut_id: str, summary: Raw, shown: _Condense | None = None) -> None:
         """Drop the messages that name a cut, and those that only the screen showed."""
         self._history = [
             message
             for message in self._history
             if message.is_logged and (not cut_id or cut_id not in (message.condensed, message.truncated))
         ]
-        shown = shown or Condense()
+        shown = shown or _Condense()
         before, after = count_in(shown.prev_context_tokens), count_in(shown.new_context_tokens)
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
-    def _leave_out(self, left_out: list[int], record: ClineRecord) -> None:
+    def _leave_out(self, left_out: list[int], record: _ClineRecord) -> None:
         """Drop a range of messages, by their numbers in the history."""
         self._end_if_answered(record)
         self._left_out, (first, last) = left_out, left_out
@@ -395,12 +384,12 @@ class Cline(DocumentReader):
 
     # the history
 
-    def _read_message(self, record: ClineRecord) -> None:
+    def _read_message(self, record: _ClineRecord) -> None:
         self._start_session()
         notes, session = record.metadata or {}, self.session
         if text_in(notes.get("kind", NULL)) == "compaction_summary":  # of the command line: it replaces all before it
             self._history = []
-            shown = Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
+            shown = _Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
             self._cut("", text_joined(record.content), shown)
             return
         if bytes(notes.get("displayOnly", NULL)) == b"true":
@@ -412,7 +401,7 @@ class Cline(DocumentReader):
             else:
                 self._cut(cut_id, summary)
             return
-        message = ClineMessage(record.condense_parent or "", record.truncation_parent or "")
+        message = _ClineMessage(record.condense_parent or "", record.truncation_parent or "")
         said = said_in(record.content)
         if record.role == "assistant":
             self._read_answer(record, said, message)
@@ -425,7 +414,7 @@ class Cline(DocumentReader):
             session.counter.asked_at = session.at
         self._add_prompt(said.blocks, message, has_results=bool(said.results))
 
-    def _add_prompt(self, said: list[Block], message: ClineMessage, *, has_results: bool = False) -> None:
+    def _add_prompt(self, said: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
         blocks = [block for block in said if not is_environment(block)]
         environment = [block for block in said if is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
@@ -441,7 +430,7 @@ class Cline(DocumentReader):
             message.items += [name] if blocks else []
             self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
-    def _read_answer(self, record: ClineRecord, said: Said, message: ClineMessage) -> None:
+    def _read_answer(self, record: _ClineRecord, said: Said, message: _ClineMessage) -> None:
         session, request, usage = self.session, self._request, None
         if request is not None and request.is_answered:
             request = None
@@ -461,27 +450,27 @@ class Cline(DocumentReader):
             session.append(replace(call, uuid=f"{uuid}.{number}", response_id=uuid))
         session.end_turn(usage)
 
-    def _uuid_of(self, message: ClineMessage) -> str:
+    def _uuid_of(self, message: _ClineMessage) -> str:
         """Add a message to the history; return the uuid of its first item."""
         self._count += 1
         message.items.append(f"m{self._count}")
         self._history.append(message)
         return f"m{self._count}"
 
-    def _start_turn(self, request: ClineRequest | None, model: str = "") -> None:
+    def _start_turn(self, request: _ClineRequest | None, model: str = "") -> None:
         if request is not None:
             model = model or request.model
             self.session.counter.asked_at = request.at
         self.session.start_turn(model or self._model or None)
 
 
-def moment_of(record: ClineRecord) -> float:
+def moment_of(record: _ClineRecord) -> float:
     """Return when a record was written, in milliseconds; 0 if it does not say."""
     moment = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
     return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
 
-Placed: TypeAlias = tuple[str, ClineRecord, Line]  # a record of a file of a task: its file, and its place there
+Placed: TypeAlias = tuple[str, _ClineRecord, Line]  # a record of a file of a task: its file, and its place there
 
 
 class ClineTask(PackReader):
@@ -512,12 +501,12 @@ class ClineTask(PackReader):
         return problems + reader.read_task(_merge(shown, sent), coming)
 
 
-def _notes_in(data: bytes) -> TaskNotes:
+def _notes_in(data: bytes) -> _TaskNotes:
     """Return the notes in a file; one that cannot be read is as good as empty."""
     try:
-        return msgspec.json.decode(data, type=TaskNotes)
+        return msgspec.json.decode(data, type=_TaskNotes)
     except (ValueError, RecursionError):
-        return TaskNotes()
+        return _TaskNotes()
 
 
 def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:

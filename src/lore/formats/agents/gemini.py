@@ -52,24 +52,18 @@ _MEMBERS = {  # of records by type, with a time
 }  # fmt: skip
 
 
-class StreamTokens(Struct, frozen=True, gc=False):
-    """The tokens of a model over the run."""
-
+class _StreamTokens(Struct, frozen=True, gc=False):
     total_tokens: int | None = None  # with thoughts and the prompts of server tools
     input_tokens: int | None = None  # with `cached`
     output_tokens: int | None = None  # without thoughts
     cached: int | None = None
 
 
-class StreamStats(Struct, frozen=True, gc=False):
-    """The counts of a run."""
-
-    models: dict[str, StreamTokens] = {}
+class _StreamStats(Struct, frozen=True, gc=False):
+    models: dict[str, _StreamTokens] = {}
 
 
-class StreamRecord(Struct, frozen=True, gc=False):
-    """A record. Which fields there are depends on `type`."""
-
+class _StreamRecord(Struct, frozen=True, gc=False):  # its type decides which fields it has
     type: str
     timestamp: str | None = None
     session_id: str = ""
@@ -83,10 +77,10 @@ class StreamRecord(Struct, frozen=True, gc=False):
     severity: str = ""
     output: Raw = NULL
     error: dict[str, Raw] | None = None  # of a call, with a `message`
-    stats: StreamStats | None = None
+    stats: _StreamStats | None = None
 
 
-decode_stream = lenient.decoding(StreamRecord)
+decode_stream = lenient.decoding(_StreamRecord)
 
 
 class PrintedRun(LogReader):
@@ -190,7 +184,7 @@ class GeminiStream(PrintedRun):
                 if record.severity == "error":
                     session.signal(Sign("api-error"))
             case "result":
-                self.end_run(list(self._sums(record.stats or StreamStats())))
+                self.end_run(list(self._sums(record.stats or _StreamStats())))
             case kind:
                 session.keep_unknown("unknown record type", kind)
 
@@ -205,7 +199,7 @@ class GeminiStream(PrintedRun):
         super().end_response(usage)
         self._messages = 0
 
-    def _sums(self, stats: StreamStats) -> Iterator[e.Usage]:
+    def _sums(self, stats: _StreamStats) -> Iterator[e.Usage]:
         """Yield the counts of each model."""
         for model, tokens in stats.models.items():
             thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
@@ -225,9 +219,7 @@ _SCREEN = frozenset(("info", "warning", "error"))  # types of messages that only
 _CLIENT_TEXTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
 
 
-class GeminiTokens(Struct, frozen=True, gc=False):
-    """The counts of a response."""
-
+class _GeminiTokens(Struct, frozen=True, gc=False):
     input: int | None = None  # with `cached`
     output: int | None = None  # without `thoughts`
     cached: int | None = None
@@ -241,9 +233,7 @@ class GeminiTokens(Struct, frozen=True, gc=False):
         return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
 
 
-class GeminiCall(Struct, frozen=True, gc=False, rename="camel"):
-    """A call, with its result once there is one."""
-
+class _GeminiCall(Struct, frozen=True, gc=False, rename="camel"):  # a call, with its result once there is one
     id: str = ""
     name: str = ""
     args: Raw = NULL
@@ -252,52 +242,45 @@ class GeminiCall(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None  # of the result
 
 
-class GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """A message (it has an id and a type), the header of the chat, or a change of it."""
-
+# A message (it has an id and a type), the header of the chat, or a change of it.
+class _GeminiRecord(Struct, frozen=True, gc=False, rename="camel"):
     id: str | None = None
     type: str = ""
     timestamp: str | None = None
     content: Raw = NULL
     model: str | None = None
     thoughts: tuple[Raw, ...] | None = None
-    tokens: GeminiTokens | None = None
-    tool_calls: tuple[GeminiCall, ...] | None = None
+    tokens: _GeminiTokens | None = None
+    tool_calls: tuple[_GeminiCall, ...] | None = None
     session_id: str | None = None
     start_time: str | None = None
     kind: str | None = None
     summary: str | None = None  # the title of the chat
-    changes: GeminiChanges | None = msgspec.field(default=None, name="$set")
+    changes: _GeminiChanges | None = msgspec.field(default=None, name="$set")
     rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
 
 
-class GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):
-    """The content of `$set`."""
-
-    messages: tuple[GeminiRecord, ...] | None = None  # another history
+class _GeminiChanges(Struct, frozen=True, gc=False, rename="camel"):  # the content of `$set`
+    messages: tuple[_GeminiRecord, ...] | None = None  # another history
     session_id: str | None = None  # written when a chat is resumed
     summary: str | None = None  # the title of the chat
 
 
-decode = lenient.decoding(GeminiRecord)
+decode = lenient.decoding(_GeminiRecord)
 
 
 @dataclass(slots=True)
-class GeminiMessage:
-    """A message of the history."""
-
+class _GeminiMessage:
     text: int  # digest of its blocks
     items: list[str] = field(default_factory=list[str])  # uuids
     results: dict[str, int] = field(default_factory=dict[str, int])  # digest of each call's result; 0: none yet
 
 
 @dataclass(slots=True)
-class GeminiResponse:
-    """The response whose counts may still come."""
-
+class _GeminiResponse:  # the response whose counts may still come
     id: str  # of its message
     at: str | None
-    tokens: GeminiTokens | None
+    tokens: _GeminiTokens | None
 
 
 _NO_TEXT = google.digest_of(b"gemini", ())
@@ -311,10 +294,10 @@ class GeminiCli(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self._chain = e.MAIN
-        self._messages: dict[str, GeminiMessage] = {}  # the history by id, in order
+        self._messages: dict[str, _GeminiMessage] = {}  # the history by id, in order
         self._merged: dict[str, str] = {}  # messages that are part of another one, by id
         self._callers: dict[str, str] = {}  # the message of each call
-        self._response: GeminiResponse | None = None
+        self._response: _GeminiResponse | None = None
         self._is_prompted = False  # a prompt came after the response
         self._rewrites = 0  # histories that replaced another one
         self._input_tokens: int | None = None  # of the last request
@@ -348,7 +331,7 @@ class GeminiCli(LogReader):
         self.session.chain = self._chain
         self._end_response()
 
-    def _start_chat(self, header: GeminiRecord) -> None:
+    def _start_chat(self, header: _GeminiRecord) -> None:
         session, session_id = self.session, header.session_id or ""
         if not session.is_started:
             self._chain = f"agent-{session_id}" if header.kind == "subagent" else e.MAIN
@@ -356,7 +339,7 @@ class GeminiCli(LogReader):
             session.start_session(session_id, at=header.start_time, dialect="gemini", chain=self._chain, title=title)
         session.chain = self._chain
 
-    def _read_message(self, record: GeminiRecord) -> None:
+    def _read_message(self, record: _GeminiRecord) -> None:
         self.session.at = record.timestamp
         self._start_chat(record)
         if record.type == "gemini":
@@ -368,7 +351,7 @@ class GeminiCli(LogReader):
         else:
             self.session.keep_unknown("unknown message type", record.type)
 
-    def _read_screen(self, record: GeminiRecord) -> None:
+    def _read_screen(self, record: _GeminiRecord) -> None:
         blocks = google.content_of(record.content).blocks
         text = text_of(bytes(blocks[0].text)) if blocks and isinstance(blocks[0], TextBlock) else ""
         if text.startswith("Request cancelled"):
@@ -376,7 +359,7 @@ class GeminiCli(LogReader):
         elif record.type == "error" and text.startswith("[API Error"):
             self.session.signal(Sign("api-error"))
 
-    def _id_of(self, record: GeminiRecord) -> str:
+    def _id_of(self, record: _GeminiRecord) -> str:
         name = record.id or self.session.line_id
         return self._merged.get(name, name)
 
@@ -386,7 +369,7 @@ class GeminiCli(LogReader):
 
     # the user's messages
 
-    def _read_prompt(self, record: GeminiRecord, *, is_rewritten: bool = False) -> None:
+    def _read_prompt(self, record: _GeminiRecord, *, is_rewritten: bool = False) -> None:
         name = self._id_of(record)
         blocks = self._read_results(google.content_of(record.content))
         text, known = google.digest_of(b"user", blocks), self._messages.get(name)
@@ -396,7 +379,7 @@ class GeminiCli(LogReader):
             self._end_response()
             self._is_prompted, self.session.counter.asked_at = True, record.timestamp
         uuid = known.items[0] if known is not None and known.items else self._uuid(name)
-        self._messages[name] = GeminiMessage(text, [uuid])
+        self._messages[name] = _GeminiMessage(text, [uuid])
         first = blocks[0]
         is_client = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENT_TEXTS)
         source = "context_injection" if is_client else "user"
@@ -415,7 +398,7 @@ class GeminiCli(LogReader):
                 self._add_result(caller, result)
         return tuple(unknown) if has_known else (*unknown, *content.blocks)
 
-    def _add_result(self, caller: GeminiMessage, result: e.PatchToolCall) -> None:
+    def _add_result(self, caller: _GeminiMessage, result: e.PatchToolCall) -> None:
         """Emit a result that is new, or that was rewritten."""
         call, chain, at = result.call_id, self.session.chain, self.session.at
         before, caller.results[call] = caller.results.get(call, 0), _digest_result(result)
@@ -426,7 +409,7 @@ class GeminiCli(LogReader):
 
     # the model's messages
 
-    def _read_answer(self, record: GeminiRecord) -> None:
+    def _read_answer(self, record: _GeminiRecord) -> None:
         name, response = self._id_of(record), self._response
         if name in self._messages:
             if response is not None and response.id == name:
@@ -437,10 +420,10 @@ class GeminiCli(LogReader):
             self._end_response()
             self.session.start_turn(record.model)
             self.session.counter.asked_at, self._is_prompted = None, False
-            self._response = GeminiResponse(name, record.timestamp, record.tokens)
+            self._response = _GeminiResponse(name, record.timestamp, record.tokens)
         self._add_answer(record, name)
 
-    def _continues(self, record: GeminiRecord, response: GeminiResponse) -> bool:
+    def _continues(self, record: _GeminiRecord, response: _GeminiResponse) -> bool:
         """Return whether a message has nothing but the calls of this response."""
         message = self._messages.get(response.id)
         if self._is_prompted or message is None or message.results:
@@ -456,12 +439,12 @@ class GeminiCli(LogReader):
             self._input_tokens = response.tokens.input
         self.session.end_turn(usage_of(response.tokens), response.id, at=response.at)
 
-    def _add_answer(self, record: GeminiRecord, name: str) -> None:
+    def _add_answer(self, record: _GeminiRecord, name: str) -> None:
         """Add to a message of the model: its text if that is new or changed, calls that are new, results."""
         content = google.content_of(record.content)
         message = self._messages.get(name)
         if message is None:
-            message = self._messages[name] = GeminiMessage(_NO_TEXT)
+            message = self._messages[name] = _GeminiMessage(_NO_TEXT)
         text = google.digest_of(b"gemini", content.blocks)
         if content.blocks and text != message.text:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
@@ -469,7 +452,7 @@ class GeminiCli(LogReader):
             self.session.append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
         self._add_calls(record, content, name)
 
-    def _add_calls(self, record: GeminiRecord, content: GoogleContent, name: str) -> None:
+    def _add_calls(self, record: _GeminiRecord, content: GoogleContent, name: str) -> None:
         message, response = self._messages[name], self._response
         for call in calls_of(record, content, f"{self._uuid(name)}/", name):
             call_id, status = call.call_id, call.status
@@ -487,7 +470,7 @@ class GeminiCli(LogReader):
 
     # histories
 
-    def _replace_history(self, records: Sequence[GeminiRecord]) -> None:
+    def _replace_history(self, records: Sequence[_GeminiRecord]) -> None:
         """Replace the history; the messages that both begin with stay."""
         session, at = self.session, self.session.at
         history = [(record, google.content_of(record.content)) for record in records]  # a malformed one raises here
@@ -512,7 +495,7 @@ class GeminiCli(LogReader):
             else:
                 self._read_message(record)
 
-    def _keep_common(self, before: list[GeminiMessage], history: list[tuple[GeminiRecord, GoogleContent]]) -> int:
+    def _keep_common(self, before: list[_GeminiMessage], history: list[tuple[_GeminiRecord, GoogleContent]]) -> int:
         """Keep the messages that two histories begin with; return how many records of the new one those are."""
         for number, (record, content) in enumerate(history):
             self.session.at = record.timestamp
@@ -540,7 +523,7 @@ class GeminiCli(LogReader):
         self.session.remove([item for one in removed for item in self._messages.pop(one).items])
 
 
-def usage_of(tokens: GeminiTokens | None) -> e.Usage | None:
+def usage_of(tokens: _GeminiTokens | None) -> e.Usage | None:
     """Return the counts of a response; None if the client knew none."""
     if tokens is None or tokens.is_empty:
         return None
@@ -554,7 +537,7 @@ def usage_of(tokens: GeminiTokens | None) -> e.Usage | None:
     )
 
 
-def calls_of(record: GeminiRecord, content: GoogleContent, prefix: str, response: str) -> list[ToolCall]:
+def calls_of(record: _GeminiRecord, content: GoogleContent, prefix: str, response: str) -> list[ToolCall]:
     """Return a message's calls, with the results that it has; their uuids begin with `prefix`."""
     calls: dict[str, ToolCall] = {}
     for call in record.tool_calls or ():

@@ -96,9 +96,7 @@ def billed(usage: KimiUsage, client: str, dialect: str) -> e.Usage:
     return usage_without_cached_input(uncached, read, write, output, client=client, dialect=dialect)
 
 
-class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
-    """A message that was added to the history."""
-
+class _KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     role: str = ""
     content: Raw = NULL
     tool_calls: tuple[KimiCall, ...] = ()
@@ -108,9 +106,7 @@ class KimiCodeMessage(Struct, frozen=True, gc=False, rename="camel"):
     note: Raw = NULL  # the client's note for the model, after a result
 
 
-class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
-    """A piece of a step; its fields depend on the type."""
-
+class _KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):  # a piece of a step; its fields depend on the type
     type: str = ""
     uuid: str | None = None
     step_uuid: str | None = None
@@ -123,14 +119,12 @@ class KimiCodeEvent(Struct, frozen=True, gc=False, rename="camel"):
     message_id: str | None = None  # the provider's name for the response
 
 
-class KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """One line; its fields depend on the type."""
-
+class _KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):  # one line; its fields depend on the type
     type: str
     time: Raw = NULL
     created_at: Raw = NULL
-    message: KimiCodeMessage | None = None
-    event: KimiCodeEvent | None = None
+    message: _KimiCodeMessage | None = None
+    event: _KimiCodeEvent | None = None
     system_prompt: Raw = NULL
     thinking_effort: str | None = None
     thinking_level: str | None = None  # its older name
@@ -173,9 +167,7 @@ _IGNORED = (
 
 
 @dataclass(slots=True)
-class KimiStep:
-    """One model request."""
-
+class _KimiStep:
     uuid: str
     started_at: str | None
     message: Message  # what the model made
@@ -189,11 +181,11 @@ class KimiCode(LogReader):
 
     name: ClassVar[str] = "kimi-code"
     unseen: ClassVar[str] = "the schemas of tools (before protocol 1.4), and the system prompt unless it is recorded"
-    _decode = staticmethod(lenient.decoding(KimiCodeRecord))
+    _decode = staticmethod(lenient.decoding(_KimiCodeRecord))
 
     def __init__(self) -> None:
         super().__init__()
-        self._step: KimiStep | None = None  # the latest
+        self._step: _KimiStep | None = None  # the latest
         self._model: str | None = None  # of the next request
         self._dialect = "openai-chat"
         self._tools: dict[str, tuple[Raw, ...]] = {}  # by their hash
@@ -248,7 +240,7 @@ class KimiCode(LogReader):
             case _:
                 pass
 
-    def _read_message(self, record: KimiCodeRecord) -> None:
+    def _read_message(self, record: _KimiCodeRecord) -> None:
         message, uuid = record.message, self.session.line_id
         if message is None:
             raise ValueError("a record without its message")
@@ -276,7 +268,7 @@ class KimiCode(LogReader):
         self.session.rewind_to(index)
         self._step = None
 
-    def _read_event(self, record: KimiCodeRecord) -> None:
+    def _read_event(self, record: _KimiCodeRecord) -> None:
         event, session, step = record.event, self.session, self._step
         if event is None:
             raise ValueError("a record without its event")
@@ -307,17 +299,17 @@ class KimiCode(LogReader):
         else:
             session.keep_unknown("unknown event type", event.type)
 
-    def _begin_step(self, uuid: str | None) -> KimiStep:
+    def _begin_step(self, uuid: str | None) -> _KimiStep:
         session = self.session
-        self._step = KimiStep(uuid or session.line_id, session.at, session.add_message())
+        self._step = _KimiStep(uuid or session.line_id, session.at, session.add_message())
         return self._step
 
-    def _end_step(self, step: KimiStep, usage: KimiUsage | None, response_id: str | None = None) -> None:
+    def _end_step(self, step: _KimiStep, usage: KimiUsage | None, response_id: str | None = None) -> None:
         step.has_usage = usage is not None
         bill = billed(usage, _CLIENT, self._dialect) if usage is not None else None
         self.session.end_turn(bill, response_id or step.uuid, number=step.turn)
 
-    def _read_late_usage(self, record: KimiCodeRecord) -> None:
+    def _read_late_usage(self, record: _KimiCodeRecord) -> None:
         """Read the usage of the compaction under way, or of a step that ended without."""
         session, usage, step = self.session, record.usage, self._step
         if usage is None:
@@ -329,7 +321,7 @@ class KimiCode(LogReader):
         elif step is not None and step.has_ended and not step.has_usage:
             self._end_step(step, usage)
 
-    def _read_request(self, record: KimiCodeRecord) -> None:
+    def _read_request(self, record: _KimiCodeRecord) -> None:
         """Read the provider, model, tools and system prompt that a request was sent with."""
         if record.kind == "compaction":
             return
@@ -344,7 +336,7 @@ class KimiCode(LogReader):
             session.emit(e.SessionChanged(dialect=dialect, tools=tools, system=record.system_prompt, at=session.at))
         session.setting("effort", record.thinking_effort or record.thinking_level)
 
-    def _compact(self, record: KimiCodeRecord) -> None:
+    def _compact(self, record: _KimiCodeRecord) -> None:
         session, history, uuid = self.session, self.session.history, self.session.line_id
         summary, count = record.summary, record.kept_user_message_count
         summary = record.context_summary if is_absent(summary) else summary

@@ -45,21 +45,18 @@ IGNORED = (
 GRADER = "utility-outcome"  # chain of the requests that grade an outcome
 
 
-class ManagedAgent(Struct, frozen=True, gc=False):
-    """The agent of a session."""
-
+class _ManagedAgent(Struct, frozen=True, gc=False):
     model: Raw = NULL  # an object with an `id`
     system: Raw = NULL
 
 
-class ManagedEvent(Struct, frozen=True, gc=False):
-    """An event, the session object, or a page of events. Which fields there are depends on `type`."""
-
+# An event, the session object, or a page of events; its type decides which fields it has.
+class _ManagedEvent(Struct, frozen=True, gc=False):
     type: str = ""
     id: str = ""
     processed_at: str | None = None  # null while a user's event is queued
     created_at: str | None = None  # of a session object
-    agent: ManagedAgent | None = None
+    agent: _ManagedAgent | None = None
     content: Raw = NULL
     description: Raw = NULL  # of an outcome
     name: str = ""
@@ -77,7 +74,7 @@ class ManagedEvent(Struct, frozen=True, gc=False):
 
 _FIRST = 8  # records, of which one may be the session and others damaged
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
-decode = lenient.decoding(ManagedEvent)
+decode = lenient.decoding(_ManagedEvent)
 
 
 class ManagedAgents(LogReader):
@@ -115,7 +112,7 @@ class ManagedAgents(LogReader):
         else:
             self._read_event(event)
 
-    def _read_event(self, event: ManagedEvent) -> None:
+    def _read_event(self, event: _ManagedEvent) -> None:
         session, kind = self.session, event.type
         session.at, session.chain = event.processed_at or event.created_at, e.MAIN
         session.start_session(event.id if kind == "session" else "", at=session.at, dialect="anthropic")
@@ -155,7 +152,7 @@ class ManagedAgents(LogReader):
         elif not kind.startswith(IGNORED):
             session.keep_unknown("unknown event type", kind)
 
-    def _add_message(self, event: ManagedEvent) -> None:
+    def _add_message(self, event: _ManagedEvent) -> None:
         """Append a message to the next request; one that is queued comes again when it is processed."""
         content = event.content if is_absent(event.description) else event.description
         if not (blocks := tuple(said_in(content).blocks)):
@@ -173,7 +170,7 @@ class ManagedAgents(LogReader):
         self._queued.clear()
         self._open[start_id], self._request = self.session.start_turn(self._model), start_id
 
-    def _end_request(self, event: ManagedEvent) -> None:
+    def _end_request(self, event: _ManagedEvent) -> None:
         """End a turn; a list that was filtered by type has ends without their starts."""
         start_id = event.model_request_start_id or event.id
         if start_id not in self._open:

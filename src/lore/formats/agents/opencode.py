@@ -61,21 +61,17 @@ class Time(Struct, frozen=True, gc=False):
     compacted: Raw = NULL  # when an output was removed from later prompts
 
 
-class Cached(Struct, frozen=True, gc=False):
-    """Tokens of a cache."""
-
+class _Cached(Struct, frozen=True, gc=False):
     read: int | None = None
     write: int | None = None
 
 
-class OpenCodeTokens(Struct, frozen=True, gc=False):
-    """Token counts of a request."""
-
+class _OpenCodeTokens(Struct, frozen=True, gc=False):
     input: int | None = None  # neither read from a cache nor written to one
     output: int | None = None  # with reasoning or without: the total shows which
     reasoning: int | None = None
     total: int | None = None
-    cache: Cached = Cached()
+    cache: _Cached = _Cached()
 
     @property
     def prompt(self) -> int:
@@ -83,9 +79,7 @@ class OpenCodeTokens(Struct, frozen=True, gc=False):
         return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
 
 
-class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
-    """A message without its parts."""
-
+class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
     id: str = ""
     role: str = ""
     provider: str = ""  # of a response
@@ -93,7 +87,7 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     agent: str | None = None
     model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
     time: Time = Time()
-    tokens: OpenCodeTokens | None = None
+    tokens: _OpenCodeTokens | None = None
     cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
     error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
     summary: Raw = NULL  # true: a compaction asked for the response
@@ -101,20 +95,17 @@ class OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerI
     system: Raw = NULL
 
 
-class OpenCodeState(Struct, frozen=True, gc=False):
-    """The state of a tool call."""
-
+class _OpenCodeState(Struct, frozen=True, gc=False):
     status: str = ""
     input: Raw = NULL
     output: Raw = NULL
     error: Raw = NULL
     time: Time | None = None
-    attachments: list[OpenCodePart] | None = None
+    attachments: list[_OpenCodePart] | None = None
 
 
-class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
-    """A part of a message; its type decides which fields it has."""
-
+# A part of a message; its type decides which fields it has.
+class _OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     type: str = ""
     id: str = ""
     text: Raw = NULL
@@ -122,11 +113,11 @@ class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
     synthetic: bool | None = None
     tool: str = ""
     call_id: str = ""
-    state: OpenCodeState | None = None
+    state: _OpenCodeState | None = None
     mime: str = ""
     url: Raw = NULL
     metadata: Raw = NULL
-    tokens: OpenCodeTokens | None = None
+    tokens: _OpenCodeTokens | None = None
     cost: Raw = NULL  # of the step
     auto: bool | None = None
     tail_start_id: str | None = None
@@ -136,14 +127,12 @@ class OpenCodePart(Struct, frozen=True, gc=False, rename={"call_id": "callID"}):
         return self.type == "file" and self.mime.startswith("image/")
 
 
-class OpenCodeRecord(Struct, frozen=True, gc=False):
-    """A message."""
-
-    info: OpenCodeInfo
-    parts: list[OpenCodePart] = []
+class _OpenCodeRecord(Struct, frozen=True, gc=False):
+    info: _OpenCodeInfo
+    parts: list[_OpenCodePart] = []
 
     @property
-    def steps(self) -> list[list[OpenCodePart]]:
+    def steps(self) -> list[list[_OpenCodePart]]:
         """The parts of each request. Without steps a message is one request if it counts tokens or failed."""
         starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
         if not starts:
@@ -164,7 +153,7 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
-decode_record = lenient.decoding(OpenCodeRecord)
+decode_record = lenient.decoding(_OpenCodeRecord)
 _SESSION = msgspec.json.Decoder(OpenCodeSession)
 DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
@@ -189,7 +178,7 @@ _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "ge
 _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
 
 
-def with_own_ids(record: OpenCodeRecord, line_id: str, seen: set[str]) -> OpenCodeRecord:
+def with_own_ids(record: _OpenCodeRecord, line_id: str, seen: set[str]) -> _OpenCodeRecord:
     """Return a message without ids that identify nothing: a redactor's placeholders, and ids that records share.
 
     Those of calls become unique, the others empty. `seen` has the ids of earlier messages; this one's is added.
@@ -210,13 +199,13 @@ def with_own_ids(record: OpenCodeRecord, line_id: str, seen: set[str]) -> OpenCo
         replace(part, id=own(part.id), call_id=own(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
         for number, part in enumerate(record.parts)
     ]
-    return OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
+    return _OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
 
 
 # parts in a prompt
 
 
-def prompt_blocks(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
+def prompt_blocks(parts: Iterable[_OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
     """Return what a message of the user is in a prompt, and the types of unknown parts."""
     blocks: list[Block] = []
     unknown: list[str] = []
@@ -234,7 +223,7 @@ def prompt_blocks(parts: Iterable[OpenCodePart]) -> tuple[tuple[Block, ...], lis
     return tuple(blocks), unknown
 
 
-def _file(part: OpenCodePart) -> Block:
+def _file(part: _OpenCodePart) -> Block:
     """Return an attached file: an image with its bytes, or the beginning of its URL."""
     begin, comma, data = bytes(part.url).partition(b",")
     if part.is_image and comma and begin.startswith(b'"data:') and begin.endswith(b";base64"):
@@ -242,7 +231,7 @@ def _file(part: OpenCodePart) -> Block:
     return RawBlock(Raw(encode({"type": "file", "mime": part.mime, "url": text_in(part.url)[:_URL_KEPT]})))
 
 
-def item_of(part: OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
+def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage | ToolCall | None:
     """Return the item of a part of a response; None if it has none."""
     if part.type == "text" and opens(part.text) == '"':
         return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
@@ -257,7 +246,7 @@ def item_of(part: OpenCodePart, uuid: str, response: str) -> AssistantMessage | 
     return None
 
 
-def result_of(state: OpenCodeState) -> tuple[Literal["failed", "completed"], Raw] | None:
+def result_of(state: _OpenCodeState) -> tuple[Literal["failed", "completed"], Raw] | None:
     """Return status and output of a tool call; None while it runs."""
     if state.status not in ("error", "completed"):
         return None
@@ -273,14 +262,14 @@ def result_of(state: OpenCodeState) -> tuple[Literal["failed", "completed"], Raw
 # usage
 
 
-def counted(parts: list[OpenCodePart]) -> tuple[OpenCodeTokens | None, Raw]:
+def counted(parts: list[_OpenCodePart]) -> tuple[_OpenCodeTokens | None, Raw]:
     """Return tokens and cost of a step, which its end states."""
     ends = (part for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None)
-    end = next(ends, OpenCodePart())
+    end = next(ends, _OpenCodePart())
     return end.tokens, end.cost
 
 
-def usage_of(tokens: OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
+def usage_of(tokens: _OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
     """Return the usage of a request; None if all counts are 0, as of one that was given up."""
     if tokens is None:
         return None
@@ -390,7 +379,7 @@ class OpenCode(DocumentReader):
 
     # prompts
 
-    def _read_prompt(self, record: OpenCodeRecord) -> None:
+    def _read_prompt(self, record: _OpenCodeRecord) -> None:
         info, session = record.info, self.session
         session.at = stamp_of(info.time.created)
         self._signal_changes(info)
@@ -408,7 +397,7 @@ class OpenCode(DocumentReader):
         if any(part.is_image for part in record.parts):
             session.signal(Sign("image"))
 
-    def _signal_changes(self, info: OpenCodeInfo) -> None:
+    def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from those of the user's previous message."""
         asked, system = self.asked, text_in(info.system)
         effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
@@ -434,7 +423,7 @@ class OpenCode(DocumentReader):
 
     # responses
 
-    def _read_response(self, record: OpenCodeRecord) -> None:
+    def _read_response(self, record: _OpenCodeRecord) -> None:
         info, steps = record.info, record.steps
         asked_at = stamp_of(info.time.created)
         for number, step in enumerate(steps):
@@ -458,7 +447,7 @@ class OpenCode(DocumentReader):
             self.pruned = [(at, call) for at, call in self.pruned if now is not None and at > now]
             self.session.emit(e.ToolResultCleared(call_ids=tuple(due)))
 
-    def _start_turn(self, info: OpenCodeInfo, asked_at: str | None) -> int:
+    def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
         session, counter = self.session, self.session.counter
         dialect, is_main = dialect_of(info.provider, info.asked or ""), session.chain == e.MAIN
         if not is_main or (info.asked, dialect) != (counter.model, self.dialect):
@@ -469,7 +458,7 @@ class OpenCode(DocumentReader):
         self.dialect = dialect if is_main else self.dialect
         return session.start_turn(None)
 
-    def _append_parts(self, info: OpenCodeInfo, parts: list[OpenCodePart], response: str) -> str | None:
+    def _append_parts(self, info: _OpenCodeInfo, parts: list[_OpenCodePart], response: str) -> str | None:
         """Append the parts of a step with the results of its tools; return when the last tool ended."""
         ended: str | None = None
         created = stamp_of(info.time.created)
@@ -484,7 +473,7 @@ class OpenCode(DocumentReader):
                 ended = self._add_result(part.call_id, part.state) or ended
         return ended
 
-    def _add_result(self, call_id: str, state: OpenCodeState) -> str | None:
+    def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
         session, result, time = self.session, result_of(state), state.time or Time()
         session.at = stamp_of(time.end)
         if result is not None:
@@ -498,7 +487,7 @@ class OpenCode(DocumentReader):
         return session.at
 
     def _end_turn(
-        self, turn: int, info: OpenCodeInfo, tokens: OpenCodeTokens | None, cost: Raw, *, is_last: bool
+        self, turn: int, info: _OpenCodeInfo, tokens: _OpenCodeTokens | None, cost: Raw, *, is_last: bool
     ) -> None:
         session = self.session
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.asked or ""))
@@ -515,7 +504,7 @@ class OpenCode(DocumentReader):
 
     # compactions
 
-    def _read_summary(self, record: OpenCodeRecord) -> None:
+    def _read_summary(self, record: _OpenCodeRecord) -> None:
         """Read the response to a compaction: a request of its own, whose text replaces the history."""
         info, session = record.info, self.session
         self.summaries += 1

@@ -50,16 +50,12 @@ _HEAD_LINES = 64
 _REMOVED = -1  # the depth of a record that a rewind removed
 
 
-class QwenMessage(Struct, frozen=True, gc=False):
-    """A `Content`: a message that was sent or answered."""
-
+class _QwenMessage(Struct, frozen=True, gc=False):  # a `Content`: a message that was sent or answered
     role: str = ""
     parts: Raw = NULL
 
 
-class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
-    """The counts of a request."""
-
+class _QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     prompt_token_count: int | None = None  # with cached tokens
     candidates_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -67,9 +63,7 @@ class QwenUsage(Struct, frozen=True, gc=False, rename="camel"):
     total_token_count: int | None = None
 
 
-class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
-    """One line."""
-
+class _QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     type: str
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -77,8 +71,8 @@ class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     timestamp: str | None = None
     subtype: str | None = None
     version: str | None = None
-    message: QwenMessage | None = None
-    usage_metadata: QwenUsage | None = None
+    message: _QwenMessage | None = None
+    usage_metadata: _QwenUsage | None = None
     model: str | None = None
     tool_call_result: dict[str, Raw] | None = None  # with a `status`
     system_payload: Raw = NULL
@@ -87,15 +81,14 @@ class QwenRecord(Struct, frozen=True, gc=False, rename="camel"):
     forked_from: dict[str, Raw] | None = None  # the `sessionId` that a fork was copied from
 
 
-class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
-    """The content of a system record. Which fields there are depends on its subtype."""
-
+# The content of a system record; its subtype decides which fields it has.
+class _QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     info: dict[str, Raw] | None = None  # tokens of the history before and after a compression
-    compressed_history: tuple[QwenMessage, ...] | None = None
+    compressed_history: tuple[_QwenMessage, ...] | None = None
     phase: str = ""
     raw_command: str = ""
     sent_to_model: bool | None = None
-    history: tuple[QwenMessage, ...] = ()
+    history: tuple[_QwenMessage, ...] = ()
     system_instruction: Raw = NULL
     tools: tuple[Raw, ...] | None = None
     auth_type: str = ""
@@ -104,14 +97,12 @@ class QwenPayload(Struct, frozen=True, gc=False, rename="camel"):
     custom_title: str = ""
 
 
-decode = lenient.decoding(QwenRecord)
-_PAYLOAD = msgspec.json.Decoder(QwenPayload)
+decode = lenient.decoding(_QwenRecord)
+_PAYLOAD = msgspec.json.Decoder(_QwenPayload)
 
 
 @dataclass
-class QwenChain:
-    """The path of a chain."""
-
+class _QwenChain:
     pruned: int = 0  # messages that a compression replaced
     depths: dict[str, int] = field(default_factory=dict[str, int])  # messages that lead to each record, by uuid
     response: str | None = None  # the answer that more records may belong to
@@ -127,7 +118,7 @@ class QwenCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._chains: dict[str, QwenChain] = {}
+        self._chains: dict[str, _QwenChain] = {}
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -160,7 +151,7 @@ class QwenCode(LogReader):
             )
         chain = self._chains.get(session.chain)
         if chain is None:
-            chain = self._chains[session.chain] = QwenChain()
+            chain = self._chains[session.chain] = _QwenChain()
         if record.uuid in chain.depths:
             reason = f"uuid {mask(record.uuid)[:60]!r} came before; passed over"
             session.problem(Code.DUPLICATE_UUID, reason)
@@ -178,11 +169,11 @@ class QwenCode(LogReader):
 
     # the tree
 
-    def _depth(self, chain: QwenChain) -> int:
+    def _depth(self, chain: _QwenChain) -> int:
         """Return how many messages lead to the last record."""
         return chain.pruned + len(self.session.history)
 
-    def _go_to_parent(self, record: QwenRecord, chain: QwenChain) -> None:
+    def _go_to_parent(self, record: _QwenRecord, chain: _QwenChain) -> None:
         """Remove what followed the record that this one continues; notes for the screen continue nothing."""
         parent = record.parent_uuid
         if not chain.depths and parent is None:
@@ -195,7 +186,7 @@ class QwenCode(LogReader):
         elif depth < self._depth(chain) and (record.type != "system" or record.subtype == "rewind"):
             self._rewind_to(depth, chain)
 
-    def _rewind_to(self, depth: int, chain: QwenChain) -> None:
+    def _rewind_to(self, depth: int, chain: _QwenChain) -> None:
         if depth < chain.pruned:
             reason = "a record continues one before a compression; lore does not restore that history"
             self.session.problem(Code.DANGLING_PARENT, reason)
@@ -207,7 +198,7 @@ class QwenCode(LogReader):
 
     # messages
 
-    def _read_prompt_or_results(self, record: QwenRecord, message: QwenMessage, chain: QwenChain) -> None:
+    def _read_prompt_or_results(self, record: _QwenRecord, message: _QwenMessage, chain: _QwenChain) -> None:
         """Append what is sent to the model next: results of calls, and the prompt of a user or a scheduler."""
         content, uuid = google.content_of(message.parts), self._uuid(record)
         has_only_results = record.type == "tool_result" and bool(content.results)
@@ -224,7 +215,7 @@ class QwenCode(LogReader):
         if record.subtype is None and _payload_of(record).hook_context:
             self.session.signal(Sign("hook-context"))
 
-    def _add_results(self, results: Iterable[e.PatchToolCall], blocks: tuple[Block, ...], record: QwenRecord) -> None:
+    def _add_results(self, results: Iterable[e.PatchToolCall], blocks: tuple[Block, ...], record: _QwenRecord) -> None:
         """Emit the results of calls; the other blocks of the message are part of the first."""
         is_failed = text_in((record.tool_call_result or {}).get("status", NULL)) in _FAILED
         for number, result in enumerate(results):
@@ -232,7 +223,7 @@ class QwenCode(LogReader):
             status = "failed" if is_failed else whole.status
             self.session.emit(replace(whole, status=status, chain=self.session.chain, at=self.session.at))
 
-    def _read_answer(self, record: QwenRecord, chain: QwenChain) -> None:
+    def _read_answer(self, record: _QwenRecord, chain: _QwenChain) -> None:
         session, usage, uuid = self.session, record.usage_metadata, self._uuid(record)
         content = google.NO_CONTENT if record.message is None else google.content_of(record.message.parts)
         is_new = chain.response is None or record.model is not None or usage is not None
@@ -249,7 +240,7 @@ class QwenCode(LogReader):
 
     # system records: those that the client reads when it restores the history
 
-    def _read_system(self, record: QwenRecord, chain: QwenChain) -> None:
+    def _read_system(self, record: _QwenRecord, chain: _QwenChain) -> None:
         session = self.session
         match record.subtype:
             case "chat_compression":
@@ -271,7 +262,7 @@ class QwenCode(LogReader):
             case _:
                 pass
 
-    def _compress(self, record: QwenRecord, payload: QwenPayload, chain: QwenChain) -> None:
+    def _compress(self, record: _QwenRecord, payload: _QwenPayload, chain: _QwenChain) -> None:
         if payload.compressed_history is None:
             return
         history = _contents(payload.compressed_history)  # a malformed one raises here
@@ -282,7 +273,7 @@ class QwenCode(LogReader):
         chain.response = chain.prompt = None
         self._add_history(history, record)
 
-    def _add_history(self, history: Sequence[tuple[str, GoogleContent]], record: QwenRecord) -> None:
+    def _add_history(self, history: Sequence[tuple[str, GoogleContent]], record: _QwenRecord) -> None:
         """Append a history that one record holds, as one message; the client wrote its first message."""
         message: Message | None = None
         for number, (role, content) in enumerate(history):
@@ -299,7 +290,7 @@ class QwenCode(LogReader):
                 message = message or self.session.add_message()
                 self.session.add_item(message, item)
 
-    def _read_command(self, payload: QwenPayload, chain: QwenChain) -> None:
+    def _read_command(self, payload: _QwenPayload, chain: _QwenChain) -> None:
         """Note a slash command; a prompt that turns out to be the text of one was never sent."""
         if payload.phase == "invocation":
             chain.command = payload.raw_command
@@ -310,7 +301,7 @@ class QwenCode(LogReader):
             self.session.rewind_to(len(self.session.history) - is_command)
         chain.prompt = None
 
-    def _start_agent(self, record: QwenRecord, payload: QwenPayload) -> None:
+    def _start_agent(self, record: _QwenRecord, payload: _QwenPayload) -> None:
         """Read what a subagent began with: its parent's history; in older logs its system prompt and tools."""
         history, session = _contents(payload.history), self.session
         system, tools = _system_of(payload.system_instruction), payload.tools
@@ -319,16 +310,16 @@ class QwenCode(LogReader):
             session.emit(e.SessionChanged(system=system, tools=tools, chain=session.chain, agent_id=session.agent))
         self._add_history(history, record)
 
-    def _uuid(self, record: QwenRecord) -> str:
+    def _uuid(self, record: _QwenRecord) -> str:
         return record.uuid or self.session.line_id
 
 
-def _payload_of(record: QwenRecord) -> QwenPayload:
+def _payload_of(record: _QwenRecord) -> _QwenPayload:
     raw = record.system_payload
-    return QwenPayload() if is_absent(raw) else lenient.decoded(_PAYLOAD, raw)
+    return _QwenPayload() if is_absent(raw) else lenient.decoded(_PAYLOAD, raw)
 
 
-def _contents(messages: Iterable[QwenMessage]) -> list[tuple[str, GoogleContent]]:
+def _contents(messages: Iterable[_QwenMessage]) -> list[tuple[str, GoogleContent]]:
     return [(message.role, google.content_of(message.parts)) for message in messages]
 
 
@@ -351,7 +342,7 @@ def _system_of(raw: Raw) -> Raw:
     return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
 
 
-def usage_of(usage: QwenUsage, version: str) -> e.Usage | None:
+def usage_of(usage: _QwenUsage, version: str) -> e.Usage | None:
     """Return a record's counts; None if the client guessed them: 70 % of a total as the prompt, 30 % as the answer."""
     whole, output, read = usage.prompt_token_count, usage.candidates_token_count, usage.cached_content_token_count
     total = usage.total_token_count

@@ -47,9 +47,7 @@ class Side(Struct):
     arrived: bytes = b""  # of its latest record
 
 
-class OpenCall(Struct):
-    """A call that has not ended."""
-
+class _OpenCall(Struct):
     place: Line  # of its first record
     request: Side
     response: Side
@@ -63,7 +61,7 @@ class LoreCapture(LineReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: dict[str, OpenCall] = {}  # by their name
+        self._calls: dict[str, _OpenCall] = {}  # by their name
         self._held = 0  # bytes
 
     @classmethod
@@ -90,7 +88,7 @@ class LoreCapture(LineReader):
         call = self._calls.get(name)
         if call is None or "method" in members:
             reads = self._close(name) if call is not None else []  # another call has the same name
-            call = self._calls[name] = OpenCall(line, Side(_without_body(members)), Side())
+            call = self._calls[name] = _OpenCall(line, Side(_without_body(members)), Side())
         self._take(call, call.request, members, line)
         if "ended" in members:
             del self._calls[name]
@@ -109,7 +107,7 @@ class LoreCapture(LineReader):
         self._take(call, call.response, members, line)
         return self._close_oldest() if members.get("more") == b"true" else self._close(name)
 
-    def _take(self, call: OpenCall, side: Side, members: dict[str, bytes], line: Line) -> None:
+    def _take(self, call: _OpenCall, side: Side, members: dict[str, bytes], line: Line) -> None:
         """Add a record's piece of a body; a body beyond the limit is kept only so far that the reader sees its size."""
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
@@ -139,7 +137,7 @@ class LoreCapture(LineReader):
         return [read for name in list(self._calls) for read in self._close(name)]
 
 
-def _joined(call: OpenCall) -> Http:
+def _joined(call: _OpenCall) -> Http:
     """Return the call of its two sides."""
     request, response = call.request, call.response
     http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
@@ -162,7 +160,7 @@ def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
     return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
 
 
-def _ended(http: Http, call: OpenCall) -> float | None:
+def _ended(http: Http, call: _OpenCall) -> float | None:
     """Return when the last piece of a response arrived, else when its last record was begun."""
     pairs = array(call.response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []

@@ -58,9 +58,7 @@ _STARTS = ("startTimeUnixNano", "start_time_unix_nano", "startTime", "start_time
            "observedTimeUnixNano")  # fmt: skip
 
 
-class SpanRecord(NamedTuple):
-    """A span or log record."""
-
+class _SpanRecord(NamedTuple):  # a span or log record
     name: str
     attributes: Record  # its own, then those that it shares with a thousand others
     at: float | None  # when it began
@@ -71,9 +69,9 @@ class SpanRecord(NamedTuple):
         return text_of(self.attributes.first(keys) or b'""')
 
 
-def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
+def span_records(record: dict[str, bytes]) -> list[_SpanRecord]:
     """Return the spans and log records in an object; any other object is returned as a record without attributes."""
-    found: list[SpanRecord] = []
+    found: list[_SpanRecord] = []
     if record.keys().isdisjoint(_OF_SPANS):  # an exporter's batch
         found += [_span_of(span, {}) for name in ("events", "spans") for span in _objects_in(record.get(name, b""))]
     for outer, middle, inner in _NESTED:
@@ -84,7 +82,7 @@ def span_records(record: dict[str, bytes]) -> list[SpanRecord]:
     return found or [_span_of(record, {})]
 
 
-def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
+def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
     own = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
     for event in _objects_in(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
@@ -94,7 +92,7 @@ def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> SpanRecord:
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
     at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
     name = name or (text_of(body) if body[:1] == b'"' else "")
-    return SpanRecord(name, Record(ChainMap(own, shared)), at, _failure_message(record, own))
+    return _SpanRecord(name, Record(ChainMap(own, shared)), at, _failure_message(record, own))
 
 
 def _failure_message(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
@@ -175,7 +173,7 @@ class GenAI(RecordReader):
         return [found for span in span_records(members) if _is_call(span) for found in _call_of_span(span)]
 
 
-def _is_call(span: SpanRecord) -> bool:
+def _is_call(span: _SpanRecord) -> bool:
     """Return whether a span is a model call; an agent's span sums up the spans of its calls."""
     own = span.attributes
     if span.text("gen_ai.operation.name") in _OTHER or own.at("gen_ai.tool.call.id"):
@@ -183,7 +181,7 @@ def _is_call(span: SpanRecord) -> bool:
     return any(own.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
 
 
-def _call_of_span(span: SpanRecord) -> list[Judged]:
+def _call_of_span(span: _SpanRecord) -> list[Judged]:
     own = span.attributes
     messages = _sent_messages(own)
     params = {name: value for key, name in _PARAMS.items() if (value := own.at(key))}
@@ -375,7 +373,7 @@ class ClaudeEvents(RecordReader):
         left, self._pending = self._pending, []
         return [read for request in left for read in request.reads()]
 
-    def _read_request(self, span: SpanRecord, line: Line) -> list[Problem | Read]:
+    def _read_request(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
         body, call = _body(span), None
         if body is not None:
             agent, purpose = span.text("agent.id", "agent_id"), span.text("query_source")
@@ -387,7 +385,7 @@ class ClaudeEvents(RecordReader):
         reads = self._pending.pop(0).reads() if len(self._pending) > WAITING else []
         return [*self._cut(span, body), *reads]
 
-    def _read_response(self, span: SpanRecord) -> list[Problem | Read]:
+    def _read_response(self, span: _SpanRecord) -> list[Problem | Read]:
         body = _body(span)
         problems = self._cut(span, body)
         place = next((n for n, request in enumerate(self._pending) if request.key == _key_of_call(span)), None)
@@ -399,7 +397,7 @@ class ClaudeEvents(RecordReader):
             request = request._replace(call=replace(request.call, response=response, answered=span.at))
         return [*problems, *request.reads()]
 
-    def _cut(self, span: SpanRecord, body: bytes | None) -> list[Problem | Read]:
+    def _cut(self, span: _SpanRecord, body: bytes | None) -> list[Problem | Read]:
         """Return a problem for the first body that was cut."""
         if body is not None or self._has_cut:
             return []
@@ -409,16 +407,16 @@ class ClaudeEvents(RecordReader):
         return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
 
 
-def _kind_of_event(span: SpanRecord) -> str:
+def _kind_of_event(span: _SpanRecord) -> str:
     name = (span.text("event.name", "event_name") or span.name).removeprefix("claude_code.")
     return name if name in (_REQUEST, _RESPONSE) else ""
 
 
-def _key_of_call(span: SpanRecord) -> tuple[str, str, str]:
+def _key_of_call(span: _SpanRecord) -> tuple[str, str, str]:
     return span.text("session.id"), span.text("model"), span.text("query_source")
 
 
-def _body(span: SpanRecord) -> bytes | None:
+def _body(span: _SpanRecord) -> bytes | None:
     """Return a whole body, which may be text or JSON that an exporter decoded; None if it was cut."""
     text = span.text("body").encode("utf-8", "backslashreplace").strip()
     cut = span.attributes.at("body_truncated").strip(b'"') == b"true"

@@ -47,9 +47,7 @@ def _is_placeholder(name: str) -> bool:
     return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
 
 
-class ClaudeChain(Struct):
-    """The state of one chain."""
-
+class _ClaudeChain(Struct):
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
     billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, and what it says
@@ -76,9 +74,7 @@ class ClaudeChain(Struct):
     is_bridged: bool = False  # remote control was switched on since the latest message of the user
 
 
-class ClaudeRun(Struct):
-    """Sums over the responses of one run of `claude -p`."""
-
+class _ClaudeRun(Struct):  # sums over the responses of one run of `claude -p`
     requests: int = 0
     output_tokens: int = 0
     has_cost: bool = False  # a record states the cost of its response
@@ -98,9 +94,9 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), ClaudeRun()
+        self._graph, self._run = RecordGraph(), _ClaudeRun()
         self._version = NULL  # of the latest record
-        self._chains: dict[str, ClaudeChain] = {}
+        self._chains: dict[str, _ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
         self._removed: set[str] = set()  # records that rewinds took back
         self._sidechains: dict[str, str] = {}  # of records without an agent
@@ -146,7 +142,7 @@ class ClaudeCode(LogReader):
                 record.session_id or "", at=session.at, dialect="anthropic", chain=session.chain,
                 parent_session_id=records.fork_source(record) or None, title=self._title or None,
             )  # fmt: skip
-        chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, ClaudeChain())
+        chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, _ClaudeChain())
         if is_repeated and uuid not in chain.order:
             text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
             session.problem(Code.DUPLICATE_UUID, text)
@@ -203,7 +199,7 @@ class ClaudeCode(LogReader):
             self._records_starts = self._has_started = True
         return is_start
 
-    def _note_streaming(self, chain: ClaudeChain, is_whole: bool) -> None:
+    def _note_streaming(self, chain: _ClaudeChain, is_whole: bool) -> None:
         """Signal a switch to a request without streaming, whose answer is one record with all its blocks, and back."""
         if is_whole is not chain.is_whole and chain.turns and self.session.version:
             names = ("off", "on") if chain.is_whole else ("on", "off")
@@ -264,11 +260,11 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda named: named[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = ClaudeRun()
+        self._run = _ClaudeRun()
 
     # messages
 
-    def _read_user(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _read_user(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         parts = records.parts_of(records.message_of(record).content)
         if chain.boundary is not None:
             if record.is_compact_summary:
@@ -315,27 +311,27 @@ class ClaudeCode(LogReader):
         if opens(result.content) == "[":
             self.session.signal(*records.signals_of_result(result.content))
 
-    def _restart(self, chain: ClaudeChain) -> None:
+    def _restart(self, chain: _ClaudeChain) -> None:
         """Remove all items of a chain: a new conversation begins in its place."""
         self._remove(chain, chain.order, restart=True)
         chain.order, chain.calls, chain.prompts = {}, {}, {}
         chain.has_answer = chain.has_thought = chain.has_plan = False
 
-    def _remove(self, chain: ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
+    def _remove(self, chain: _ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
         """Remove the items of these records."""
         items = dict.fromkeys(item for uuid in uuids for item in self._items_of(chain, uuid))
         if items:
             self._end_response(chain)
             self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
-    def _add_silent(self, record: ClaudeRecord, chain: ClaudeChain, items: tuple[str, ...] = ()) -> None:
+    def _add_silent(self, record: ClaudeRecord, chain: _ClaudeChain, items: tuple[str, ...] = ()) -> None:
         """Remember a record that makes no item of its own, but may lead to records that do."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
             self._items[record.uuid] = items
 
     def _add_prompt(
-        self, record: ClaudeRecord, chain: ClaudeChain, parts: Sequence[Part], *, has_result: bool
+        self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], *, has_result: bool
     ) -> None:  # fmt: skip
         """Append a user's message. If its parent has another prompt, the user rewound: that one is removed."""
         parent, uuid = record.parent_uuid, record.uuid or self.session.line_id
@@ -361,7 +357,7 @@ class ClaudeCode(LogReader):
         elif not has_result:
             chain.expands = next((name for one in signals if one.name == "slash-command" for name in one.names), "")
 
-    def _note_thinking(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _note_thinking(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         """Signal that thinking is on, by the prompt's metadata or by earlier answers, and the latest ones had none."""
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
         is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
@@ -370,13 +366,13 @@ class ClaudeCode(LogReader):
         chain.has_answer = chain.has_thought = False
         chain.is_thinking_on = chain.is_thinking_on if chain.aside else is_on
 
-    def _replace_prompt(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _replace_prompt(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         """Remove a prompt under the parent of an answer: the answer is not one to it."""
         before = chain.prompts.pop(record.parent_uuid or "", None)
         if before is not None:
             self._rewind(chain, before, record.uuid or "")
 
-    def _rewind(self, chain: ClaudeChain, prompt: str, new: str) -> None:
+    def _rewind(self, chain: _ClaudeChain, prompt: str, new: str) -> None:
         """Remove a prompt and what descends from it; `new` is the record that replaces it."""
         if prompt not in chain.order:
             return
@@ -391,13 +387,13 @@ class ClaudeCode(LogReader):
             del chain.order[uuid]
         self._removed.update(branch)
 
-    def _items_of(self, chain: ClaudeChain, uuid: str) -> tuple[str, ...]:
+    def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
         """Return the items that a record of this chain made."""
         return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
 
     # responses
 
-    def _read_assistant(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _read_assistant(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session, message = self.session, records.message_of(record)
         parts, uuid = records.parts_of(message.content), record.uuid or session.line_id
         self._end_compaction(chain)
@@ -441,7 +437,7 @@ class ClaudeCode(LogReader):
                 self._add_result(early[2])
 
     def _continue_response(
-        self, record: ClaudeRecord, chain: ClaudeChain, response: str, message: ClaudeMessage, parts: Sequence[Part]
+        self, record: ClaudeRecord, chain: _ClaudeChain, response: str, message: ClaudeMessage, parts: Sequence[Part]
     ) -> None:  # fmt: skip
         """Start the turn of a response at its first record, and keep the usage of its latest."""
         session = self.session
@@ -480,7 +476,7 @@ class ClaudeCode(LogReader):
         version = self.session.settings.get((self.session.chain, "client-version"), "")
         return billed_of(usage, client=version and f"claude-code {version}")
 
-    def _end_response(self, chain: ClaudeChain, result: Mapping[str, bytes] | None = None) -> None:
+    def _end_response(self, chain: _ClaudeChain, result: Mapping[str, bytes] | None = None) -> None:
         """End the turn of the latest response; `result` are the members of the record that ends its run."""
         response = chain.response
         if response is None:
@@ -509,7 +505,7 @@ class ClaudeCode(LogReader):
 
     # compactions
 
-    def _read_system(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _read_system(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session = self.session
         if record.subtype == "compact_boundary":
             meta = records.compaction_of(record.compact_metadata)
@@ -531,7 +527,7 @@ class ClaudeCode(LogReader):
             self.session.signal(Sign(records.SYSTEM[record.subtype]))
         self._add_silent(record, chain)
 
-    def _compact(self, record: ClaudeRecord, chain: ClaudeChain, meta: records.Compact) -> e.CompactApplied:
+    def _compact(self, record: ClaudeRecord, chain: _ClaudeChain, meta: records.Compact) -> e.CompactApplied:
         """Return a compaction, and forget the records that it removes."""
         session, kept, items = self.session, self._kept_records(chain, meta), None
         if kept is not None:  # a record that no one knows is its own item, for the fold to report
@@ -548,7 +544,7 @@ class ClaudeCode(LogReader):
             at=session.at,
         )  # fmt: skip
 
-    def _kept_records(self, chain: ClaudeChain, meta: records.Compact) -> list[str] | None:
+    def _kept_records(self, chain: _ClaudeChain, meta: records.Compact) -> list[str] | None:
         """Return the records that a compaction kept; None if it does not say. A list supersedes a segment."""
         messages, segment = meta.preserved_messages, meta.preserved_segment
         if messages is not None and messages.uuids is not None:
@@ -563,7 +559,7 @@ class ClaudeCode(LogReader):
         self._graph.walked += len(kept)
         return kept
 
-    def _end_compaction(self, chain: ClaudeChain) -> None:
+    def _end_compaction(self, chain: _ClaudeChain) -> None:
         """Emit the compaction that waits for its summary, and the events between the two."""
         session, boundary = self.session, chain.boundary
         if boundary is None:
@@ -576,7 +572,7 @@ class ClaudeCode(LogReader):
             session.emit(event)
         session.line = line
 
-    def _read_attachment(self, record: ClaudeRecord, chain: ClaudeChain) -> None:
+    def _read_attachment(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session = self.session
         item = OpaqueItem(record.uuid or session.line_id, Raw(session.line.data))
         if record.uuid is not None:

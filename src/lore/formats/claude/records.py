@@ -88,9 +88,8 @@ _USAGE = b'"cache_read_input_tokens"'
 MARKERS = (*_IDS, *_ANSWER)  # not usage, which most recorded requests have, too
 
 
-class ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
-    """Reasoning; newer versions keep only its signature."""
-
+# Reasoning; newer versions keep only its signature.
+class _ClaudeThinking(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
     thinking: Raw
     signature: str | None = None
 
@@ -111,21 +110,17 @@ class ToolResult(Struct, frozen=True, gc=False, tag="tool_result"):
     is_error: bool | None = None
 
 
-class ClaudeSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The bytes of an image."""
-
+class _ClaudeSource(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     type: Literal["base64"]
     media_type: str
     data: Raw
 
 
-class ClaudeImage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
-    """An image."""
-
-    source: ClaudeSource
+class _ClaudeImage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
+    source: _ClaudeSource
 
 
-Known: TypeAlias = TextBlock | ClaudeThinking | ClaudeToolUse | ToolResult | ClaudeImage
+Known: TypeAlias = TextBlock | _ClaudeThinking | ClaudeToolUse | ToolResult | _ClaudeImage
 Part: TypeAlias = Known | Other
 
 
@@ -171,9 +166,8 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: ClaudeMessage | None = None
 
 
-class Preserved(Struct, frozen=True, rename="camel"):
-    """What a compaction kept: a list of records, or the first and the last record of a path of parents."""
-
+# What a compaction kept: a list of records, or the first and the last record of a path of parents.
+class _Preserved(Struct, frozen=True, rename="camel"):
     uuids: tuple[str, ...] | None = None
     head_uuid: str | None = None
     tail_uuid: str | None = None
@@ -186,14 +180,14 @@ class Compact(Struct, frozen=True, rename="camel"):
     pre_tokens: int | None = None
     post_tokens: int | None = None
     duration_ms: int | float | None = None
-    preserved_messages: Preserved | None = None
-    preserved_segment: Preserved | None = None
+    preserved_messages: _Preserved | None = None
+    preserved_segment: _Preserved | None = None
     compacted_tool_ids: tuple[str, ...] | None = None  # calls whose results were cleared
 
 
 _PARTS = Parts[Known](
     Known,
-    {TextBlock: attrgetter("text"), ClaudeThinking: attrgetter("thinking"), ClaudeImage: attrgetter("source.data")},
+    {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
 _RECORD = msgspec.json.Decoder(ClaudeRecord)
 _COMPACT = msgspec.json.Decoder(Compact)
@@ -305,9 +299,9 @@ def _block_of(part: Part) -> items.Block:
     match part:
         case TextBlock() | Other():
             return part
-        case ClaudeThinking(thinking=text, signature=signature):
+        case _ClaudeThinking(thinking=text, signature=signature):
             return items.ThinkingBlock(text, signature)
-        case ClaudeImage(source=source):
+        case _ClaudeImage(source=source):
             return items.ImageBlock(source.media_type, source.data)
         case ClaudeToolUse() | ToolResult():  # in a place where it does not belong
             return items.RawBlock(Raw(msgspec.json.encode(part)))
@@ -367,7 +361,7 @@ _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
 def signals_of_prompt(parts: Sequence[Part]) -> Iterator[Sign]:
     """Yield the signals of a user's message."""
     for part in parts:
-        if type(part) is ClaudeImage:
+        if type(part) is _ClaudeImage:
             yield Sign("image")
         elif type(part) is TextBlock:
             yield from _signals_of_text(part.text)
@@ -450,7 +444,7 @@ def is_client_text(part: Part) -> bool:
 
 def is_thinking(part: Part) -> bool:
     """Return whether a part of a response is reasoning."""
-    return type(part) is ClaudeThinking or (type(part) is Other and b'"redacted_thinking"' in _head(part.json))
+    return type(part) is _ClaudeThinking or (type(part) is Other and b'"redacted_thinking"' in _head(part.json))
 
 
 def is_thinking_off(metadata: Mapping[str, bytes]) -> bool:

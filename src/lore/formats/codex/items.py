@@ -101,14 +101,12 @@ TYPES = SILENT | {
 }  # fmt: skip
 
 
-class CodexLine(Struct, frozen=True, gc=False):
-    """A line; its type says what the payload is."""
-
+class _CodexLine(Struct, frozen=True, gc=False):
     type: str
     payload: Raw = NULL
     timestamp: str | None = None
     ordinal: int | None = None  # the number of the line, in newer logs
-    metadata: Raw = NULL  # of an item: `CodexNotes`
+    metadata: Raw = NULL  # of an item: `_CodexNotes`
 
 
 class CodexPayload(Struct, frozen=True, gc=False):
@@ -130,9 +128,7 @@ class CodexPayload(Struct, frozen=True, gc=False):
     tools: Raw = NULL
 
 
-class CodexNotes(Struct, frozen=True, gc=False):
-    """What Codex itself notes about an item."""
-
+class _CodexNotes(Struct, frozen=True, gc=False):
     delivered_assistant_message: str | None = None  # a tool delivered it: it is not in the prompt
     harness_authored_configuration: bool | None = None  # the client wrote it: it is in the prompt
 
@@ -193,9 +189,7 @@ class CodexUsageRecord(Struct, frozen=True, gc=False):
     usage: CodexUsage | None = None
 
 
-class CodexCommunication(Struct, frozen=True, gc=False):
-    """A message of one agent to another, in older logs."""
-
+class _CodexCommunication(Struct, frozen=True, gc=False):  # a message of one agent to another, in older logs
     author: str = ""
     recipient: str = ""  # the name of the task
     content: Raw = NULL
@@ -203,15 +197,15 @@ class CodexCommunication(Struct, frozen=True, gc=False):
     trigger_turn: bool = False
 
 
-decode_line = lenient.decoding(CodexLine)
+decode_line = lenient.decoding(_CodexLine)
 payload_of = lenient.decoding(CodexPayload)
 decode_event = lenient.decoding(CodexEvent)
 decode_meta = lenient.decoding(CodexMeta)
 decode_context = lenient.decoding(dict[str, Raw])
 decode_compacted = lenient.decoding(CodexCompacted)
 decode_usage = lenient.decoding(CodexUsageRecord)
-decode_communication = lenient.decoding(CodexCommunication)
-_NOTES = lenient.decoding(CodexNotes)
+decode_communication = lenient.decoding(_CodexCommunication)
+_NOTES = lenient.decoding(_CodexNotes)
 
 
 # Items that are kept as they are, with the members that are sent again.
@@ -352,7 +346,7 @@ def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:
     return array(tools) if tools[:1] == b"[" else []
 
 
-def message_of(told: CodexCommunication) -> CodexPayload:
+def message_of(told: _CodexCommunication) -> CodexPayload:
     """Return the item that the model gets of another agent's message."""
     parts = [{"type": "input_text", "text": told.content}]
     if not is_absent(told.encrypted_content):

@@ -44,9 +44,7 @@ from lore.model.providers import named_provider
 from lore.model.state import Sign
 
 
-class CodexResponse(Struct):
-    """A run of items that the model made, without usage so far."""
-
+class _CodexResponse(Struct):  # a run of items that the model made, without usage so far
     line: Line  # its first record
     at: str | None  # when that was written
     asked_at: str | None
@@ -64,7 +62,7 @@ class CodexSession(SessionBuilder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.waiting: list[CodexResponse] = []  # responses since the latest usage, the last one under way
+        self.waiting: list[_CodexResponse] = []  # responses since the latest usage, the last one under way
         self.has_usage = False  # a response had
         self.has_items = False  # the model made some
         self.is_usage_first = False  # usage comes before the items of its response
@@ -79,17 +77,17 @@ class CodexSession(SessionBuilder):
     def append(self, item: Item) -> None:
         self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # which may hold it
 
-    def release(self, responses: Iterable[CodexResponse]) -> None:
+    def release(self, responses: Iterable[_CodexResponse]) -> None:
         """Emit what these responses made, though they are not requests."""
         for response in responses:
             self._reads += response.held
 
-    def begin_response(self) -> CodexResponse:
+    def begin_response(self) -> _CodexResponse:
         """Return a new response, whose first item comes."""
         if not self.has_usage:
             self.end_responses()
         self.has_items = True
-        response = CodexResponse(self.line, self.at, self.asked_at, self.model)
+        response = _CodexResponse(self.line, self.at, self.asked_at, self.model)
         self.waiting.append(response)
         return response
 
@@ -101,12 +99,12 @@ class CodexSession(SessionBuilder):
         self.is_usage_first = self.is_usage_first or not (self.has_usage or self.has_items)
         self.has_usage = True
         if self.is_usage_first:
-            response = CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
+            response = _CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
             self.waiting.append(response)
             return
         waiting, self.waiting = self.waiting, []
         current = [waiting.pop()] if is_given_up else []
-        response = waiting.pop() if waiting else CodexResponse(self.line, self.at, self.asked_at, self.model)
+        response = waiting.pop() if waiting else _CodexResponse(self.line, self.at, self.asked_at, self.model)
         self.release(waiting)
         self._complete(response, usage, name)
         self.waiting = current
@@ -120,7 +118,7 @@ class CodexSession(SessionBuilder):
             else:
                 self._complete(response, response.usage, response.name)
 
-    def _complete(self, response: CodexResponse, usage: e.Usage | None, name: str | None) -> None:
+    def _complete(self, response: _CodexResponse, usage: e.Usage | None, name: str | None) -> None:
         """Emit the turn of a response: its start at its first record, the events that it held, its end."""
         line, self.line = self.line, response.line
         self.counter.asked_at = response.asked_at or response.at

@@ -71,9 +71,7 @@ class CopilotMessage(Struct, frozen=True, gc=False, rename="camel"):
     attachments: Raw = NULL
 
 
-class CopilotRequest(Struct, frozen=True, gc=False, rename="camel"):
-    """A tool call."""
-
+class _CopilotRequest(Struct, frozen=True, gc=False, rename="camel"):
     tool_call_id: str = ""
     name: str = ""
     arguments: Raw = NULL
@@ -88,7 +86,7 @@ class CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):
     service_request_id: str | None = None
     model: str | None = None
     content: Raw = NULL
-    tool_requests: tuple[CopilotRequest, ...] | None = None
+    tool_requests: tuple[_CopilotRequest, ...] | None = None
     reasoning_text: Raw = NULL
     reasoning_opaque: Raw = NULL
     encrypted_content: Raw = NULL
@@ -106,9 +104,7 @@ class CopilotResult(Struct, frozen=True, gc=False, rename="camel"):
     parent_tool_call_id: str | None = None
 
 
-class BilledCount(Struct, frozen=True, gc=False, rename="camel"):
-    """One kind of tokens that a request is charged for."""
-
+class _BilledCount(Struct, frozen=True, gc=False, rename="camel"):
     token_type: str = ""  # `input` (without cached tokens), `cache_read`, `cache_write` or `output`
     token_count: int = 0
 
@@ -116,7 +112,7 @@ class BilledCount(Struct, frozen=True, gc=False, rename="camel"):
 class BilledCounts(Struct, frozen=True, gc=False, rename="camel"):
     """What a request is charged for."""
 
-    token_details: tuple[BilledCount, ...] = ()
+    token_details: tuple[_BilledCount, ...] = ()
 
 
 class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
@@ -142,16 +138,13 @@ class CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):
     request_id: str | None = None
 
 
-class CacheState(Struct, frozen=True, gc=False, rename="camel"):
-    """How long what a model writes to its cache lives, as the client knows it."""
-
+# How long what a model writes to its cache lives, as the client knows it.
+class _CacheState(Struct, frozen=True, gc=False, rename="camel"):
     model_id: str = ""
     cache_ttl_seconds: int | float | None = None
 
 
-class CopilotMetrics(Struct, frozen=True, gc=False):
-    """Sums of the requests to a model since the client began to count."""
-
+class _CopilotMetrics(Struct, frozen=True, gc=False):  # sums of the requests to a model since the client began to count
     requests: dict[str, Raw] = {}  # their `count`
     usage: CopilotUsage | None = None
 
@@ -161,9 +154,9 @@ class CopilotTotals(Struct, frozen=True, gc=False, rename="camel"):
 
     total_nano_aiu: int | float | None = None
     total_premium_requests: int | float | None = None
-    model_cache_state: tuple[CacheState, ...] | None = None
+    model_cache_state: tuple[_CacheState, ...] | None = None
     prompt_cache_break_state: Raw = NULL
-    model_metrics: dict[str, CopilotMetrics] | None = None
+    model_metrics: dict[str, _CopilotMetrics] | None = None
 
 
 _LINE = lenient.decoding(CopilotLine)

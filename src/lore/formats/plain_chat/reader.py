@@ -55,9 +55,7 @@ _ANTHROPIC = pattern(
 )
 
 
-class ChatResult(Struct, frozen=True):
-    """The result of a call."""
-
+class _ChatResult(Struct, frozen=True):
     call_id: str  # empty if the file does not say
     name: str  # of the tool; empty if the file does not say
     output: Raw  # a text, or an array of blocks
@@ -65,7 +63,7 @@ class ChatResult(Struct, frozen=True):
 
 
 Members: TypeAlias = Mapping[str, bytes]
-Part: TypeAlias = Block | ToolCall | ChatResult  # calls have no uuids yet
+Part: TypeAlias = Block | ToolCall | _ChatResult  # calls have no uuids yet
 
 _LIST = lenient.decoding(list[Raw])
 
@@ -145,7 +143,7 @@ def _read_part(raw: Raw) -> Part:
             return _call_in(members, "toolCallId", "toolName", given)
         case "tool_result":
             call, output = text_in(members.get("tool_use_id", b"")), output_of(Raw(members.get("content", b"null")))
-            return ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
+            return _ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
         case "tool-result":
             return _result_of_ai_sdk(members)
         case _:
@@ -157,7 +155,7 @@ def _call_in(members: Members, call_id: str, name: str, given: str) -> ToolCall:
     return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
 
 
-def _result_of_ai_sdk(members: Members) -> ChatResult:
+def _result_of_ai_sdk(members: Members) -> _ChatResult:
     """Return a result of the AI SDK; the model gets only its value."""
     output, failed = members.get("output", b"null"), False
     output = members.get("result", b"null") if output == b"null" else output
@@ -167,7 +165,7 @@ def _result_of_ai_sdk(members: Members) -> ChatResult:
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
         failed = kind.startswith("error")
     name, call = text_in(members.get("toolName", b"")), text_in(members.get("toolCallId", b""))
-    return ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
+    return _ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
 
 
 def output_of(content: Raw) -> Raw:
@@ -196,7 +194,7 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
     parts += [ThinkingBlock(Raw(thought)) for thought in thoughts if thought[:1] == b'"'][:1]
     body = body_of(message)
     for part in (_calls_in_text(body) if has_calls_in_text else []) or parts_of(body):
-        if isinstance(part, ChatResult):
+        if isinstance(part, _ChatResult):
             _add_result(part, parts)
         else:
             parts.append(part)
@@ -231,7 +229,7 @@ def _calls_in_text(value: Raw) -> list[Part]:
     return list[Part](calls) if all(call.name for call in calls) else []
 
 
-def _add_result(result: ChatResult, parts: list[Block | ToolCall]) -> None:
+def _add_result(result: _ChatResult, parts: list[Block | ToolCall]) -> None:
     """Complete the call of the same answer that the provider ran; without such a call the result is text."""
     for place, call in enumerate(parts):
         if isinstance(call, ToolCall) and call.call_id and call.call_id == result.call_id:
@@ -242,9 +240,7 @@ def _add_result(result: ChatResult, parts: list[Block | ToolCall]) -> None:
 
 
 @dataclass
-class OpenConversation:
-    """The conversation that is read."""
-
+class _OpenConversation:
     number: int = 1
     chain: str = e.MAIN
     is_started: bool = False
@@ -272,7 +268,7 @@ class Chat(LogReader):
         super().__init__()
         self._has_conversations = False  # the records are conversations, not messages
         self._messages = 0
-        self._conversation = OpenConversation()
+        self._conversation = _OpenConversation()
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -289,7 +285,7 @@ class Chat(LogReader):
     def _read_conversation(self, record: Members, listed: list[bytes]) -> None:
         session, line = self.session, self.session.line
         number = self._conversation.number + (self._has_conversations or session.is_started)
-        self._conversation = OpenConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
+        self._conversation = _OpenConversation(number, e.MAIN if number == 1 else f"{CHATS}{number}")
         self._has_conversations = True
         self._read_description(record)
         for raw in listed:
@@ -378,11 +374,11 @@ class Chat(LogReader):
     def _read_prompt(self, message: Members, uuid: str, source: str) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
         blocks: list[Block] = []
-        results: list[ChatResult] = []
+        results: list[_ChatResult] = []
         for part in parts_of(body_of(message)):
             if isinstance(part, ToolCall):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
-            if isinstance(part, ChatResult):
+            if isinstance(part, _ChatResult):
                 results.append(part)
             else:
                 blocks.append(part)
@@ -395,15 +391,15 @@ class Chat(LogReader):
         """Read a message with the result of one call, or of several."""
         body = body_of(message)
         parts = parts_of(body) if opens(body) == "[" else []
-        results = [part for part in parts if isinstance(part, ChatResult)]
+        results = [part for part in parts if isinstance(part, _ChatResult)]
         if not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
             status = "failed" if text_at(message, "status") == "error" else "completed"
-            results = [ChatResult(call, name, output_of(body), status)]
+            results = [_ChatResult(call, name, output_of(body), status)]
         for number, result in enumerate(results):
             self._add_result(result, f"{uuid}:{number}" if number else uuid)
 
-    def _add_result(self, result: ChatResult, uuid: str) -> None:
+    def _add_result(self, result: _ChatResult, uuid: str) -> None:
         """Complete the call that a result names by id, else by name, else the first open one."""
         open_calls = self._conversation.open
         field, key = (0, result.call_id) if result.call_id else (1, result.name)
