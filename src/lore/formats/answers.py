@@ -263,7 +263,6 @@ def _telling(text: bytes) -> Iterator[bytes]:
 
 
 def _latest(text: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the last few lines that hold a word."""
     at = len(text)
     for _ in range(_LAST):
         at = text.rfind(word, 0, at)

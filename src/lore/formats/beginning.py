@@ -73,7 +73,6 @@ def is_document(head: bytes) -> bool:
 
 
 def _is_list(head: bytes) -> bool:
-    """Return whether a file begins like a JSON array of objects."""
     text = head.removeprefix(BOM).lstrip(SPACE)
     return text[:1] == b"[" and text[1:].lstrip(SPACE)[:1] in (b"{", b"")
 

@@ -302,7 +302,6 @@ def _pass(entry: dict[str, Any]) -> Usage:
 
 
 def _by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Return how many written tokens live for five minutes, and for an hour."""
     return _count_at(split, "ephemeral_5m_input_tokens"), _count_at(split, "ephemeral_1h_input_tokens")
 
 

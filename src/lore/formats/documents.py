@@ -92,7 +92,6 @@ class ElementCutter:
 
     @property
     def rest(self) -> bytes:
-        """The bytes that are held and not read."""
         return self._data[self._at :]
 
     def find_array(self) -> bool:

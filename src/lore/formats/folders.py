@@ -115,7 +115,6 @@ class PackReader:
         return head.startswith(OPENING + cls.name.encode() + b'"')
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield what the files of a pack hold."""
         for member in read_members(data):
             if isinstance(member, Problem):
                 yield Read(member, member.line or 1, member.byte or 0)

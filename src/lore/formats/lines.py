@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain as chained
-from itertools import compress, islice, pairwise
+from itertools import islice, pairwise
 from typing import ClassVar
 
 import msgspec
@@ -74,7 +74,8 @@ _MALFORMED = pattern(r"\(byte (\d+)\)$")
 _NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record's first quote ends that
 _FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
-_BLANKS = 4096  # bytes after a lone brace in which the first member's name is looked for
+_PRINTED = pattern(rb'\{(?<![^\n]\{)[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
+_HELD = 2 * 1024 * 1024  # bytes that are held because they end with a brace
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _FIRST = 64  # records by which a file is recognised
 _DAMAGED = 1_000  # lines before them that are not records
@@ -95,6 +96,11 @@ class LineCutter:
         self._is_skipping = False  # the next bytes belong to a line that was too long
         self._pending: list[bytes] = []
         self._size = 0
+
+    @property
+    def is_inside_line(self) -> bool:
+        """Whether the next bytes continue a line."""
+        return self._size > 0 or self._is_skipping
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that these bytes complete."""
@@ -136,7 +142,6 @@ class LineCutter:
         return cut
 
     def finish(self) -> list[Line]:
-        """Return the last line if it has no line feed."""
         rest = b"".join(self._pending)
         self._pending, self._size, self._is_skipping = [], 0, False
         cut: list[Line] = []
@@ -172,7 +177,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
-    cutter, longest, byte = LineCutter(times=times), LineCutter.limit * times, 0
+    cutter, longest = LineCutter(times=times), LineCutter.limit * times
     while not first and len(begin) <= longest and (piece := next(pieces, b"")):
         begin += piece
         text = begin.removeprefix(BOM).lstrip(SPACE)
@@ -183,37 +188,17 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     if is_part and end <= longest:
         yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
-    pieces = _hold_braces(chained((begin,), pieces))
-    for piece in pieces:
-        lines = cutter.feed(piece)
-        braces = [at for at, line in enumerate(lines) if len(line.data) < 3 and line.data.rstrip(SPACE) == b"{"]
-        begins = (piece[lines[at].byte + len(lines[at].data) - byte :].lstrip(SPACE)[:1] == b'"' for at in braces)
-        at = next(compress(braces, begins), -1)
-        if at >= 0:
-            yield lines[:at]
-            line = lines[at]  # it may begin in the piece before
-            held = (line.data + b"\n")[: max(0, byte - line.byte)] + piece[max(0, line.byte - byte) :]
-            values = ElementCutter(chained((held,), pieces), (), longest)
-            values.line, values.byte = line.number, line.byte
+    for piece in chained((begin,), pieces):
+        while piece.rstrip(SPACE)[-1:] == b"{" and len(piece) < _HELD and (more := next(pieces, b"")):
+            piece += more  # noqa: PLW2901 - what follows the brace shows whether a record begins there
+        printed = _PRINTED.search(piece, cutter.is_inside_line)
+        yield cutter.feed(piece if printed is None else piece[: printed.start()])
+        if printed is not None:
+            values = ElementCutter(chained((piece[printed.start() :],), pieces), (), longest)
+            values.line, values.byte = cutter.number + 1, cutter.byte
             yield from _read_values(values)
             return
-        yield lines
-        byte += len(piece)
     yield cutter.finish()
-
-
-def _hold_braces(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes, but no piece that ends with a brace: what follows shows whether a record begins there."""
-    held = b""
-    for piece in pieces:
-        data = held + piece if held else piece
-        at = data.rfind(b"{")
-        at = len(data) if at < max(0, len(data) - _BLANKS) or data[at + 1 :].strip(SPACE) else at
-        held = data[at:]
-        if at:
-            yield data[:at]
-    if held:
-        yield held
 
 
 def _read_values(values: ElementCutter) -> Iterator[list[Line]]:

@@ -68,7 +68,6 @@ class Parts(Generic[K]):
         self._texts = texts
 
     def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
-        """Decode an array of blocks."""
         try:
             parts = self._all(content)
             if self.are_sound(parts):
@@ -256,7 +255,6 @@ class FunctionCall(Struct, frozen=True):
     id: str = ""
 
     def item(self, uuid: str, response: str) -> ToolCall:
-        """Make the call's item."""
         return called(uuid, self.id, self.function.name, self.function.arguments, response)
 
 

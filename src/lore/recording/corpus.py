@@ -170,7 +170,6 @@ class LocalFile(Source):
             raise LoreError(f"cannot open {show(self.name)!r}: {error}") from None
 
     def _open_file(self) -> FileIO:
-        """Return the file, opened; raises LoreError if it is not a regular file."""
         if not stat.S_ISREG(os.stat(self.name).st_mode):
             raise LoreError(f"{show(self.name)} is not a file", hint=folder_hint(self.name))
         return WholeFile(self.name)

@@ -111,11 +111,9 @@ class EventRecording(Recording):
 
     @property
     def state(self) -> FoldedSession:
-        """The session after all events so far."""
         return self._folding.state()
 
     def apply(self, read: Read, event: e.Event) -> None:
-        """Fold one event into the state."""
         problems = self.begin(event) if isinstance(event, e.TurnStarted) else self._folding.apply(event)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
@@ -126,7 +124,6 @@ class EventRecording(Recording):
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
-        """Yield the turns of all chains."""
         waiting: dict[str, Turn] = {}
         successive = getattr(self.reader, "successive", False)  # a chain ends when the next one begins
         is_plain = not self.companions and self._completes is None
@@ -161,7 +158,6 @@ class EventRecording(Recording):
 
     @property
     def _is_of_requests(self) -> bool:
-        """Whether the session was recorded as requests."""
         return self._origin.yields == "exchanges"
 
     def _forget_chains(self) -> None:
@@ -196,7 +192,6 @@ class EventRecording(Recording):
         return (*problems, *self._folding.apply(event))
 
     def _complete(self, turn: Turn) -> Turn:
-        """Add the recorded usage to a turn that has ended."""
         last = self._folding.peek(turn.chain).last
         if last is not None and last.turn == turn.number:
             turn.usage, turn.verdict, turn.response_id = last.usage, last.verdict, _copy_name(last)

@@ -41,7 +41,6 @@ class FolderEntry(Struct, frozen=True):
     folder: bool
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:  # noqa: ARG002 - the parameter of os.DirEntry
-        """Return whether it is a folder."""
         return self.folder
 
 

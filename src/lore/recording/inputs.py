@@ -100,7 +100,6 @@ def drop_moved(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
 
 
 def _inputs_of(path: str) -> Iterator[Input]:
-    """Yield what a path of the command line stands for."""
     if not is_pattern(path):
         yield from _below(path, named=True)
         return

@@ -168,7 +168,6 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
 
 
 def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
-    """Yield the bytes of a member of a pack."""
     yield msgspec.json.encode(msgspec.structs.replace(header, size=len(data), fault=fault)) + b"\n"
     if data:
         yield data

@@ -172,7 +172,6 @@ class _RequestChain:
             response = response if self._dialect.name == "openai-responses" and is_reply else ""
 
     def _read_reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
-        """Yield the texts and calls of a message of the model's."""
         for item in items_of(self._reader.parts(raw, own), response):
             if isinstance(item, ToolCall):
                 call_id, name = printable(item.call_id), printable(item.name)
@@ -224,7 +223,6 @@ class _RequestChain:
 
 
 def _head_of(prompt: Prompt) -> dict[str, Any]:
-    """Return the other parts of a request, as fields of `session_started`."""
     pieces = [segment for segment in prompt.head if segment.kind != "envelope"]
     system = [text_in(raw_members(part.data) or {}) or part.data for part in pieces if part.section == "system"]
     params = {name: value for name, value in prompt.params.items() if prompt.partial or name != "previous_response_id"}

@@ -149,7 +149,6 @@ class RequestRecording(Recording):
 
 
 def _generated(prompt: Prompt, output: Output) -> Sequence[Segment]:
-    """Return the model's answer to a prompt as segments of the next prompt."""
     dialect, items = DIALECTS.get(prompt.dialect), output_items(output)
     if not isinstance(dialect, Body) or not items:
         return ()

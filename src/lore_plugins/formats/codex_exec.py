@@ -139,7 +139,6 @@ class CodexExec(PrintedRun):
             session.keep_unknown("unknown item type", kind)
 
     def _start_call(self, item: dict[str, Raw], kind: str) -> str:
-        """Append a call; return its id."""
         response, call = self.start_part(), self.session.line_id
         tool, names = _CALLS[kind]
         tool = "__".join(filter(None, (text_in(item.get(name, NULL)) for name in ("server", "tool")))) or tool

@@ -247,7 +247,6 @@ class Flue(RecordReader):
         return self._session.take()
 
     def _report(self, code: Code, message: str) -> None:
-        """Report a problem at the record that is read."""
         self._session.line = self._place
         self._session.problem(code, message)
 
@@ -262,7 +261,6 @@ class Flue(RecordReader):
             self._report(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
 
     def _read_session(self, data: bytes, record: Members, line: Line) -> None:
-        """Read a whole session; each entry has its own place in the file."""
         self._read_header(record)
         listed = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
@@ -333,7 +331,6 @@ class Flue(RecordReader):
         return self._is_final or self._replayed <= MOST_REPLAYED
 
     def _follow(self, name: str) -> None:
-        """Extend or change the path to a new entry."""
         if name not in self._places and self._leads_on:
             parent = self._entries[name].parent
             if parent != (self._path[-1] if self._path else ""):

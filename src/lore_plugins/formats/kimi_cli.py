@@ -109,7 +109,6 @@ class ContextLog:
             self._cut()
 
     def read(self, record: KimiCliRecord, data: bytes) -> None:
-        """Read a record."""
         self._session.start_session(at=self._session.at, dialect=self._wire.dialect)
         role, at = record.role or "", len(self._lines)
         line = _ContextLine(len(data) << 32 | crc32(data), not role.startswith("_"))
@@ -245,7 +244,6 @@ class ContextLog:
         return True
 
     def _compact(self, summary: _KimiSummary) -> None:
-        """Emit a compaction with its summary and kept messages."""
         marks, session = self._wire.marks, self._session
         ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)
         mark = KimiMark("compacted", None, name="auto") if ends is None else self._take_mark(ends)

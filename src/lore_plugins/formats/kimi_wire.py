@@ -105,7 +105,6 @@ class WireLog:
         return not self.has_context or self._session.chain != e.MAIN
 
     def read(self, record: KimiCliRecord) -> None:
-        """Read a record."""
         message, session = record.message, self._session
         if message is not None:
             if self.has_context and session.is_started and message.type in _CONTENTS:

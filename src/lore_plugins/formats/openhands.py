@@ -480,7 +480,6 @@ class OpenHands(PackReader):
 
 
 def _before(at: str | None, seconds: float) -> str | None:
-    """Return a time some seconds before another."""
     try:
         return at if at is None or seconds <= 0 else stamp_at(datetime.fromisoformat(at).timestamp() - seconds)
     except (ValueError, OverflowError, OSError):

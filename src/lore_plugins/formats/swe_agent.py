@@ -285,7 +285,6 @@ class MiniSweAgent(DocumentReader):
         self._end_turn(response)
 
     def _read_response(self, message: _MiniMessage, uuid: str) -> None:
-        """Read a response of the Responses API."""
         session = self.session
         session.start_turn(None)
         for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):

@@ -200,7 +200,6 @@ class GeminiStream(PrintedRun):
         self._messages = 0
 
     def _sums(self, stats: _StreamStats) -> Iterator[e.Usage]:
-        """Yield the counts of each model."""
         for model, tokens in stats.models.items():
             thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
             output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)

@@ -260,7 +260,6 @@ class Pi(LogReader):
     # entries
 
     def _show(self, node: _Node, entry: records.PiEntry) -> None:
-        """Append to the timeline what an entry holds."""
         session, made, reason = self.session, None, ""
         self.shown.append(node)
         try:
@@ -312,7 +311,6 @@ class Pi(LogReader):
                 self.session.signal(Sign("image"))
 
     def _add_answer(self, node: _Node, entry: records.PiEntry, message: records.PiMessage) -> None:
-        """Read a response: a turn."""
         session, dialect = self.session, records.dialect_of(message.api)
         counter = session.counter
         if (message.model, dialect) != (counter.model, self.dialect):
@@ -354,7 +352,6 @@ class Pi(LogReader):
 
 
 def _is_known(members: dict[str, bytes]) -> bool:
-    """Return whether a record is one of pi's entries."""
     kind = text_in(members["type"])
     return kind in _ENTRY_TYPES or (kind == "message" and "role" in (raw_members(members.get("message", b"")) or {}))
 

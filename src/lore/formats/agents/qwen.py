@@ -170,7 +170,6 @@ class QwenCode(LogReader):
     # the tree
 
     def _depth(self, chain: _QwenChain) -> int:
-        """Return how many messages lead to the last record."""
         return chain.pruned + len(self.session.history)
 
     def _go_to_parent(self, record: _QwenRecord, chain: _QwenChain) -> None:
@@ -334,7 +333,6 @@ def _items_of(content: GoogleContent, uuid: str, response: str | None) -> list[I
 
 
 def _system_of(raw: Raw) -> Raw:
-    """Return a system prompt, a text or a `Content`, as one text."""
     if is_absent(raw) or bytes(memoryview(raw)[:1]) == b'"':
         return raw
     parts = (raw_members(bytes(raw)) or {}).get("parts", b"null")

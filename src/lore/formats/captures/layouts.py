@@ -150,11 +150,9 @@ class Record:
         return next((text_of(raw) for path in paths if (raw := self.at(path))[:1] == b'"' or raw.isdigit()), "")
 
     def time(self, paths: Paths) -> float | None:
-        """Return the first time."""
         return next((time for path in paths if (time := decode_time(self.at(path))) is not None), None)
 
     def first(self, paths: Paths) -> bytes:
-        """Return the first value."""
         return next((raw for path in paths if (raw := self.at(path)) not in (b"", b"null")), b"")
 
     def content(self, paths: Paths, *, listed: bool = False) -> Content:

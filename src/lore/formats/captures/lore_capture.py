@@ -138,7 +138,6 @@ class LoreCapture(LineReader):
 
 
 def _joined(call: _OpenCall) -> Http:
-    """Return the call of its two sides."""
     request, response = call.request, call.response
     http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
     return replace(

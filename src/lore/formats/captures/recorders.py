@@ -43,7 +43,6 @@ class CallReader(RecordReader):
         return [] if is_small else exchanges_of(self.call(members))
 
     def call(self, members: dict[str, bytes]) -> Http:
-        """Return the call in a record."""
         return call_in(Record(members))
 
 

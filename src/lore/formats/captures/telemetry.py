@@ -286,7 +286,6 @@ def _numbered(own: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
 
 
 def _numbered_tools(own: Record) -> bytes:
-    """Return the tools of a call as an array; empty bytes if it has none."""
     functions: list[bytes] = []
     for function in _numbered(own.members, "llm.request.functions."):
         parameters = function.get("parameters", b"")

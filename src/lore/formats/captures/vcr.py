@@ -57,7 +57,6 @@ class Vcr(Documents):
         return is_yaml_cassette(head) or super().recognises(head)
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
-        """Yield the calls of a cassette."""
         start, pieces = peek(data)
         if start in (b"{", b"["):
             yield from super().read(pieces)

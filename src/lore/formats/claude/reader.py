@@ -318,7 +318,6 @@ class ClaudeCode(LogReader):
         chain.has_answer = chain.has_thought = chain.has_plan = False
 
     def _remove(self, chain: _ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
-        """Remove the items of these records."""
         items = dict.fromkeys(item for uuid in uuids for item in self._items_of(chain, uuid))
         if items:
             self._end_response(chain)
@@ -388,7 +387,6 @@ class ClaudeCode(LogReader):
         self._removed.update(branch)
 
     def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
-        """Return the items that a record of this chain made."""
         return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
 
     # responses

@@ -105,7 +105,6 @@ class _NotedRequest(Struct, frozen=True, gc=False):
 
     @property
     def hashes(self) -> e.PromptHashes | None:
-        """The hashes of the prompt; None without any."""
         tools = [(tool.name, tool.schema_hash) for tool in self.tools or () if tool.schema_hash]
         system = [(segment.segment, segment.hash) for segment in self.system_segments or () if segment.hash]
         points = (self.conversation or _Conversation()).points or ()
@@ -184,7 +183,6 @@ class CopilotBills:
         self._lifetimes: dict[str, float] = {}  # by model: seconds that its cache entries live
 
     def read_database(self, line: bytes) -> None:
-        """Read the line before a log."""
         try:
             usage = msgspec.json.decode(line, type=dict[str, _StoredUsage])["lore_usage"]
         except ValueError:
@@ -230,7 +228,6 @@ class CopilotBills:
         return usage if short is long else replace(usage, write_5m_tokens=short, write_1h_tokens=long)
 
     def spend(self, chain: str, turn: int, model: str | None, usage: e.Usage) -> None:
-        """Note the usage of a request for the sums of its model."""
         self.spent.setdefault(model or "", {})[chain, turn] = usage
 
     def end_turn(self, chain: str, last: Answer) -> None:
@@ -342,7 +339,6 @@ class CopilotBills:
         self._record_cost(shutdown.total_nano_aiu, shutdown.total_premium_requests, requests or None)
 
     def report_missing(self) -> None:
-        """Report requests without a row in the database."""
         if self._missing:
             left = sum(map(len, self._rows.values())) + self._skipped
             requests = f"{self._missing} requests of the log have no usage in session-store.db"

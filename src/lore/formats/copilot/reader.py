@@ -140,7 +140,6 @@ class Copilot(LogReader):
 
     @property
     def chain(self) -> CopilotChain:
-        """The record's chain."""
         return self.bills.chains.setdefault(self.session.chain, CopilotChain())
 
     def _uuid(self, record: records.CopilotLine) -> str:
@@ -318,7 +317,6 @@ def _model_named(name: str | None) -> str | None:
 
 
 def _dialect_of(model: str | None) -> str | None:
-    """Return the dialect of a model's requests; None if it is unknown."""
     if model is None:
         return None
     return "anthropic" if model.startswith("claude") else "openai-responses" if model.startswith("gpt-5") else None
@@ -332,7 +330,6 @@ def _source_of(source: str) -> str:
 
 
 def _blocks_of(answer: records.CopilotAnswer) -> tuple[Block, ...]:
-    """Return reasoning and text of an answer."""
     blocks: list[Block] = []
     if opens(answer.reasoning_text) == '"':
         opaque = bytes(answer.reasoning_opaque)

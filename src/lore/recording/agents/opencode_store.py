@@ -212,7 +212,6 @@ def _stored_messages(connection: sqlite3.Connection, session: str) -> Iterator[I
 
 
 def _document(info: bytes, messages: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """Yield a session in the form of an export: its header, then its messages, in pieces."""
     yield b'{"info":' + info + b',"messages":['
     for number, message in enumerate(messages):
         if number:
@@ -230,7 +229,6 @@ def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _info(row: dict[str, object]) -> bytes:
-    """Return a session's row as an export has it."""
     texts = {name: row.get(column) for name, column in _COLUMNS.items()}
     own: dict[str, object] = {name: text for name, text in texts.items() if isinstance(text, str) and text}
     own |= {name: own.get(name, "") for name in ("slug", "version")}
@@ -271,7 +269,6 @@ def session_of(path: str) -> OpenCodeSession | None:
 
 
 def _messages(path: str) -> str:
-    """Return the folder with the messages of a session's file."""
     storage = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(path))))
     return os.path.join(storage, "message", os.path.basename(path).removesuffix(".json"))
 

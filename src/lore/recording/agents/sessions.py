@@ -221,7 +221,6 @@ def _project_folders(folder: str) -> list[str]:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    """Return whether a path is a folder or in it."""
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
