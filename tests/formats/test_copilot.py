@@ -65,6 +65,13 @@ def test_log_is_recognised_by_its_lines():
     assert recognise(b'{"type":"message","data":{},"id":"a","timestamp":"","parentId":null}\n') is None
 
 
+def test_model_chosen_by_the_client_is_the_model():
+    made = Log().start("auto").line("session.auto_mode_resolved", {"chosenModel": "gpt-5.4", "categoryScores": {}})
+    read = made.user("hi").answer("ho", model=None).read()
+    assert not [value for value in read if isinstance(value, Problem | e.OpaqueEvent)]
+    assert [value.model for value in read if isinstance(value, e.SessionStarted)] == ["gpt-5.4"]
+
+
 def test_stated_cost_is_recorded_once():
     made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
     made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})

@@ -156,8 +156,8 @@ class Copilot(LogReader):
         match kind:
             case "session.start" | "session.resume":
                 self._start_or_resume(kind, change)
-            case "session.model_change":
-                self.model = _model_named(change.new_model) or self.model
+            case "session.model_change" | "session.auto_mode_resolved":
+                self.model = _model_named(change.new_model or change.chosen_model) or self.model
                 if (session.chain, "effort") not in session.settings:
                     session.setting("effort", change.previous_reasoning_effort)
                 session.setting("effort", change.reasoning_effort)
@@ -287,8 +287,8 @@ class Copilot(LogReader):
 
 
 _CHANGES = (
-    "session.start", "session.resume", "session.model_change", "session.title_changed", "session.mode_changed",
-    "session.permissions_changed", "session.snapshot_rewind", "subagent.started",
+    "session.start", "session.resume", "session.model_change", "session.auto_mode_resolved", "session.title_changed",
+    "session.mode_changed", "session.permissions_changed", "session.snapshot_rewind", "subagent.started",
 )  # fmt: skip
 _MESSAGES = ("system.message", "system.notification", "user.message")
 _SIMPLE = (

@@ -50,6 +50,7 @@ class CopilotChange(Struct, frozen=True, gc=False, rename="camel"):
     start_time: str | None = None
     selected_model: str | None = None
     new_model: str | None = None
+    chosen_model: str | None = None  # by the client, which was asked to choose one
     previous_reasoning_effort: str | None = None
     reasoning_effort: str | None = None
     title: Raw = NULL
