@@ -226,11 +226,6 @@ class _GeminiTokens(Struct, frozen=True, gc=False):
     tool: int | None = None  # prompts of server tools
     total: int | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether all counts are zero: the client writes zeros for unknown counts."""
-        return not any((self.input, self.output, self.cached, self.thoughts, self.tool, self.total))
-
 
 class _GeminiCall(Struct, frozen=True, gc=False, rename="camel"):  # a call, with its result once there is one
     id: str = ""
@@ -427,8 +422,12 @@ class GeminiCli(LogReader):
         message = self._messages.get(response.id)
         if self._is_prompted or message is None or message.results:
             return False
-        has_counts = record.tokens is not None and not record.tokens.is_empty
-        return not has_counts and bool(record.tool_calls) and not record.thoughts and google.is_empty(record.content)
+        return (
+            usage_of(record.tokens) is None
+            and bool(record.tool_calls)
+            and not record.thoughts
+            and google.is_empty(record.content)
+        )
 
     def _end_response(self) -> None:
         response, self._response = self._response, None
@@ -476,7 +475,7 @@ class GeminiCli(LogReader):
         self._end_response()
         before, known = list(self._messages.values()), set(self._messages)
         self._messages, self._callers, self._merged = {}, {}, {}
-        same = self._keep_common(before, history)
+        same = next((number for number, one in enumerate(history) if not self._keeps(before, *one)), len(history))
         dropped, added = before[len(self._messages) :], history[same:]
         session.at, self._rewrites = at, self._rewrites + 1
         texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in added}
@@ -494,22 +493,19 @@ class GeminiCli(LogReader):
             else:
                 self._read_message(record)
 
-    def _keep_common(self, before: list[_GeminiMessage], history: list[tuple[_GeminiRecord, GoogleContent]]) -> int:
-        """Keep the messages that two histories begin with; return how many records of the new one those are."""
-        for number, (record, content) in enumerate(history):
-            self.session.at = record.timestamp
-            if record.type == "user" and content.results:
-                if self._read_results(content):
-                    return number
-                continue
-            kept = len(self._messages)
-            if kept == len(before) or before[kept].text != google.digest_of(record.type.encode(), content.blocks):
-                return number
-            name, message = self._id_of(record), before[kept]
-            self._messages[name] = message
-            self._callers.update(dict.fromkeys(message.results, name))
-            self._add_calls(record, content, name)
-        return len(history)
+    def _keeps(self, before: list[_GeminiMessage], record: _GeminiRecord, content: GoogleContent) -> bool:
+        """Return whether the next message of the old history is this one of the new; it then stays."""
+        self.session.at = record.timestamp
+        if record.type == "user" and content.results:
+            return not self._read_results(content)
+        kept = len(self._messages)
+        if kept == len(before) or before[kept].text != google.digest_of(record.type.encode(), content.blocks):
+            return False
+        name, message = self._id_of(record), before[kept]
+        self._messages[name] = message
+        self._callers.update(dict.fromkeys(message.results, name))
+        self._add_calls(record, content, name)
+        return True
 
     def _rewind_to(self, name: str) -> None:
         """Remove a message and all that follow; all messages if it is unknown, as the client does."""
@@ -524,7 +520,7 @@ class GeminiCli(LogReader):
 
 def usage_of(tokens: _GeminiTokens | None) -> e.Usage | None:
     """Return the counts of a response; None if the client knew none."""
-    if tokens is None or tokens.is_empty:
+    if tokens is None or not any(msgspec.structs.astuple(tokens)):  # the client writes zeros for unknown counts
         return None
     passes: list[e.Usage] = []
     if tokens.thoughts:
