@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+from collections.abc import Iterator
+from itertools import cycle, islice
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -45,6 +48,38 @@ class ReaderContract:
             for read in everything(self.reader(), junk):
                 assert read.line >= 1
                 assert isinstance(read.value, Problem) or read.byte >= 0
+
+    def test_wrong_types_raise_nothing(self) -> None:
+        sample = max(self.samples, key=len)
+        lines = sample.split(b"\n")
+        for number, line in enumerate(lines):
+            for wrong in _with_wrong_values(line):
+                everything(self.reader(), b"\n".join([*lines[:number], wrong, *lines[number + 1 :]]))
+        for wrong in _with_wrong_values(sample) if len(lines) > 1 else ():  # a document over several lines
+            everything(self.reader(), wrong)
+
+
+_WRONG: tuple[Any, ...] = (None, -1, "x", [], {"a": {}}, True, 1e300, "\ud83d", {}, [[5]], 10**400)
+_REPLACED = 500  # values of one JSON text
+
+
+def _with_wrong_values(text: bytes) -> Iterator[bytes]:
+    """Yield a JSON text as often as it has values, each time with another one replaced by one of a wrong type."""
+    try:
+        copies = _copies(json.loads(text.lstrip(b"\xef\xbb\xbf")), cycle(_WRONG))
+    except ValueError:
+        return
+    yield from (json.dumps(copy).encode() for copy in islice(copies, _REPLACED))
+
+
+def _copies(value: Any, wrong: Iterator[Any]) -> Iterator[Any]:
+    yield next(wrong)
+    if isinstance(value, dict):
+        for key, own in (members := cast("dict[str, Any]", value)).items():
+            yield from ({**members, key: copy} for copy in _copies(own, wrong))
+    elif isinstance(value, list):
+        for at, own in enumerate(elements := cast("list[Any]", value)):
+            yield from ([*elements[:at], copy, *elements[at + 1 :]] for copy in _copies(own, wrong))
 
 
 def _shown(reads: list[Read]) -> list[tuple[bytes, int, int]]:
