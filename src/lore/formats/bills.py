@@ -66,12 +66,9 @@ _LANGCHAIN = _Family(
     ("input_tokens",), ("cache_read",), ("cache_creation",), ("output_tokens",), details="input_token_details"
 )
 _GEMINI = _Family(
-    ("promptTokenCount", "prompt_token_count"),
-    ("cachedContentTokenCount", "cached_content_token_count"),
-    (),
-    ("candidatesTokenCount", "candidates_token_count"),
-    ("thoughtsTokenCount", "thoughts_token_count"),
-)
+    ("promptTokenCount", "prompt_token_count"), ("cachedContentTokenCount", "cached_content_token_count"), (),
+    ("candidatesTokenCount", "candidates_token_count"), ("thoughtsTokenCount", "thoughts_token_count"),
+)  # fmt: skip
 _BEDROCK = _Family(
     ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
 )
@@ -80,15 +77,10 @@ _COHERE = _Family(("input_tokens",), ("cached_tokens",), (), ("output_tokens",),
 _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
 # The family of a usage object, by a name that only this family has; without one, Anthropic's.
 _FAMILIES = {
-    "prompt_tokens": _OPENAI,
-    "billed_units": _COHERE,
-    "input_tokens_details": _RESPONSES,
-    "input_token_details": _LANGCHAIN,
-    "promptTokenCount": _GEMINI,
-    "prompt_token_count": _GEMINI,
-    "inputTokens": _BEDROCK,
-    "cacheRead": _PI,
-}
+    "prompt_tokens": _OPENAI, "billed_units": _COHERE, "input_tokens_details": _RESPONSES,
+    "input_token_details": _LANGCHAIN, "promptTokenCount": _GEMINI, "prompt_token_count": _GEMINI,
+    "inputTokens": _BEDROCK, "cacheRead": _PI,
+}  # fmt: skip
 
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=MOST)]

@@ -170,12 +170,9 @@ class _AnthropicParts(_BlockParts):
     """Events of Anthropic's Messages."""
 
     _TEXTS: ClassVar[dict[bytes, tuple[str, ...]]] = {
-        b'"text_delta"': ("text",),
-        b'"thinking_delta"': ("thinking",),
-        b'"signature_delta"': ("signature",),
-        b'"input_json_delta"': ("partial_json",),
-        b'"compaction_delta"': ("content", "encrypted_content"),
-    }
+        b'"text_delta"': ("text",), b'"thinking_delta"': ("thinking",), b'"signature_delta"': ("signature",),
+        b'"input_json_delta"': ("partial_json",), b'"compaction_delta"': ("content", "encrypted_content"),
+    }  # fmt: skip
 
     _over = False  # another message has begun
 

@@ -49,18 +49,10 @@ FAILED = 400  # the lowest HTTP status of a request that was not answered
 
 # A file with one of these and no request is a damaged recording; with none of them it was no recording at all.
 UNREADABLE = (
-    Code.UNREADABLE_LINE,
-    Code.TORN_LAST_LINE,
-    Code.LINE_TOO_LONG,
-    Code.CAPTURE_TOO_LARGE,
-    Code.CASSETTE_REFUSED,
-    Code.UNDECODABLE_REQUEST,
-    Code.REQUEST_NOT_KEPT,
-    Code.ARCHIVE_REFUSED,
-    Code.BODY_CUT,
-    Code.CONTENT_NOT_RECORDED,
+    Code.UNREADABLE_LINE, Code.TORN_LAST_LINE, Code.LINE_TOO_LONG, Code.CAPTURE_TOO_LARGE, Code.CASSETTE_REFUSED,
+    Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT, Code.ARCHIVE_REFUSED, Code.BODY_CUT, Code.CONTENT_NOT_RECORDED,
     Code.CALL_FAILED,
-)
+)  # fmt: skip
 
 
 class PromptRecording(Recording):

@@ -144,17 +144,12 @@ _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "a
 _OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
 _NAMED = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # or a key that is escaped
 _PARAMS = {
-    "gen_ai.request.max_tokens": "max_tokens",
-    "gen_ai.request.temperature": "temperature",
-    "gen_ai.request.top_p": "top_p",
-    "gen_ai.request.seed": "seed",
-    "gen_ai.request.frequency_penalty": "frequency_penalty",
-    "gen_ai.request.presence_penalty": "presence_penalty",
-    "gen_ai.request.stop_sequences": "stop",
-    "gen_ai.request.reasoning.level": "reasoning_effort",
-    "gen_ai.openai.request.service_tier": "service_tier",
-    "openai.request.service_tier": "service_tier",
-}
+    "gen_ai.request.max_tokens": "max_tokens", "gen_ai.request.temperature": "temperature",
+    "gen_ai.request.top_p": "top_p", "gen_ai.request.seed": "seed",
+    "gen_ai.request.frequency_penalty": "frequency_penalty", "gen_ai.request.presence_penalty": "presence_penalty",
+    "gen_ai.request.stop_sequences": "stop", "gen_ai.request.reasoning.level": "reasoning_effort",
+    "gen_ai.openai.request.service_tier": "service_tier", "openai.request.service_tier": "service_tier",
+}  # fmt: skip
 
 
 class GenAI(RecordReader):

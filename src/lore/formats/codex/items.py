@@ -210,19 +210,14 @@ _NOTES = lenient.decoding(_CodexNotes)
 
 # Items that are kept as they are, with the members that are sent again.
 _MEMBERS: dict[str, tuple[str, ...]] = {
-    "reasoning": ("summary", "content", "encrypted_content"),
-    "web_search_call": ("status", "action"),
-    "image_generation_call": ("status", "result"),
-    "compaction": ("encrypted_content",),
-    "compaction_summary": ("encrypted_content",),
-    "context_compaction": ("encrypted_content",),
-}
+    "reasoning": ("summary", "content", "encrypted_content"), "web_search_call": ("status", "action"),
+    "image_generation_call": ("status", "result"), "compaction": ("encrypted_content",),
+    "compaction_summary": ("encrypted_content",), "context_compaction": ("encrypted_content",),
+}  # fmt: skip
 _CALLS = {
-    "function_call": "",
-    "custom_tool_call": "",
-    "local_shell_call": "local_shell",
+    "function_call": "", "custom_tool_call": "", "local_shell_call": "local_shell",
     "tool_search_call": "tool_search",
-}
+}  # fmt: skip
 RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
