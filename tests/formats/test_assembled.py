@@ -9,7 +9,6 @@ from hypothesis import given
 from helpers.each import each
 from helpers.recognising import recognise
 from helpers.strategies import lore_logs
-from hostile.wrong import WRONG
 from lore.commands.assemble import Deltas
 from lore.formats.lore_log import AssembledLog
 from lore.model.codes import Problem
@@ -159,37 +158,10 @@ def test_line_after_missing_turn_is_a_problem():
         assert "keeps 2 segments" in problem.message
 
 
-def test_damage_between_turns_hides_no_turn():
-    lines = [dumps(FIRST), b"{", dumps(SECOND)]
-    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
-    assert codes == [None, "LORE201", None]
-
-
 def test_other_chains_continue_when_one_is_lost():
     other = {"chain": "agent"}
     found = wholly(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
     assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
-
-
-@each([*FIRST, "append.0", *(f"append.{name}" for name in FIRST["append"][1])])
-def test_wrong_types_raise_no_error(field):
-    for wrong in WRONG:
-        outer, _, inner = field.partition(".")
-        value = wrong
-        if inner:
-            value = [*FIRST["append"][:2], wrong if inner == "0" else {**FIRST["append"][2], inner: wrong}]
-        line = json.dumps({**SECOND, outer: value}).encode()
-        found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n" + dumps(SECOND))
-        assert all(isinstance(one.value, Turn | Problem) for one in found)
-        assert len(found) == 3
-
-
-@each("line, code", [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
-     (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")])  # fmt: skip
-def test_unreadable_line_is_a_problem(line, code):
-    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
-    assert [getattr(one.value, "code", None) for one in found] == [None, code]
-    assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])

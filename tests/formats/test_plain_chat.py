@@ -260,12 +260,13 @@ def test_reader_of_a_plugin_is_asked_first(monkeypatch):
 @each([
     {"role": "narrator", "content": "x"}, {"role": 7, "content": "x"}, {"role": "user", "content": 7},
     {"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]},
-    {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {},
+    {"role": "assistant", "content": "x", "tool_calls": "none"}, {"content": "x"}, {}, {"from": "human", "value": 7},
 ])  # fmt: skip
 def test_malformed_message_is_opaque_and_rest_is_read(odd):
     for data, reader in (
         (lines(*PLAIN[:2], odd, *PLAIN[2:]), Chat),
         (listed(*PLAIN[:2], odd, *PLAIN[2:]), ChatDocument),
+        (dumps({"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}), Chat),
     ):
         assert len(codes(data, reader)) == 1
         assert sum(isinstance(value, e.OpaqueEvent) for value in values(data, reader)) == 1
