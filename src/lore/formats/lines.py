@@ -74,7 +74,7 @@ _MALFORMED = pattern(r"\(byte (\d+)\)$")
 _NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record's first quote ends that
 _FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
-_PRINTED = pattern(rb'\{(?<![^\n]\{)[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
+_PRINTED = pattern(rb'\{[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
 _HELD = 2 * 1024 * 1024  # bytes that are held because they end with a brace
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _FIRST = 64  # records by which a file is recognised
@@ -96,11 +96,6 @@ class LineCutter:
         self._is_skipping = False  # the next bytes belong to a line that was too long
         self._pending: list[bytes] = []
         self._size = 0
-
-    @property
-    def is_inside_line(self) -> bool:
-        """Whether the next bytes continue a line."""
-        return self._size > 0 or self._is_skipping
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that these bytes complete."""
@@ -177,7 +172,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     each piece of the file: one by one they cost a quarter of the time of reading a log.
     """
     pieces, begin, first, end = filter(None, data), b"", b"", 0
-    cutter, longest = LineCutter(times=times), LineCutter.limit * times
+    cutter, longest, start = LineCutter(times=times), LineCutter.limit * times, 0
     while not first and len(begin) <= longest and (piece := next(pieces, b"")):
         begin += piece
         text = begin.removeprefix(BOM).lstrip(SPACE)
@@ -191,13 +186,16 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
     for piece in chained((begin,), pieces):
         while piece.rstrip(SPACE)[-1:] == b"{" and len(piece) < _HELD and (more := next(pieces, b"")):
             piece += more  # noqa: PLW2901 - what follows the brace shows whether a record begins there
-        printed = _PRINTED.search(piece, cutter.is_inside_line)
-        yield cutter.feed(piece if printed is None else piece[: printed.start()])
-        if printed is not None:
-            values = ElementCutter(chained((piece[printed.start() :],), pieces), (), longest)
-            values.line, values.byte = cutter.number + 1, cutter.byte
+        lines = cutter.feed(piece)
+        short = (number for number, line in enumerate(lines) if len(line.data) < 3 and line.byte >= start)
+        at = next((number for number in short if _PRINTED.match(piece, lines[number].byte - start)), len(lines))
+        yield lines[:at]
+        if at < len(lines):
+            values = ElementCutter(chained((piece[lines[at].byte - start :],), pieces), (), longest)
+            values.line, values.byte = lines[at].number, lines[at].byte
             yield from _read_values(values)
             return
+        start += len(piece)
     yield cutter.finish()
 
 
