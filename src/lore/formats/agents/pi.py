@@ -137,8 +137,11 @@ class Pi(LogReader):
         if uuid in self.nodes:
             self.session.problem(Code.DUPLICATE_UUID, f"entry {mask(uuid)[:60]!r} came before; passed over")
             return
-        self._move_to(self._parent_of(entry))
-        node = self.nodes[uuid] = _Node(uuid, self.leaf, len(self.path), data)
+        leaf = self.path[-1] if self.path else None
+        parent = self._parent_of(entry, leaf)
+        if parent is not leaf:
+            self._move_to(parent)
+        node = self.nodes[uuid] = _Node(uuid, parent, len(self.path), data)
         self.path.append(node)
         if entry.usage is not None and entry.type in ("compaction", "branch_summary"):
             self._add_summary_request(uuid, entry.usage)
@@ -157,21 +160,16 @@ class Pi(LogReader):
         else:
             self._show(node, entry)
 
-    def _parent_of(self, entry: records.PiEntry) -> _Node | None:
-        if entry.parent_id is UNSET:
-            return self.leaf
+    def _parent_of(self, entry: records.PiEntry, leaf: _Node | None) -> _Node | None:
+        if entry.parent_id is UNSET or (leaf is not None and entry.parent_id == leaf.id):
+            return leaf
         if entry.parent_id is None:
             return None
         parent = self.nodes.get(entry.parent_id)
         if parent is None:
             missing = f"parent {mask(entry.parent_id)[:60]!r} is missing"
             self.session.problem(Code.DANGLING_PARENT, f"{missing}; read as if the previous entry were the parent")
-        return parent or self.leaf
-
-    @property
-    def leaf(self) -> _Node | None:
-        """The latest entry."""
-        return self.path[-1] if self.path else None
+        return parent or leaf
 
     def _is_on_path(self, node: _Node) -> bool:
         return node.depth < len(self.path) and self.path[node.depth] is node
@@ -179,8 +177,6 @@ class Pi(LogReader):
     def _move_to(self, leaf: _Node | None) -> None:
         """Continue after another entry: remove what follows it, and append again what its branch holds."""
         branch = list[_Node]()
-        if leaf is self.leaf:
-            return
         while leaf is not None and not self._is_on_path(leaf):
             branch.append(leaf)
             leaf = leaf.parent
