@@ -4,7 +4,7 @@ from pathlib import Path
 
 from formats.recorded import folded
 from helpers.recognising import recognise
-from lore.formats.agents.gemini import GeminiStream
+from lore.formats.agents.gemini_stream import GeminiStream
 from lore.model.canonical import text_of
 from lore.model.events import TurnCompleted
 from lore.model.items import AssistantMessage, ToolCall

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lore.formats.contents import object_of as object_of
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body
-    from lore.formats.agents.gemini import PrintedRun as PrintedRun
+    from lore.formats.agents.gemini_stream import PrintedRun as PrintedRun
     from lore.formats.agents import kimi as kimi_content  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.lines import Line as Line, LineCutter as LineCutter, RecordReader as RecordReader
     from lore.formats.lines import TextReader as TextReader

@@ -97,7 +97,7 @@ FORMATS: dict[str, Format] = {
         b'"leafUuid"', b'"messageId"', b'"type":"assistant"', b'"type": "assistant"'),
     "gemini-cli-json": _log("agents.gemini:GeminiCliDocument", "Gemini CLI's chats, JSON documents", b'"projectHash"',
         b'"gemini"', compaction="no", document=True),
-    "gemini-cli-stream": _log("agents.gemini:GeminiStream", "what Gemini CLI prints as stream-json",
+    "gemini-cli-stream": _log("agents.gemini_stream:GeminiStream", "what Gemini CLI prints as stream-json",
         bills="some", compaction="no", members=frozenset(("type", "timestamp"))),
     "managed-agents-list": _log("agents.managed_agents:ManagedAgentsList",
         "events of Managed Agents as the API lists them", b'"processed_at"', document=True),

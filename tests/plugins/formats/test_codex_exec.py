@@ -4,7 +4,7 @@ import pytest
 
 from cli.running import lore, put
 from formats.recorded import folded
-from lore.formats.agents.gemini import GeminiStream
+from lore.formats.agents.gemini_stream import GeminiStream
 from lore.model.events import Observed, TurnCompleted
 from lore.model.items import AssistantMessage, ToolCall
 from lore.testing import ReaderContract, everything

@@ -1,0 +1,195 @@
+"""What Gemini CLI prints with `--output-format stream-json`, and the base of readers of printed runs.
+
+A run without a terminal prints `init`, the prompt (`message` of the user), the answer in pieces (`message` with
+`delta`), calls (`tool_use`) and their results (`tool_result`); `result` counts the tokens of each model over the whole
+run. No request has counts of its own, so the counts are further passes of the last request, whose own counts are
+unknown; with one request and one model they are those of that request. `total_tokens` also counts thoughts, which no
+other field does.
+
+Source: `stream-json-formatter.ts` of gemini-cli 0.56 (August 2026).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from lore.formats.bills import usage_with_cached_input
+from lore.formats.builder import LogReader
+from lore.formats.lines import nonblank_lines
+from lore.formats.values import text_in
+from lore.model import events as e
+from lore.model import lenient
+from lore.model.items import NULL, AssistantMessage, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.jsonslice import raw_members
+from lore.model.state import Sign
+
+CLIENT = "gemini-cli"
+_MEMBERS = {  # of records by type, with a time
+    "init": {"session_id", "model"}, "message": {"role", "content"}, "tool_use": {"tool_name", "tool_id"},
+    "tool_result": {"tool_id", "status"}, "error": {"severity", "message"}, "result": {"status", "stats"},
+}  # fmt: skip
+
+
+class _StreamTokens(Struct, frozen=True, gc=False):
+    total_tokens: int | None = None  # with thoughts and the prompts of server tools
+    input_tokens: int | None = None  # with `cached`
+    output_tokens: int | None = None  # without thoughts
+    cached: int | None = None
+
+
+class _StreamStats(Struct, frozen=True, gc=False):
+    models: dict[str, _StreamTokens] = {}
+
+
+class _StreamRecord(Struct, frozen=True, gc=False):  # its type decides which fields it has
+    type: str
+    timestamp: str | None = None
+    session_id: str = ""
+    model: str | None = None
+    role: str = ""
+    content: Raw = Raw(b'""')
+    tool_name: str = ""
+    tool_id: str = ""
+    parameters: Raw = NULL
+    status: str = ""
+    severity: str = ""
+    output: Raw = NULL
+    error: dict[str, Raw] | None = None  # of a call, with a `message`
+    stats: _StreamStats | None = None
+
+
+decode_stream = lenient.decoding(_StreamRecord)
+
+
+class PrintedRun(LogReader):
+    """A reader of what an agent prints without a screen. A format implements `recognises`, `handle` and `end_text`.
+
+    Tokens are counted once for a run: no request has counts of its own.
+    """
+
+    client: ClassVar[str]
+    prints_every_request: ClassVar[bool] = False  # so that the counts of a run of one request are those of the request
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model: str | None = None
+        self.response = ""  # name of the response whose parts arrive; empty: none does
+        self._answered_at: str | None = None  # time of its latest record
+
+    def finish(self) -> None:
+        self.end_response()
+
+    def start_part(self) -> str:
+        """Return the response that the record is part of; the first part starts the turn."""
+        session = self.session
+        if not self.response:
+            session.start_turn(self.model)
+            self.response = session.line_id
+        self._answered_at = session.at
+        return self.response
+
+    def end_text(self) -> None:
+        """Append the text that is held of the response."""
+
+    def end_response(self, usage: e.Usage | None = None) -> None:
+        """End the response, if there is one; the next request is asked for by the record that ends it."""
+        session = self.session
+        session.counter.asked_at = session.at
+        if self.response:
+            self.end_text()
+            asked_at, session.at = session.at, self._answered_at
+            session.end_turn(usage, self.response)
+            session.at, self.response = asked_at, ""
+
+    def end_run(self, sums: list[e.Usage]) -> None:
+        """End the last response with the counts of the run."""
+        if not self.response and sums:  # the run ended with a call, or answered nothing
+            self.start_part()
+        is_single = self.prints_every_request and self.session.counter.number == len(sums) == 1
+        usage = e.Usage(iterations=tuple(sums), client=self.client) if sums else None
+        self.end_response(sums[0] if is_single else usage)
+
+
+class GeminiStream(PrintedRun):
+    """Reader of such a run."""
+
+    name: ClassVar[str] = "gemini-cli-stream"
+    client: ClassVar[str] = CLIENT
+    prints_every_request: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._text: list[bytes] = []  # pieces of the response's text, as they are in JSON
+        self._messages = 0  # of the response
+
+    @classmethod
+    def recognises(cls, head: bytes) -> bool:
+        for line in nonblank_lines(head):  # the beginning may be missing
+            record = raw_members(line) or {}
+            kind = text_in(record.get("type", b""))
+            if kind not in _MEMBERS or not record.keys() >= {"timestamp", *_MEMBERS[kind]}:
+                return False
+            if kind != "message" or "delta" in record:  # other programs write messages, too
+                return True
+        return False
+
+    def handle(self, data: bytes) -> None:
+        record, session = decode_stream(data), self.session
+        session.at = record.timestamp
+        session.start_session(record.session_id, at=session.at, dialect="gemini")
+        match record.type:
+            case "init":
+                self.model = record.model
+            case "message" if record.role == "user":
+                self.end_response()
+                session.append(UserMessage(session.line_id, blocks=(TextBlock(_text(record.content)),)))
+            case "message":
+                self.start_part()
+                self._text.append(bytes(_text(record.content))[1:-1])
+            case "tool_use":
+                response = self.start_part()
+                self.end_text()
+                given = Raw(b"{}") if is_absent(record.parameters) else record.parameters
+                call = record.tool_id or session.line_id
+                session.append(ToolCall(session.line_id, call, record.tool_name, given, response_id=response))
+            case "tool_result":
+                self.end_response()
+                error = (record.error or {}).get("message", NULL)
+                output = error if is_absent(record.output) else record.output
+                output = Raw(b'""') if is_absent(output) else output
+                session.add_result(record.tool_id, output, failed=record.status == "error", error=error)
+            case "error":
+                if record.severity == "error":
+                    session.signal(Sign("api-error"))
+            case "result":
+                self.end_run(list(self._sums(record.stats or _StreamStats())))
+            case kind:
+                session.keep_unknown("unknown record type", kind)
+
+    def end_text(self) -> None:
+        text, self._text = b"".join(self._text), []
+        if text:
+            uuid, self._messages = f"{self.response}/{self._messages}", self._messages + 1
+            blocks = (TextBlock(Raw(b'"%b"' % text)),)
+            self.session.append(AssistantMessage(uuid, blocks=blocks, response_id=self.response))
+
+    def end_response(self, usage: e.Usage | None = None) -> None:
+        super().end_response(usage)
+        self._messages = 0
+
+    def _sums(self, stats: _StreamStats) -> Iterator[e.Usage]:
+        for model, tokens in stats.models.items():
+            thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
+            output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
+            usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=self.client)
+            yield replace(usage, kind=e.RUN, model=model)
+
+
+def _text(raw: Raw) -> Raw:
+    if bytes(memoryview(raw)[:1]) != b'"':
+        raise ValueError("content is no text")
+    return raw
