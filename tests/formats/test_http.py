@@ -108,6 +108,8 @@ RAW = json.dumps(ASKED).encode()
 @each("data, encoding", [
     (gzip.compress(RAW), "gzip"),
     (gzip.compress(RAW), ""),
+    (gzip.compress(RAW) + b"\r\n", "gzip"),
+    (gzip.compress(RAW[:9]) + gzip.compress(RAW[9:]), "gzip"),
     (zlib.compress(RAW), "deflate"),
     (zlib.compress(RAW)[2:-4], "deflate"),
     (RAW, "gzip"),

@@ -7,7 +7,8 @@ import zstandard
 
 from formats.codex import plain
 from lore.errors import LoreError
-from lore.recording import corpus, zstd
+from lore.formats.contents import unpack
+from lore.recording import corpus
 from lore.recording.inputs import inputs
 from lore.run.checking.check import check
 
@@ -56,6 +57,6 @@ def test_damaged_file_is_a_problem_with_its_name(tmp_path, damage, pack):
 def test_what_expands_to_gigabytes_comes_in_pieces(tmp_path):
     file = tmp_path / "a.jsonl.zst"
     file.write_bytes(packed(b"x" * 64_000_000))
-    sizes = [len(piece) for piece in zstd.unpacked([file.read_bytes()], "a")]
+    sizes = [len(piece) for piece in unpack([file.read_bytes()], "zstandard")]
     assert sum(sizes) == 64_000_000
     assert max(sizes) <= 34_000_000

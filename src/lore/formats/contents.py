@@ -30,14 +30,16 @@ from lore.formats.lines import too_much
 from lore.model.canonical import encode, text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import array, check_text, object_of, raw_members, sliced_members
-from lore.model.limits import BODY_BYTES, INFLATION
+from lore.model.limits import BODY_BYTES, INFLATION, ZSTD_WINDOW_BYTES
 from lore.model.mask import mask
 from lore.model.turn import ContentForm, Fidelity
 
 _PIECE = 2 * 1024 * 1024
 _CUT = pattern(rb"[^\\]{6}(?=[^\x80-\xbf\\])")  # the longest escape has six bytes
 _END_OF_EVENT = pattern(rb"\n\r?\n")
-_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_GZIP, _ZSTD = b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"
+_STEP = 1024  # compressed bytes at a time: 32 MiB at most when they are unpacked
+_UNPACKED = 256 * 1024  # bytes
 
 
 class ContentError(Exception):
@@ -148,52 +150,86 @@ def _unescaped(raw: bytes) -> bytes:
 def decompress(data: bytes, encoding: str = "") -> bytes:
     """Return a body decompressed, if it is compressed: recorders often decompress it and keep the header.
 
-    Raises ContentError if that fails or the result is too large.
+    A stream that was cut is decompressed as far as it goes. Raises ContentError if that fails or the result is too
+    large.
     """
     named, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
-    if data[:2] == _GZIP:
-        found = _inflate(data, limit, zlib.MAX_WBITS | 32)
-    elif data[:4] == _ZSTD:
-        found = _decompress_zstd(data, limit)
-    elif not named or named == "identity" or is_text:
+    kind = packing_of(data)
+    if not kind and (not named or named == "identity" or is_text):
         return data
-    elif named == "deflate":  # with zlib's header, or without
-        found = _inflate(data, limit, zlib.MAX_WBITS, -zlib.MAX_WBITS)
-    elif named == "br":
-        found = _decompress_brotli(data, limit)
-    else:
+    if not kind and named not in ("deflate", "br"):
         raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
+    try:
+        found = _decompress_brotli(data, limit) if not kind and named == "br" else _unpacked(data, kind or named, limit)
+    except ContentError:
+        if kind or named == "br":
+            raise
+        found = _unpacked(data, "raw deflate", limit)  # without zlib's header
     if len(found) >= limit:
         raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
     return found
 
 
-def _inflate(data: bytes, limit: int, *forms: int) -> bytes:
-    for bits in forms:
-        with suppress(zlib.error):
-            return zlib.decompressobj(bits).decompress(data, limit)
-    raise ContentError("its compressed bytes are damaged")
+def _unpacked(data: bytes, kind: str, limit: int) -> bytes:
+    found = bytearray()
+    for piece in unpack([data], kind):
+        found += piece
+        if len(found) >= limit:
+            break
+    return bytes(found)
 
 
-def zstd_library() -> Any:
-    """Return Python's library of zstandard (3.14 and newer), else the package; neither has types."""
+def packing_of(data: bytes) -> str:
+    """Return how a file or a body that begins like this is compressed: gzip or zstandard; empty if it is not."""
+    return "gzip" if data[:3] == _GZIP else "zstandard" if data[:4] == _ZSTD else ""
+
+
+def unpack(pieces: Iterable[bytes], kind: str, *, must_end: bool = False) -> Iterator[bytes]:
+    """Yield the content of compressed pieces, of one frame or several; raises ContentError for damaged ones.
+
+    Memory is bounded whatever the bytes expand to, since few of them are taken at a time: a block of zstandard, of 4
+    bytes at least, holds 128 KiB at most (RFC 8878). With `must_end` a frame that is cut is an error, and so are other
+    bytes after a frame.
+    """
+    make, fault = _frames_of(kind)
+    frame, found, has_ended = None, bytearray(), False
+    for rest in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
+        while rest:
+            is_other = has_ended and frame is None and not must_end
+            frame = make() if frame is None else frame
+            try:
+                found += frame.decompress(rest)
+            except fault as error:
+                if found:
+                    yield bytes(found)
+                if is_other:
+                    return
+                raise ContentError(f"damaged {kind} data ({error})") from None
+            has_ended = frame.eof
+            rest, frame = (frame.unused_data, None) if has_ended else (b"", frame)  # noqa: PLW2901
+        if len(found) >= _UNPACKED:
+            yield bytes(found)
+            found.clear()
+    if found:
+        yield bytes(found)
+    if must_end and frame is not None:
+        raise ContentError(f"the {kind} data ends too soon")
+
+
+def _frames_of(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
+    """Return what makes a decompressor of one frame, and its error."""
+    if kind != "zstandard":
+        bits = {"gzip": zlib.MAX_WBITS | 16, "raw deflate": -zlib.MAX_WBITS}.get(kind, zlib.MAX_WBITS)
+        return lambda: zlib.decompressobj(bits), zlib.error
     try:
-        return import_module("compression.zstd")
+        library: Any = import_module("compression.zstd")  # Python 3.14 and newer
     except ImportError:
-        return import_module("zstandard")
-
-
-def _decompress_zstd(data: bytes, limit: int) -> bytes:
-    library = zstd_library()
-    unpacker = library.ZstdDecompressor()
-    try:
-        if not hasattr(unpacker, "stream_reader"):
-            return unpacker.decompress(data, limit)
-        with unpacker.stream_reader(data, read_across_frames=True) as reader:
-            return reader.read(limit)
-    except library.ZstdError:
-        raise ContentError("its compressed bytes are damaged") from None
+        library = import_module("zstandard")
+    maker = library.ZstdDecompressor  # the package's makes another object for each frame, Python's own is one itself
+    if hasattr(maker, "decompressobj"):
+        return lambda: maker(max_window_size=ZSTD_WINDOW_BYTES).decompressobj(), library.ZstdError
+    return maker, library.ZstdError
 
 
 def _decompress_brotli(data: bytes, limit: int) -> bytes:

@@ -20,12 +20,13 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording, peek
+from lore.formats.contents import ContentError, packing_of, unpack
 from lore.formats.folders import EVENTS, OPENING, STATE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.limits import RECORD_BYTES
 from lore.model.vector import common_prefix
-from lore.recording import filesystem, packed, zstd
+from lore.recording import filesystem, packed
 from lore.store.registry import SessionAddress, address_of, is_store, mask_url, read_log, session_exists
 
 PIECE = 1024 * 1024
@@ -116,9 +117,15 @@ class Source:
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), rest)
-        is_gzip = first.startswith(zstd.GZIP)
-        is_packed = is_gzip or first.startswith(zstd.MAGIC)
-        return _plain_text(zstd.unpacked(whole, show(self.name), is_gzip=is_gzip) if is_packed else whole)
+        kind = packing_of(first)
+        return _plain_text(_unpacked(whole, kind, show(self.name)) if kind else whole)
+
+
+def _unpacked(pieces: Iterator[bytes], kind: str, shown: str) -> Iterator[bytes]:
+    try:
+        yield from unpack(pieces, kind, must_end=True)
+    except ContentError as error:
+        raise LoreError(f"cannot read {shown}: {error}", where=Where(shown)) from None
 
 
 def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:

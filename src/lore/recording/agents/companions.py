@@ -26,7 +26,7 @@ from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
-from lore.recording import corpus, filesystem, packed, zstd
+from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.beside import text_at
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def is_companion(name: str) -> bool:
 
 def is_superseded(path: str) -> bool:
     """Return whether another file has all that this one says: it unpacked, or Gemini's chat in its newer format."""
-    if path.endswith(zstd.ENDING):
-        return filesystem.is_file(path.removesuffix(zstd.ENDING))
+    if path.endswith(".zst"):
+        return filesystem.is_file(path.removesuffix(".zst"))
     folder, name = os.path.split(path)
     chat = name.startswith("session-") and name.endswith(".json") and os.path.basename(folder) == "chats"
     return chat and filesystem.is_file(f"{path}l")
