@@ -3,7 +3,6 @@
 import pytest
 
 from formats.pi import Pages, call, plain, shown, thought
-from formats.recorded import folded
 from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
 from lore.model import events as e
@@ -135,16 +134,6 @@ def test_fork_copies_requests_without_response_id_too(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(old)
     (tmp_path / "b.jsonl").write_bytes(old.replace(b'"s-1"', b'"s-2"'))
     assert check([str(tmp_path)]).result.summary.copied == 2
-
-
-def test_damaged_line_is_problem_and_rest_is_read():
-    data = plain().data().splitlines(keepends=True)
-    hurt = b"".join(
-        [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
-    )
-    made = folded(Pi, hurt)
-    assert [problem.line for problem in made.problems] == [4, 9, 10]
-    assert len(made.state.main().entries) == 4
 
 
 def test_entry_that_is_its_own_parent_follows_previous():
