@@ -104,15 +104,8 @@ def test_json_output_of_command_line_is_read():
 
 
 def test_sums_of_one_request_are_its_usage():
-    made = (
-        Log()
-        .start()
-        .system()
-        .user("hi")
-        .answer("ho", output=45)
-        .shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45))
-    )
-    fold = made.folded()
+    made = Log().start().system().user("hi").answer("ho", output=45)
+    fold = made.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded()
     bill = fold.state.main().last.usage
     assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens) == (5_000, 9_000, 1_000, 45)
     assert fold.usage.output_tokens == 45
@@ -127,21 +120,10 @@ def test_sums_that_contradict_log_are_one_problem():
 
 
 def test_source_of_message():
-    made = (
-        plain()
-        .user("a", source="system")
-        .user("b", source="skill-x")
-        .user("c", source="schedule-1")
-        .user("d", source="agent-s")
-    )
-    made.line("system.notification", {"content": "e"})
-    assert [item.source for item in items(made)[4:]] == [
-        "context_injection",
-        "context_injection",
-        "tick",
-        "user",
-        "context_injection",
-    ]
+    made = plain().user("a", source="system").user("b", source="skill-x").user("c", source="schedule-1")
+    made.user("d", source="agent-s").line("system.notification", {"content": "e"})
+    sources = [item.source for item in items(made)[4:]]
+    assert sources == ["context_injection", "context_injection", "tick", "user", "context_injection"]
 
 
 @each([

@@ -138,15 +138,8 @@ def test_fork_copies_requests_without_response_id_too(tmp_path):
 
 def test_entry_that_is_its_own_parent_follows_previous():
     made = plain()
-    made.raw(
-        {
-            "type": "message",
-            "id": "me",
-            "parentId": "me",
-            "timestamp": made.at,
-            "message": {"role": "user", "content": "x"},
-        }
-    )
+    message = {"role": "user", "content": "x"}
+    made.raw({"type": "message", "id": "me", "parentId": "me", "timestamp": made.at, "message": message})
     assert shown(made)[-1] == ("UserMessage", '"x"')
 
 

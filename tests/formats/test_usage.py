@@ -7,88 +7,47 @@ from lore.formats.bills import billed_of, reconcile
 from lore.model.events import RecordedCost, Usage
 from model.making import dumps
 
-SHAPES = {
-    "anthropic": (
-        {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 50, "output_tokens": 7},
-        Usage(3, 100, 50, 7),
-    ),
-    "anthropic with lifetimes": (
-        {
-            "input_tokens": 3,
-            "cache_creation_input_tokens": 50,
-            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
-        },
-        Usage(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30),
-    ),
-    "openai chat": (
-        {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
-        Usage(36, 64, None, 5),
-    ),
-    "openai chat with writes": (
-        {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 16}},
-        Usage(20, 64, 16, None),
-    ),
-    "openai chat without details": ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, None, None, 5)),
-    "openai responses": (
-        {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 5},
-        Usage(40, 60, None, 5),
-    ),
-    "openai responses with writes": (
-        {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
-        Usage(10, 60, 30, None),
-    ),
-    "openai responses without details": ({"input_tokens": 100, "input_tokens_details": None}, Usage(100)),
-    "gemini": (
-        {
-            "promptTokenCount": 100,
-            "cachedContentTokenCount": 60,
-            "candidatesTokenCount": 5,
-            "thoughtsTokenCount": 2,
-            "totalTokenCount": 107,
-        },
-        Usage(40, 60, None, 7),
-    ),
-    "gemini in the other spelling": (
-        {"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2},
-        Usage(40, 60, None, 2),
-    ),
-    "gemini that read nothing": ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Usage(100, 0, None, 5)),
-    "bedrock": (
-        {"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
-        Usage(3, 100, 50, 7),
-    ),
-    "bedrock with lifetimes": (
-        {"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
-        Usage(uncached_tokens=3, write_tokens=50, write_1h_tokens=50),
-    ),
-    "bedrock with odd details": ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Usage(3)),
-    "litellm over anthropic": (
-        {
-            "prompt_tokens": 21569,
-            "completion_tokens": 397,
-            "prompt_tokens_details": {"audio_tokens": None, "cached_tokens": 1348},
-            "cache_creation_input_tokens": 20216,
-            "cache_read_input_tokens": 1348,
-        },
-        Usage(5, 1348, 20216, 397),
-    ),
-    "deepseek": (
-        {"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
-        Usage(36, 64, None, 5),
-    ),
-    "openrouter's own count": (
-        {"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1},
-        Usage(36, 64, recorded=RecordedCost(0.1)),
-    ),
-    "an engine's own count": ({"prompt_tokens": 100, "num_cached_tokens": 64}, Usage(36, 64)),
-    "parts larger than the sum": (
-        {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}},
-        Usage(10, 64, None, None),
-    ),
-}
+SHAPES = (
+    ({"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 50, "output_tokens": 7},
+     Usage(3, 100, 50, 7)),
+    ({"input_tokens": 3, "cache_creation_input_tokens": 50,
+      "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}},
+     Usage(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30)),
+    # OpenAI Chat
+    ({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
+     Usage(36, 64, None, 5)),
+    ({"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 16}},
+     Usage(20, 64, 16, None)),
+    ({"prompt_tokens": 100, "completion_tokens": 5}, Usage(100, None, None, 5)),
+    ({"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 64}}, Usage(10, 64, None, None)),
+    # OpenAI Responses
+    ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60}, "output_tokens": 5}, Usage(40, 60, None, 5)),
+    ({"input_tokens": 100, "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30}},
+     Usage(10, 60, 30, None)),
+    ({"input_tokens": 100, "input_tokens_details": None}, Usage(100)),
+    # Gemini
+    ({"promptTokenCount": 100, "cachedContentTokenCount": 60, "candidatesTokenCount": 5, "thoughtsTokenCount": 2,
+      "totalTokenCount": 107}, Usage(40, 60, None, 7)),
+    ({"prompt_token_count": 100, "cached_content_token_count": 60, "thoughts_token_count": 2}, Usage(40, 60, None, 2)),
+    ({"promptTokenCount": 100, "candidatesTokenCount": 5}, Usage(100, 0, None, 5)),
+    # Bedrock
+    ({"inputTokens": 3, "cacheReadInputTokens": 100, "cacheWriteInputTokens": 50, "outputTokens": 7},
+     Usage(3, 100, 50, 7)),
+    ({"inputTokens": 3, "cacheWriteInputTokens": 50, "cacheDetails": [{"ttl": "1h", "inputTokens": 50}, None]},
+     Usage(uncached_tokens=3, write_tokens=50, write_1h_tokens=50)),
+    ({"inputTokens": 3, "cacheDetails": {"ttl": "1h"}}, Usage(3)),
+    # LiteLLM over Anthropic, DeepSeek, OpenRouter, an engine
+    ({"prompt_tokens": 21569, "completion_tokens": 397,
+      "prompt_tokens_details": {"audio_tokens": None, "cached_tokens": 1348},
+      "cache_creation_input_tokens": 20216, "cache_read_input_tokens": 1348}, Usage(5, 1348, 20216, 397)),
+    ({"prompt_tokens": 100, "completion_tokens": 5, "prompt_cache_hit_tokens": 64, "prompt_cache_miss_tokens": 36},
+     Usage(36, 64, None, 5)),
+    ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Usage(36, 64, recorded=RecordedCost(0.1))),
+    ({"prompt_tokens": 100, "num_cached_tokens": 64}, Usage(36, 64)),
+)  # fmt: skip
 
 
-@each("usage, billed", [*SHAPES.values()])
+@each("usage, billed", SHAPES)
 def test_counts_with_cached_tokens_are_split(usage, billed):
     assert billed_of(dumps(usage)) == billed
 

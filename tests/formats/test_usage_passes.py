@@ -38,17 +38,9 @@ def test_compaction_alone_keeps_the_counts():
 
 
 def test_advisor_is_billed_by_its_model():
-    found = billed_of(
-        dumps(
-            usage(
-                passed(uncached=412, output=89),
-                passed("advisor_message", 823, 1612, model="claude-fable-5"),
-                passed(uncached=1348, read=412, output=442),
-                input_tokens=412,
-                output_tokens=531,
-            )
-        )
-    )
+    first, last = passed(uncached=412, output=89), passed(uncached=1348, read=412, output=442)
+    advised = passed("advisor_message", 823, 1612, model="claude-fable-5")
+    found = billed_of(dumps(usage(first, advised, last, input_tokens=412, output_tokens=531)))
     assert (found.uncached_tokens, found.read_tokens, found.output_tokens) == (1348, 412, 442)
     assert [(one.kind, one.model, one.uncached_tokens, one.output_tokens) for one in found.iterations] == [
         ("message", None, 412, 89),
