@@ -63,7 +63,7 @@ class ReaderContract:
 
 
 _WRONG: tuple[Any, ...] = (None, -1, "x", [], {"a": {}}, True, 1e300, "\ud83d", {}, [[5]], 10**400)
-_REPLACED = 500  # values of one JSON text
+_REPLACED = 250  # values of one JSON text
 
 
 def _with_wrong_values(text: bytes) -> Iterator[bytes]:
