@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from lore.formats.base import Clock, Read, Yields
-from lore.formats.lines import Line, is_crowded, placed, too_deep, too_many
+from lore.formats.lines import TOO_DEEP, Line, is_crowded, placed, too_many
 from lore.model.codes import Code, Problem
 from lore.model.jsonslice import is_deep
 from lore.model.limits import MEMBER_BYTES, RECORD_VALUES
@@ -129,7 +129,7 @@ class PackReader:
         elif is_crowded(member.data, self.most):
             fault = Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.most)}")
         elif is_deep(member.data):
-            fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {too_deep()}")
+            fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {TOO_DEEP}")
         else:
             return map(member.placed, self._read_member(member))
         return [placed(fault, Line(member.number, member.byte, b""))]

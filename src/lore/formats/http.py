@@ -30,7 +30,7 @@ from lore.formats.answers import (
 )
 from lore.formats.bills import reconcile, with_cost
 from lore.formats.contents import NO_CONTENT, Content, ContentError, events_in, framed_events, is_framed, open_content
-from lore.formats.lines import is_crowded, too_deep, too_many
+from lore.formats.lines import TOO_DEEP, is_crowded, too_many
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -115,7 +115,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
-    if answer.model and _is_nameless(members, endpoint):
+    if answer.model and members.keys().isdisjoint(("model", "modelId")) and model_in(endpoint) is None:
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
@@ -138,11 +138,6 @@ def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
     }  # fmt: skip
     noted = {name: text for name, text in noted.items() if text}
     return replace(call, **noted) if noted else call
-
-
-def _is_nameless(members: dict[str, bytes], endpoint: str) -> bool:
-    """Return whether neither a request body nor its endpoint names the model."""
-    return "model" not in members and "modelId" not in members and model_in(endpoint) is None
 
 
 _REFUSED = range(400, 500)
@@ -223,7 +218,7 @@ def _opened_body(http: Http, *, sent: bool) -> tuple[bytes, dict[str, bytes]]:
     if is_crowded(body):
         raise ContentError(too_many(), large=True)
     if http.request.form != "json" and is_deep(body):  # a parsed body is part of a record, whose depth was checked
-        raise ContentError(f"it is {too_deep()}")
+        raise ContentError(f"it is {TOO_DEEP}")
     members = http.request.members or sliced_members(body)
     if not is_body(members, sent=sent):
         raise ContentError("it is not a request" if body else "it was not recorded")

@@ -32,6 +32,7 @@ from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange
 
 FEW_BYTES = 1024 * 1024  # of a record that cannot hold too many values
+TOO_DEEP = f"nested more than {RECORD_LEVELS:,} levels deep"  # why a record is refused
 _TOKENS = pattern(rb'"(?:[^"\\]++|\\.)*+"?|,++', re.DOTALL)
 
 
@@ -46,11 +47,6 @@ def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
             if found > most:
                 return True
     return False
-
-
-def too_deep() -> str:
-    """Return the reason why a record is refused that is nested too deeply."""
-    return f"nested more than {RECORD_LEVELS:,} levels deep"
 
 
 def too_many(most: int = RECORD_VALUES) -> str:
@@ -275,14 +271,14 @@ def fault(line: bytes) -> str:
     if not line:
         return too_much()
     if is_deep(line):
-        return too_deep()
+        return TOO_DEEP
     try:
         line.decode("utf-8")
         value = decode(line)
     except UnicodeDecodeError:
         return "bytes that are not UTF-8"
     except RecursionError:  # of one value
-        return too_deep()
+        return TOO_DEEP
     except ValueError as error:
         return str(error).partition(": line")[0]
     return "" if isinstance(value, dict) else "not a JSON object"

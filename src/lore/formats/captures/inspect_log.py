@@ -25,7 +25,7 @@ from lore.formats.contents import RecordedBody, array_of, body_of, messages_of, 
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
-from lore.formats.lines import Line, is_crowded, placed, too_deep
+from lore.formats.lines import TOO_DEEP, Line, is_crowded, placed
 from lore.formats.values import count_in
 from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
@@ -93,7 +93,7 @@ class InspectArchive(PackReader):
 
 def _calls_of_sample(data: bytes, name: str = "a sample") -> Iterator[Judged]:
     if is_deep(data):
-        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {too_deep()}")
+        yield Problem(Code.UNREADABLE_LINE, f"{name}: unreadable: {TOO_DEEP}")
         return
     try:
         sample = _SAMPLE.decode(data)
