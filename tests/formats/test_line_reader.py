@@ -155,15 +155,6 @@ def test_records_printed_over_lines_are_recognised_and_read(indent: int):
     assert lines == [1, 5, 9]
 
 
-def test_array_of_records_is_recognised_and_read():
-    array = json.dumps([*LOG, RECORD], indent=1).encode()
-    assert recognise(array) is LoreLog
-    plain = b"".join(dumps(record) + b"\n" for record in (*LOG, RECORD))
-    assert [read.value for read in everything(LoreLog(), array)] == [
-        read.value for read in everything(LoreLog(), plain)
-    ]
-
-
 TORN_RECORD = '{\n "kind": "cache_reset",\n "reas'
 TAIL = 'he, she",\n "chain": {\n  "a": "b"\n }\n}'
 
