@@ -71,7 +71,8 @@ _NEAR = 3  # bytes from a record's brace: if the stub ends in a text, the record
 _FEW_KEYS = 2  # of a record: a part of another one may have them too
 _STUBS = 32  # beginnings of objects without an end in a damaged line
 _PRINTED = pattern(rb'\{[ \t\r]?\n[ \t\r\n]*"')  # a record that is printed over several lines
-_HELD = 2 * 1024 * 1024  # bytes that are held because they end with a brace
+_BLANKS = 1024  # bytes at the end of a piece in which its last brace is looked for
+_HELD = 2 * 1024 * 1024  # bytes that are held because they end with one
 _BROKEN_LINES = 100  # lines that one record may be cut into by raw line feeds
 _FIRST = 64  # records by which a file is recognised
 _DAMAGED = 1_000  # lines before them that are not records
@@ -180,7 +181,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
         yield from _read_values(ElementCutter(chained((begin,), pieces), (), longest))
         return
     for piece in chained((begin,), pieces):
-        while piece.rstrip(SPACE)[-1:] == b"{" and len(piece) < _HELD and (more := next(pieces, b"")):
+        while piece[-_BLANKS:].rstrip(SPACE)[-1:] == b"{" and len(piece) < _HELD and (more := next(pieces, b"")):
             piece += more  # noqa: PLW2901 - what follows the brace shows whether a record begins there
         lines = cutter.feed(piece)
         short = (number for number, line in enumerate(lines) if len(line.data) < 3 and line.byte >= start)
