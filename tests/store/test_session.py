@@ -230,6 +230,62 @@ def test_delta_sent_after_a_reload_is_stored(store):
     assert json.dumps(other.request()) == sent
 
 
+def texts_of(request):
+    return [block["text"] for message in request["messages"] for block in message["content"]]
+
+
+@pytest.fixture
+def curated(store):
+    """A session of one turn, and what another writer does to its knowledge."""
+    with lore.open(store, "s", model="claude-opus-4-8") as mine:
+        mine.apply(event("knowledge", op="add", id="k1", title="Port", content="8080"))
+        mine.user("first")
+        mine.request()
+        mine.assistant("answer")
+
+        def curate(content):
+            with lore.open(store, "s") as curator:
+                curator.apply(event("knowledge", op="update", id="k1", content=content))
+
+        yield mine, curate
+
+
+def test_delta_is_stored_as_sent_after_reloads(store, curated):
+    mine, curate = curated
+    curate("9090")
+    mine.user("second")
+    with pytest.raises(ConflictError):
+        mine.request()
+    mine.reload()
+    curate("7070")
+    with pytest.raises(ConflictError):
+        mine.request()
+    mine.reload()
+    sent = mine.request()
+    mine.assistant("answer")
+    later = StoredSession.open(store, "s")
+    later.user("third")
+    texts = texts_of(later.request())
+    assert "7070" in texts[-2]
+    assert texts[: len(texts_of(sent))] == texts_of(sent)
+
+
+def test_reload_adds_no_delta_to_sent_turns(store, curated):
+    mine, curate = curated
+    mine.apply(event("knowledge", op="update", id="k1", content="9090"))
+    mine.user("second")
+    sent = json.loads(mine.write(mine.begin_turn().prompt))
+    with lore.open(store, "s") as curator:
+        curator.apply(event("knowledge", op="add", id="k2", title="Host", content="db1"))
+    with pytest.raises(ConflictError):
+        mine.assistant("answer")
+    mine.reload()
+    mine.user("third")
+    texts = texts_of(mine.request())
+    assert "db1" in texts[-2]
+    assert texts[: len(texts_of(sent))] == texts_of(sent)
+
+
 def test_reload_renames_held_items_everywhere(store, mine, theirs):
     say(theirs, "u1", "u2").save()
     mine.apply(

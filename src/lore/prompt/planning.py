@@ -64,6 +64,10 @@ class SavedEvents:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self._events: dict[tuple[type[Saved], str, int | None], list[Saved]] = {}
         self._seqs: dict[str, int] = {}
+        self.add(events)
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Add the derived events among these of a log."""
         for event in events:
             if not isinstance(event, Saved) or event.turn is None:
                 continue

@@ -252,7 +252,9 @@ class StoredSession(Session):
         self._load(data)
         self._noted_metadata, self._noted_leaf = notes
         new = Session.events_of(_join(remote[known:]))
-        self.apply(*rebase_events(Session.events_of(_join(waiting[known:])), self.state, new))
+        held = rebase_events(Session.events_of(_join(waiting[known:])), self.state, new)
+        self._saved.add(held)  # a turn keeps the deltas that it was sent with
+        self.apply(*held)
         return tuple(new)
 
     def close(self) -> None:
