@@ -196,9 +196,12 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _LEAD = re.compile(r"^[\s*+\-•>#\d.)]*(?:\[[ xX]\]\s*)?")
 _INTRODUCTION = re.compile(
     r"\b(?:says?|said|writes?|wrote|written|reads?|states?|stated|sent|contains?|quotes?|e?-?mail|message|letter|page|"
-    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*:[\s*_]*$"
+    r"site|article|document|file|ticket|issue|comment|review|output|results?)\b[^.!?]*(?:[:–—]|\bfollowing)[\s*_]*$"
     r"|\b(?:says|said|writes|wrote|reads|states|stated)\b[^.!?:]*:"
-    r"|^(?:please )?(?:translate|rewrite|rephrase|proofread|summari[sz]e|explain|repeat|quote)\b[^.!?:]*:",
+    r"|^(?:please )?(?:translate|rewrite|rephrase|proofread|summari[sz]e|explain|repeat|quote)\b[^.!?:]*:"
+    r"|\b(?:e?-?mails?|messages?|letters?) from\b"
+    r"|^[\s#*_]*(?:(?:from|to|sent|subject)\s*:|-{3,} ?\w|<\w+>\s*$"  # the head of a mail, a divider, a tag
+    r"|[^.!?*]{0,40}\b(?:e?-?mail|message|letter)\b[^.!?*]{0,40}\*\*$)",
     re.IGNORECASE,
 )  # fmt: skip
 # Somebody else's words in indirect speech, if this precedes a sentence that would be learnt.
