@@ -104,6 +104,11 @@ def test_misspelled_setting_is_named_with_suggestion(tmp_path, text, said, hint)
     assert hint in caught.value.hint
 
 
+def test_settings_may_begin_with_byte_order_mark(tmp_path):
+    (tmp_path / "lore.toml").write_bytes(b"\xef\xbb\xbf[check]\nmax_breaks = 1\n")
+    assert load(None, tmp_path).check.max_breaks == 1
+
+
 @pytest.mark.parametrize("text", ["tool=3\n", "[tool]\nlore=5\n", "[tool]\nlore=[1]\n"])
 def test_odd_pyproject_is_no_crash(tmp_path, text):
     write(tmp_path / "pyproject.toml", text)

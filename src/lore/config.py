@@ -222,7 +222,7 @@ def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tupl
             return {}, SettingsFile(str(path), data, status)  # of a project without settings
         import tomllib  # noqa: PLC0415 - few folders have settings
 
-        return tomllib.loads(data.decode("utf-8")), SettingsFile(str(path), data, status)
+        return tomllib.loads(data.decode("utf-8-sig")), SettingsFile(str(path), data, status)
     except OSError as error:
         raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:
