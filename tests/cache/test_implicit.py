@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from cache.asking import piece, pieces, reads, request, rules
+from helpers.each import each
 from lore.cache.base import UNKNOWN, Piece, Request
 from lore.cache.registry import make
 from lore.model.events import Usage
@@ -101,6 +102,19 @@ def test_writes_are_predicted_after_usage_reported_one():
 
 
 NAMED = b'"cachedContents/1"'
+
+
+@each("flag, second, billed, read", [
+    (1, "abcd", Usage(48, 0, output_tokens=30), 64),  # 48 of the prompt and 16 of the answer, in whole blocks
+    (0, "abcd", Usage(48, 0, output_tokens=30), 48),
+    (1, "axcd", Usage(48, 0, output_tokens=30), 16),  # it does not continue the prompt
+    (1, "abcd", Usage(48, 0, output_tokens=30, iterations=(Usage(kind="thoughts"),)), 48),
+])  # fmt: skip
+def test_answer_is_read_if_a_rule_says_so(flag, second, billed, read):
+    model = make("deepseek", rules(reads_output=flag, block_tokens=16))
+    model.predict(request("abc"))
+    model.learn(billed)
+    assert model.predict(request(second, tokens=16)).read == read
 
 
 def test_cached_object_is_unpredicted_before_usage():

@@ -1,7 +1,8 @@
 """Caches without breakpoints: OpenAI's up to GPT-5.5, Gemini's, Kimi's, xAI's, DeepSeek's, Qwen's implicit one.
 
-They read the longest beginning that any earlier request had, rounded down to whole blocks (`block_tokens`),
-nothing below a minimum, and renew each entry that they read (`lifetime`). A request cannot read a prompt that another
+They read the longest beginning that any earlier request had, with its answer where a rule says so (`reads_output`),
+rounded down to whole blocks (`block_tokens`), nothing below a minimum, and renew each entry that they read
+(`lifetime`). A request cannot read a prompt that another
 one is still computing. Unknown rules are not applied. Routing and early eviction are unknown, so a prediction is the
 best case.
 
@@ -30,6 +31,7 @@ class Prefix(MeasuredCache):
         self._minimum, self._lifetime = minimum, lifetime
         self._confidence: Confidence = confidence
         self._recency = Recency()
+        self._answers: dict[str, tuple[int, int]] = {}  # by chain: pieces of its latest prompt, tokens of the answer
 
     def predict(self, request: Request) -> Prediction:
         """Return what would be read, and keep the request."""
@@ -39,6 +41,9 @@ class Prefix(MeasuredCache):
         if not request.pieces:
             return UNKNOWN
         found = self._found(request, path, places, lifetime)
+        pieces, answer = self._answers.pop(request.chain, (0, 0))
+        if answer and places >= pieces:  # it continues that prompt
+            found = min(found + answer, self._total(request))
         block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
         least = self._look(self._minimum, request.model, request.at) or 0
         read = found // block * block
@@ -47,6 +52,14 @@ class Prefix(MeasuredCache):
             read, reason = 0, f"below the minimum of {int(least):,} tokens" if found else reason
         whole = self._total(request) // block * block
         return self._predicted(request, read, self._confidence, reason, whole if whole >= least else 0)
+
+    def learn(self, usage: Usage | None) -> str:
+        """Read the usage of the latest request; remember the answer if the cache keeps it, without reasoning."""
+        request, odd = self._pending, super().learn(usage)
+        answer = 0 if odd or usage is None or usage.iterations else usage.output_tokens
+        if request is not None and answer and self._look("reads_output", request.model, request.at):
+            self._answers[request.chain] = len(request.pieces), answer
+        return odd
 
     def _found(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
         """Return the position up to which a kept prompt begins alike."""
