@@ -2,6 +2,8 @@
 
 import pytest
 
+from helpers.each import each
+from judge.captures import asks, call, judged, text, usage
 from lore.judge.chains.chain import ComparedChain
 from lore.model.events import Usage
 from lore.model.evidence import MessagesTakenBack
@@ -167,3 +169,33 @@ def test_request_in_other_dialect_reads_another_cache(model, code):
     left = turn(parsed(body("a")), 1)
     right = turn(parsed({"model": model, "messages": [{"role": "user", "content": "a"}]}, "openai-chat"), 2)
     assert codes(left, right) == [code]
+
+
+# thinking that the API omits
+
+
+THOUGHT = {"type": "thinking", "thinking": "The parser drops the last line. " * 60, "signature": "EqoBCkgIARABGAIiQ"}
+TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}}
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "parser.py " * 200}]}
+
+
+@each("model, thought, prompt, found", [
+    ("claude-sonnet-4-5", True, "Fix it.", [("LORE116", "expected")]),
+    ("claude-opus-4-8", True, "Fix it.", [("LORE301", "unattributable")]),  # it keeps earlier thinking
+    ("claude-sonnet-4-5", False, "Fix it.", [("LORE301", "unattributable")]),
+    ("claude-sonnet-4-5", True, "", [("LORE301", "unattributable")]),  # within the turn of the user
+])  # fmt: skip
+def test_recorded_thinking_omitted_by_api_is_expected(tmp_path, model, thought, prompt, found):
+    """The body still holds the thinking of the user's previous turn, and the API leaves it out."""
+    begin = text("user", "Find the bug. " * 400)
+    answer = {"role": "assistant", "content": [*([THOUGHT] if thought else []), TOOL_USE]}
+    again = {"role": "assistant", "content": [{**TOOL_USE, "id": "toolu_2"}]}
+    results = {**RESULT, "content": [{**RESULT["content"][0], "tool_use_id": "toolu_2"}]}
+    more = (text("assistant", "It is the parser."), text("user", prompt)) if prompt else (again, results)
+    turns, _ = judged(
+        tmp_path,
+        call(0, asks(begin, model=model), usage(0, 9_000)),
+        call(10, asks(begin, answer, RESULT, model=model), usage(9_000, 1_800)),
+        call(40, asks(begin, answer, RESULT, *more, model=model), usage(9_000, 1_300)),
+    )
+    assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == found

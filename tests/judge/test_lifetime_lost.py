@@ -61,6 +61,20 @@ def test_contradicted_usage_teaches_no_positions(tmp_path):
     assert predicted[2].prediction.read == 6000
 
 
+@pytest.mark.parametrize(("read", "pause", "code"), [
+    (6000, 600.0, "LORE128"),  # the end, for five minutes, had expired
+    (0, 600.0, "LORE301"),  # the system prompt, for an hour, had not
+    (0, 4_000.0, "LORE128"),
+])  # fmt: skip
+def test_only_the_end_expires_after_five_minutes(tmp_path, read, pause, code):
+    found, _ = judged(
+        tmp_path,
+        call(0, body(ONE, marked=False) | {"cache_control": {"type": "ephemeral"}}, written(0, 1300, 6000)),
+        call(pause, body(*TWO, marked=False) | {"cache_control": {"type": "ephemeral"}}, written(read, 9600 - read, 0)),
+    )
+    assert (found[1].leading.code, found[1].lost_tokens) == (code, 7300 - read)
+
+
 @pytest.mark.parametrize(("hour", "pause", "recommends"), [(False, 400.0, True), (True, 4_000.0, False)])
 def test_request_with_one_hour_gets_no_ttl_fix(tmp_path, hour, pause, recommends):
     counts = (0, 7000) if hour else (7000, 0)

@@ -72,6 +72,7 @@ class ChainMemory:
         self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
         self._shown: dict[str, Tally] = {}  # signals of earlier turns
         self._calls = ToolCallSearch()
+        self._rules = rules
         self._lifetimes = Lifetimes(rules)
 
     def facts(
@@ -87,6 +88,7 @@ class ChainMemory:
             least_lifetime=lifetimes.least, earlier=self._earlier if last_use is None else None,
             state=state_of() if fell and not is_compacted else None, first=self._first,
             hash_causes=self.hashes.causes(current), has_tool_call=self._calls.is_in(current),
+            omits_thinking=bool(fell) and omits_thinking(current, self._rules),
         )  # fmt: skip
 
     def note(self, turn: Turn, own: Turn | None = None) -> None:
@@ -113,6 +115,14 @@ class ChainMemory:
         for sign in turn.signs:
             tally = self._shown.get(sign.name, Tally())
             self._shown[sign.name] = tally if previous is None else tally.plus(fell=fell)
+
+
+def omits_thinking(turn: Turn, rules: Callable[[], DatedRules] | None) -> bool:
+    """Return whether the model of a recorded request reads no thinking that precedes the user's latest prompt."""
+    if turn.basis is not None or rules is None:
+        return False
+    where = served_by(turn)
+    return rules().flag("drops_thinking", where.provider, turn.model, where.platform, turn.at)
 
 
 class Lifetimes:

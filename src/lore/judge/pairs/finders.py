@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.falls import find_fall, version_of
-from lore.cache.lookback import POSITIONS, lookback, lookback_gap
+from lore.cache.lookback import POSITIONS, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.pairs.rewrites import find_sealed_summary
@@ -26,7 +26,7 @@ from lore.model.deferred import pattern
 from lore.model.items import ImageBlock
 from lore.model.providers import named_provider, place_in, provider_by_id
 from lore.model.state import Sign
-from lore.model.turn import Segment, Turn
+from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.likeness import is_model_message, mark_answers
 from lore.prefix.overlap import byte_size
 from lore.prefix.purpose import begins_user_turn
@@ -84,8 +84,14 @@ def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:
-    """Return how many seconds the previous turn's writes live: by its usage, else by the rules of its cache."""
-    state = facts.state
+    """Return how many seconds the previous turn's writes live: by its usage, else by the rules of its cache.
+
+    If it wrote for an hour and for five minutes, and not all of the hour's part was read, that part was missed, too.
+    """
+    state, usage = facts.state, facts.previous.usage
+    if usage is not None and usage.write_1h_tokens and usage.write_5m_tokens and facts.read is not None:
+        is_hour_read = facts.read >= (counts.cached(usage) or 0) - usage.write_5m_tokens
+        return counts.FIVE_MINUTES if is_hour_read else counts.ONE_HOUR
     if facts.lifetime is None and state is not None and state.implicit:
         return state.lifetime
     return facts.lifetime
@@ -379,8 +385,24 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= tolerance, max(0, after) or None)
 
 
-_BY_USER = pattern(rb'"role"\s*:\s*"user"')
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
+
+
+def _first_reasoning(prompt: Prompt, is_reasoning: Callable[[Segment], bool]) -> tuple[int, int] | None:
+    """Return how many bytes and messages precede the first reasoning since the user's prompt; None without any.
+
+    Results of tools come first in a message that has some.
+    """
+    size, message, first, envelope = sum(map(byte_size, prompt.head)), 0, None, b""
+    for segment, is_answer in mark_answers(prompt.messages):
+        if segment.kind == "envelope":
+            message, envelope = message + 1, b"" if is_answer else segment.data
+        elif envelope:
+            first, envelope = first if kind_of(segment, envelope) == "result" else None, b""
+        if first is None and is_answer and is_reasoning(segment):
+            first = size, message - 1
+        size += byte_size(segment)
+    return first
 
 
 def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
@@ -392,20 +414,12 @@ def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
     is_chat = current.basis is None and current.dialect == "openai-chat"
     if not is_chat or read is None or not begins_user_turn(current.prompt):
         return None
-    size, message, first = sum(map(byte_size, previous.prompt.head)), 0, None
-    for segment in previous.prompt.messages:
-        is_message = segment.kind == "envelope"
-        message += is_message
-        if is_message and _BY_USER.search(segment.data):
-            first = None
-        elif first is None and any(word in segment.data for word in _REASONING):
-            first = size, message
-        size += byte_size(segment)
+    first = _first_reasoning(previous.prompt, lambda segment: any(word in segment.data for word in _REASONING))
     if first is None:
         return None
-    tokens = round(counts.prompt_tokens(previous.usage) * first[0] / size)
+    tokens = round(counts.prompt_tokens(previous.usage) * first[0] / sum(map(byte_size, previous.prompt)))
     beyond, unsure = read - tokens, max(counts.DROP, tokens // 10)
-    return None if beyond < -unsure else e.ReasoningDropped(first[1] - 1, tokens, abs(beyond) <= unsure)
+    return None if beyond < -unsure else e.ReasoningDropped(first[1], tokens, abs(beyond) <= unsure)
 
 
 def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
@@ -413,14 +427,19 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
     Everything after the first omitted block is another prompt; the billed total may have shrunk by the thinking.
     """
-    dropped, state = state_signal(facts, "reasoning"), facts.state
-    if dropped is None or state is None or state.implicit or not state.grown.prompted:
+    dropped, state, entries = state_signal(facts, "reasoning"), facts.state, None
+    if state is None and facts.omits_thinking and begins_user_turn(facts.current.prompt):
+        first = _first_reasoning(facts.previous.prompt, lambda segment: kind_of(segment) == "thinking")
+        entries = None if first is None else first[1]
+    elif state is not None and dropped is not None and not state.implicit and state.grown.prompted:
+        entries = dropped.entries
+    if entries is None:
         return None
     usages = (facts.previous.usage, facts.current.usage and facts.current.usage.first_pass)
     before, after = (None if usage is None else counts.total(usage) for usage in usages)
     if before is None or after is None or before <= after:
-        return e.ThinkingOmitted(dropped.entries, None, None)
-    return e.ThinkingOmitted(dropped.entries, before, after)
+        return e.ThinkingOmitted(entries, None, None)
+    return e.ThinkingOmitted(entries, before, after)
 
 
 # a prompt that shrank
