@@ -178,6 +178,22 @@ class Predictor:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
+        turns = self._turns_of(turn, where, name)
+        prediction = turns.predict(turn).fitted()
+        state = turns.state if isinstance(turns, _ProlongedTranscripts) else None
+        return Predicted(name, prediction, turns.learn(turn), state)
+
+    def learn(self, turn: Turn) -> None:
+        """Learn from the usage of a transcript's turn whose prediction is not needed."""
+        where = served_by(turn)
+        name = self._cache or cache_of(turn, where)
+        turns = None if name not in CACHES_OF_TRANSCRIPTS or turn.failed else self._turns_of(turn, where, name)
+        if isinstance(turns, _ProlongedTranscripts):
+            turns.observe(turn)
+            turns.learn(turn)
+
+    def _turns_of(self, turn: Turn, where: Served, name: str) -> _Requests | _ProlongedTranscripts:
+        """Return the recording's turns of the cache that served this one."""
         by_usage = name in CACHES_OF_TRANSCRIPTS and is_transcript(turn)
         key = ("transcripts" if by_usage else name, name if name in ENGINES else where.provider, where.platform)
         turns = self._of_recording.get(key)
@@ -187,9 +203,7 @@ class Predictor:
                     self.rules, self._change.lifetime, self.change_counts, where, breakpoints=name in WITH_BREAKPOINTS
                 ) if by_usage else self._requests(key, turn)
             )  # fmt: skip
-        prediction = turns.predict(turn).fitted()
-        state = turns.state if isinstance(turns, _ProlongedTranscripts) else None
-        return Predicted(name, prediction, turns.learn(turn), state)
+        return turns
 
     def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
         name, provider, platform = key
@@ -234,11 +248,12 @@ class Transcripts:
         return None if self.latest is None or self.latest.odd else self.latest.state
 
     def _catch_up(self) -> None:
-        self._predictor = self._predictor or Predictor(self._rules())
-        waiting, self._waiting = self._waiting, []
-        for turn in waiting:
-            is_predicted = is_transcript(turn) and cache_of(turn, served_by(turn)) in CACHES_OF_TRANSCRIPTS
-            self.latest = self._predictor.predict(turn) if is_predicted else None
+        predictor = self._predictor = self._predictor or Predictor(self._rules())
+        (*earlier, latest), self._waiting = self._waiting, []
+        for turn in earlier:
+            predictor.learn(turn)
+        is_predicted = cache_of(latest, served_by(latest)) in CACHES_OF_TRANSCRIPTS
+        self.latest = predictor.predict(latest) if is_predicted else None
 
 
 def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:

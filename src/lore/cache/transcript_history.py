@@ -57,7 +57,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     prompted, thinks, answered, group = False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
-        if isinstance(item, i.ToolCall):
+        if type(item) is i.ToolCall:
             size = len(item.output) + len(item.error)
             answer += len(item.input) + len(item.name)
             answered = False
@@ -69,32 +69,31 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             group = entry.group
             continue
         group = -1
-        match item:
-            case i.AssistantMessage():
-                blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
-                answer += _bytes(blocks)
-                thoughts = [block for block in blocks if type(block) is not i.TextBlock and _is_thinking(block)]
-                positions += len(blocks) - len(thoughts)
-                thinking += _bytes(thoughts)
-                thinks, answered = thinks or bool(thoughts), True
-            case i.UserMessage():
-                blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
-                given += _bytes(blocks)
-                images += sum([isinstance(block, i.ImageBlock) for block in blocks])
-                positions += len(blocks)
-                prompted = prompted or answered or item.source != "context_injection"
-            case i.CompactDivider():
-                given += len(item.summary)
-                positions += 1
-            case i.OpaqueItem():
-                given += max(0, len(item.record) - _ENVELOPE)
+        if type(item) is i.AssistantMessage:
+            blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
+            answer += _bytes(blocks)
+            thoughts = [block for block in blocks if type(block) is not i.TextBlock and _is_thinking(block)]
+            positions += len(blocks) - len(thoughts)
+            thinking += _bytes(thoughts)
+            thinks, answered = thinks or bool(thoughts), True
+        elif type(item) is i.UserMessage:
+            blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
+            given += _bytes(blocks)
+            images += sum([type(block) is i.ImageBlock for block in blocks])
+            positions += len(blocks)
+            prompted = prompted or answered or item.source != "context_injection"
+        elif type(item) is i.CompactDivider:
+            given += len(item.summary)
+            positions += 1
+        elif type(item) is i.OpaqueItem:
+            given += max(0, len(item.record) - _ENVELOPE)
     return Growth(answer, given, images, positions, prompted, thinks, thinking)
 
 
 def _is_thinking(block: i.Block) -> bool:
-    if isinstance(block, i.RawBlock):
+    if type(block) is i.RawBlock:
         return _REASONING.search(block.json, 0, _LOOKED_AT) is not None
-    return isinstance(block, i.ThinkingBlock)
+    return type(block) is i.ThinkingBlock
 
 
 def _bytes(blocks: Iterable[i.Block]) -> int:

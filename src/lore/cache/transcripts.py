@@ -60,7 +60,10 @@ class ReadLevel(Struct, frozen=True):
     is_sure: bool = True  # the log itself decides it
 
 
-class TurnState(NamedTuple):
+_FIRST = ReadLevel(None, "first")
+
+
+class TurnState(Struct):
     """Everything that is known of a turn of a transcript before its usage is read."""
 
     cached: int | None  # tokens that the previous turn left in the cache: read and written
@@ -114,8 +117,8 @@ class TranscriptCache:
         assert self._current is not None, "nothing was predicted yet"
         return self._current[2]
 
-    def predict(self, turn: Turn) -> Prediction:
-        """Return what the cache would do with the next turn; `learn` has to follow."""
+    def observe(self, turn: Turn) -> None:
+        """Set `state` to that of the next turn; `learn` has to follow."""
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
@@ -129,6 +132,12 @@ class TranscriptCache:
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *asked)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
+
+    def predict(self, turn: Turn) -> Prediction:
+        """Observe the next turn, and return what the cache would do with it."""
+        self.observe(turn)
+        assert self._current is not None
+        chain, history, state = self._current
         if state.level.tokens is None:
             return replace(UNKNOWN, reason=state.level.why)
         whole = state.expected_tokens
@@ -281,7 +290,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         earlier_position=history.positions[-2].tokens if len(history.positions) > 1 else None,
         signals=signals,
         output=chain.output if base == size and not model_changed else None,
-        level=ReadLevel(None, "first"), expected_tokens=0,
+        level=_FIRST, expected_tokens=0,
         shared_head=history.shared_head if history.is_new else None, min_read=history.min_read,
         first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
         implicit=not breakpoints, at=at, thoughts=chain.thoughts,
@@ -296,8 +305,9 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         _note_waiting(chain, turn.signs, size if unchanged == size else None)
     if is_new and not chain.begun:
         return history, state
-    level = _level(chain, history, state)  # it removes positions that no longer hold
-    return history, state._replace(level=level, expected_tokens=_expected_tokens(chain, history, state))
+    state.level = _level(chain, history, state)  # it removes positions that no longer hold
+    state.expected_tokens = _expected_tokens(chain, history, state)
+    return history, state
 
 
 def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:

@@ -113,26 +113,25 @@ class Folding:
         return problems
 
     def _apply(self, event: e.Event) -> Problems:
-        kind = type(event)
-        if isinstance(event, e.SessionChanged):
+        if type(event) is e.SessionChanged:
             event = self._with_tools_in_order(event)
             if event.title is not None:
                 self._session = replace(self.session, title=event.title)
-        on_chain = _ON_CHAIN.get(kind)
+        on_chain = _ON_CHAIN.get(type(event))
         if on_chain is not None:
             chain = self._copies.get(event.chain) or self._copy(event.chain)
-            if isinstance(event, e.CompactApplied) and self._session.is_own:
+            if type(event) is e.CompactApplied and self._session.is_own:
                 return (*timeline.removed_open_calls(chain, event), *on_chain(chain, event))
             return on_chain(chain, event)
-        if isinstance(event, e.TurnStarted):
+        if type(event) is e.TurnStarted:
             return self._start_turn(event)
-        if isinstance(event, e.Knowledge):
+        if type(event) is e.Knowledge:
             if self._knowledge is None:
                 self._knowledge = KnowledgeChanges(self._session)
             return self._knowledge.apply(event)
-        if isinstance(event, e.OpaqueEvent):
+        if type(event) is e.OpaqueEvent:
             return ()
-        self._session, problems = _ON_SESSION[kind](self.state(), event)
+        self._session, problems = _ON_SESSION[type(event)](self.state(), event)
         self._chains = self._session.chains
         return problems
 

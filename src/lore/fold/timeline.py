@@ -79,7 +79,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
         return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
-    if last is not None and last.turn == turn and isinstance(item, _OF_MODEL):
+    if last is not None and last.turn == turn and (type(item) is AssistantMessage or type(item) is ToolCall):
         if isinstance(last.item, _OF_MODEL):
             group = last.group if _joins(last.item, item, turn) else 0
         elif place := _place_in_response(entries, item, turn):

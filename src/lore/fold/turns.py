@@ -45,7 +45,7 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
     """Close the latest turn; a second end replaces the first. A late end of the previous turn changes nothing here."""
     usage, problems = without_impossible_counts(event.usage)
     if chain.turn is not None and event.turn == chain.turn.turn:
-        response, hashes = (event.response_id, event.hashes) if isinstance(event, e.TurnCompleted) else (None, None)
+        response, hashes = (event.response_id, event.hashes) if type(event) is e.TurnCompleted else (None, None)
         chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
         return problems
     if event.turn != chain.previous:
@@ -55,11 +55,9 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
 
 def without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
-    if usage is None:
-        return None, ()
-    names, *passes = map(_impossible_counts, usage.passes)
-    if not names and not any(passes):
+    if usage is None or not any(map(_impossible_counts, usage.passes)):
         return usage, ()
+    names, *passes = map(_impossible_counts, usage.passes)
     iterations = tuple(
         [replace(one, **dict.fromkeys(found)) for one, found in zip(usage.iterations, passes, strict=True)]
     )

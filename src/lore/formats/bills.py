@@ -228,7 +228,7 @@ def recorded_dollars(stated: bytes) -> RecordedCost | None:
 
 def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
     """Return a usage with the cost that a log states as JSON, in US dollars, if it states one."""
-    recorded = None if usage is None else recorded_dollars(stated)
+    recorded = None if usage is None or stated == b"null" else recorded_dollars(stated)
     return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 
 

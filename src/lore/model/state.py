@@ -160,7 +160,7 @@ class Index:
 
     def _set_number(self, item: Item, number: int) -> None:
         self.numbers[item.uuid] = number
-        if isinstance(item, ToolCall):
+        if type(item) is ToolCall:
             known = self.call_numbers.get(item.call_id, number)
             self.has_repeated_calls = self.has_repeated_calls or known != number
             self.call_numbers[item.call_id] = max(known, number)

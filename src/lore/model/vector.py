@@ -16,7 +16,7 @@ from typing import Generic, TypeVar, cast
 T = TypeVar("T")
 S = TypeVar("S", bound=Sequence[object])
 
-WIDTH = 128
+WIDTH = 32
 
 
 class Vector(Generic[T]):
@@ -103,7 +103,7 @@ class Vector(Generic[T]):
 
     def common(self, other: Vector[T]) -> int:
         """Count the leading items that are equal in both; chunks that both share cost one comparison each."""
-        if self._chunks is other._chunks:  # true in 127 of 128 appends
+        if self._chunks is other._chunks:  # true in 31 of 32 appends
             number = len(self._chunks)
         else:
             number = common_prefix(self._chunks, other._chunks)

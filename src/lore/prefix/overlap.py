@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import accumulate, islice, takewhile
 from itertools import chain as chained
 from typing import Literal, TypeAlias
@@ -120,10 +121,11 @@ def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tupl
 
     The first `common` segments, which are equal, are in neither. What a compaction moves to another place is not fresh.
     """
-    had = Counter(canonical_of(segment) for segment in iterate_from(previous, common, tail=True))
+    form_of = cache(canonical_of)  # most segments are in both prompts, and most envelopes are equal
+    had = Counter(map(form_of, iterate_from(previous, common, tail=True)))
     fresh, kept = list[Segment](), list[Segment]()
     for segment in iterate_from(current, common, tail=True):
-        form = canonical_of(segment)
+        form = form_of(segment)
         (kept if had[form] > 0 else fresh).append(segment)
         had[form] -= 1
     return fresh, kept

@@ -114,12 +114,12 @@ class EventRecording(Recording):
         return self._folding.state()
 
     def apply(self, read: Read, event: e.Event) -> None:
-        problems = self.begin(event) if isinstance(event, e.TurnStarted) else self._folding.apply(event)
+        problems = self.begin(event) if type(event) is e.TurnStarted else self._folding.apply(event)
         for problem in problems:
             self.problems.add(problem, self.reading, read.line, read.byte)
-        if isinstance(event, e.CompactApplied):
+        if type(event) is e.CompactApplied:
             self.boundaries.append((event.uuid, event.at))
-        elif isinstance(event, e.SessionStarted) and event.dialect not in (None, *dialect_names()):
+        elif type(event) is e.SessionStarted and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
 
@@ -129,7 +129,7 @@ class EventRecording(Recording):
         is_plain = not self.companions and self._completes is None
         for read in self.every_read() if is_plain else self.reads():  # problems are looked for here anyway
             event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
-            if isinstance(event, e.TurnStarted):
+            if type(event) is e.TurnStarted:
                 if successive and not self.watchful and event.chain not in self._assemblers:
                     yield from map(self._complete, waiting.values())
                     waiting.clear()
@@ -139,8 +139,8 @@ class EventRecording(Recording):
                     yield self._complete(waiting.pop(name))
                 self.apply(read, event)
                 waiting[event.chain] = self._start_turn(event.chain, read)
-            elif isinstance(event, Problem):
-                self.problems.add(event, self._file_of(read) or self.shown)
+            elif type(read.value) is Problem:
+                self.problems.add(read.value, self._file_of(read) or self.shown)
             else:
                 self.apply(read, event)
         for turn in waiting.values():

@@ -394,7 +394,8 @@ class ClaudeCode(LogReader):
     def _read_assistant(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session, message = self.session, records.message_of(record)
         parts, uuid = records.parts_of(message.content), record.uuid or session.line_id
-        self._end_compaction(chain)
+        if chain.boundary is not None:
+            self._end_compaction(chain)
         if message.model == _SYNTHETIC:
             self._replace_prompt(record, chain)
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
@@ -404,7 +405,7 @@ class ClaudeCode(LogReader):
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
-        if self._hides_ids or _is_placeholder(message.id or ""):
+        if self._hides_ids or (response != chain.response and _is_placeholder(message.id or "")):
             billed = billed_of(message.usage)
             counts = () if billed is None else (billed.uncached_tokens, billed.read_tokens, billed.write_tokens)
             response = ":".join(map(str, (response, *counts)))
@@ -429,7 +430,7 @@ class ClaudeCode(LogReader):
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))
-            early = chain.early.pop(part.id, None) if type(part) is records.ClaudeToolUse else None
+            early = chain.early.pop(part.id, None) if chain.early and type(part) is records.ClaudeToolUse else None
             if early is not None:  # 8 of 980 results of 2.1.161 to 2.1.177 came before their calls
                 self._items[early[1]] = (item,)
                 self._add_result(early[2])
@@ -453,7 +454,7 @@ class ClaudeCode(LogReader):
             session.setting("effort", records.shown(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
-            omits = chain.is_thinking_on and records.omits_thinking_aside(record.version)
+            omits = chain.is_thinking_on and records.omits_thinking_aside(session.version)
             thinks = any(map(records.is_thinking, parts))
             switched = chain.thinking.change(uncached, thinks=thinks, aside=chain.aside, omits=omits)
             self.session.signal(*() if switched is None else (switched,))

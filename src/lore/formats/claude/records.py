@@ -296,15 +296,13 @@ def response_item(uuid: str, part: Part, message: ClaudeMessage, response: str) 
 
 
 def _block_of(part: Part) -> items.Block:
-    match part:
-        case TextBlock() | Other():
-            return part
-        case _ClaudeThinking(thinking=text, signature=signature):
-            return items.ThinkingBlock(text, signature)
-        case _ClaudeImage(source=source):
-            return items.ImageBlock(source.media_type, source.data)
-        case ClaudeToolUse() | ToolResult():  # in a place where it does not belong
-            return items.RawBlock(Raw(msgspec.json.encode(part)))
+    if type(part) is TextBlock or type(part) is Other:
+        return part
+    if type(part) is _ClaudeThinking:
+        return items.ThinkingBlock(part.thinking, part.signature)
+    if type(part) is _ClaudeImage:
+        return items.ImageBlock(part.source.media_type, part.source.data)
+    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result in a place where it does not belong
 
 
 def output_of(content: Raw) -> Raw:
@@ -386,7 +384,9 @@ def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
 
     That is `/clear`, or, after a plan was presented (`after_plan`), the prompt to carry it out with a cleared context.
     """
-    texts = [_head(part.text) for part in parts if isinstance(part, TextBlock)]
+    texts = [_head(part.text) for part in parts if type(part) is TextBlock]
+    if not texts:
+        return False
     if after_plan and any(text.startswith(_PLAN) for text in texts):
         return True
     commands = [_COMMAND.search(text) for text in texts if text.startswith(b'"<command-')]
@@ -431,9 +431,10 @@ class ThinkingSetting:
         return Sign("thinking", names, before=before, after=self._latest) if changed else None
 
 
-def omits_thinking_aside(version: Raw) -> bool:
+@lru_cache(64)
+def omits_thinking_aside(version: str) -> bool:
     """Return whether this version of Claude Code asks for no thinking while it carries out a skill or a plan."""
-    numbers = tuple(map(int, re.findall(rb"\d+", bytes(version))[:3]))
+    numbers = tuple(map(int, re.findall(r"[0-9]+", version)[:3]))
     return _ASIDE_SINCE <= numbers < _ASIDE_BEFORE
 
 

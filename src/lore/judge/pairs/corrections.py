@@ -68,9 +68,9 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
 
 def _is_unmarked(pair: Pair) -> bool:
     """Return whether the cache needs breakpoints, the previous request has none, and usage shows nothing cached."""
-    prompt = pair.left.prompt
     if any(counts.cached(turn.usage) != 0 for turn in (pair.left, pair.right)) or counts.bills_writes(pair.left):
         return False
+    prompt = pair.left.prompt
     if prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed"):
         return False  # a normalised body has lost its breakpoints
     return needs_breakpoints(pair.left)
