@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -55,6 +57,11 @@ def test_public_names_of_a_room_exist(room):
     module = import_module(room)
     assert module.__all__
     assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
+
+
+def test_import_of_a_room_module_reads_no_list_of_names():
+    code = "import lore.exports as e; e._places_in = None; from lore.model import events; print(events.MAIN)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "main\n"
 
 
 def test_unknown_name_of_a_room_is_no_attribute():

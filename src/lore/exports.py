@@ -19,6 +19,11 @@ def public_names(room: str) -> Callable[[str], Any]:
     """Return the `__getattr__` of a room, which also knows `__all__`."""
 
     def get(name: str) -> Any:
+        try:  # `from lore.model import events` asks here before it imports the module
+            return import_module(f"{room}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{room}.{name}":
+                raise
         places = _places_in(room)
         if name == "__all__":
             return sorted(places)
