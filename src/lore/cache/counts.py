@@ -351,10 +351,11 @@ def too_few_tokens(turn: Turn) -> str:
 
     Reasoning of earlier answers does not count: a provider may remove it, and not bill it.
     """
-    usage, tokens = turn.usage, sent_tokens(turn.usage)
-    if usage is None or usage.uncached_tokens is None or tokens >= _MOST_COUNTED or turn.failed:
+    usage = turn.usage
+    if turn.basis is not None or usage is None or usage.uncached_tokens is None or turn.failed:
         return ""
-    if turn.basis is not None or turn.fidelity not in ("wire", "parsed"):
+    tokens = sent_tokens(usage)
+    if tokens >= _MOST_COUNTED or turn.fidelity not in ("wire", "parsed"):
         return ""
     prompt, size = turn.prompt, 0
     may_be_cut = prompt.partial or "context_management" in prompt.params or "truncation" in prompt.params

@@ -22,6 +22,7 @@ from lore.model.deferred import pattern
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_INTEGER = b"0" * 19  # looked for in text whose digits are all made zeros: ten times faster than a pattern
+_FOUR_DIGITS = b"0" * 4  # of every fourth byte: so many of these belong to a long integer
 _SURROGATE = pattern("[\ud800-\udfff]")
 _SURROGATE_ESCAPES = (b"\\ud", b"\\uD")
 
@@ -32,7 +33,11 @@ def decode(raw: bytes) -> Any:
     Raises ValueError for bytes that are not JSON or not UTF-8, for NaN, and for a float beyond the range of floats;
     ValueError or RecursionError for too deep nesting; ValueError for an integer of more than 4,300 digits.
     """
-    if raw[:1] == b'"' or _LONG_INTEGER not in raw.translate(_ZEROS):  # a string has no integer
+    if (
+        raw[:1] == b'"'  # a string has no integer
+        or _FOUR_DIGITS not in raw[::4].translate(_ZEROS)
+        or _LONG_INTEGER not in raw.translate(_ZEROS)
+    ):
         try:
             return orjson.loads(raw)
         except orjson.JSONDecodeError:

@@ -265,9 +265,9 @@ class Turn(Struct):
         basis, before = self.basis, previous.basis
         if basis is None or before is None or basis[1:4] != before[1:4]:
             return False
-        entries, last, size = basis.entries, before.entries.last(), len(before.entries)
-        if entries.common(before.entries) < len(before.entries):
+        if not basis.entries.begins_with(before.entries):
             return False
+        entries, last, size = basis.entries, before.entries.last(), len(before.entries)
         return last is None or size == len(entries) or entries[size].group != last.group
 
 

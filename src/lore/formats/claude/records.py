@@ -132,7 +132,7 @@ class ClaudeMessage(Struct, frozen=True, gc=False):
     stop_reason: str | None = None
     usage: Raw = NULL
     diagnostics: Raw = NULL  # the provider's verdict about a cache miss
-    content: Raw = NULL
+    content: list[Known] | Raw = NULL  # JSON if it is a text, or has blocks of unknown shape
 
 
 class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
@@ -166,6 +166,22 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: ClaudeMessage | None = None
 
 
+class _Message(ClaudeMessage, frozen=True, gc=False):
+    content: Raw = NULL
+
+
+class _Record(ClaudeRecord, frozen=True, gc=False, rename="camel"):
+    message: _Message | None = None
+
+
+class _BlockMessage(ClaudeMessage, frozen=True, gc=False):
+    content: list[Known] = []
+
+
+class _BlockRecord(ClaudeRecord, frozen=True, gc=False, rename="camel"):
+    message: _BlockMessage | None = None
+
+
 # What a compaction kept: a list of records, or the first and the last record of a path of parents.
 class _Preserved(Struct, frozen=True, rename="camel"):
     uuids: tuple[str, ...] | None = None
@@ -189,7 +205,7 @@ _PARTS = Parts[Known](
     Known,
     {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
-_RECORD = msgspec.json.Decoder(ClaudeRecord)
+_RECORD, _BLOCK_RECORD = msgspec.json.Decoder(_Record), msgspec.json.Decoder(_BlockRecord)
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -201,7 +217,17 @@ _SNAKE = re.compile(
 
 
 def decode_record(data: bytes) -> ClaudeRecord:
-    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type."""
+    """Decode a line in either spelling; raise ValueError if it is not a record or a field has the wrong type.
+
+    The blocks of most messages are decoded with the record, which costs a third less than decoding them again.
+    """
+    try:
+        found = _BLOCK_RECORD.decode(data)
+        blocks = () if found.message is None else found.message.content
+        if found.parent_uuid is not None and (blocks or found.message is None) and _PARTS.are_sound(blocks):
+            return found
+    except (msgspec.DecodeError, RecursionError):
+        pass
     try:
         record = _RECORD.decode(data)
     except msgspec.ValidationError:
@@ -212,7 +238,7 @@ def decode_record(data: bytes) -> ClaudeRecord:
     else:
         if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
             return record
-    return lenient.convert(data, ClaudeRecord)
+    return lenient.convert(data, _Record)
 
 
 def is_record(line: bytes) -> bool:
@@ -244,8 +270,10 @@ def message_of(record: ClaudeRecord) -> ClaudeMessage:
     return record.message
 
 
-def parts_of(content: Raw) -> Sequence[Part]:
+def parts_of(content: list[Known] | Raw) -> Sequence[Part]:
     """Return the parts of a message; raise ValueError if the content is neither a text nor a list of blocks."""
+    if isinstance(content, list):
+        return content
     match opens(content):
         case '"':
             return [TextBlock(content)]
@@ -278,9 +306,11 @@ def shown(raw: bytes) -> str:
 # items
 
 
-def prompt_item(uuid: str, content: Raw, parts: Sequence[Part], source: str) -> items.UserMessage:
+def prompt_item(
+    uuid: str, content: list[Known] | Raw, parts: Sequence[Part], source: str
+) -> items.UserMessage:  # fmt: skip
     """Return a user's message of one text or of several parts."""
-    if opens(content) == '"':
+    if not isinstance(content, list) and opens(content) == '"':
         return items.UserMessage(uuid, text=content, source=source)
     return items.UserMessage(uuid, blocks=tuple(map(_block_of, parts)), source=source)
 
@@ -289,8 +319,9 @@ def response_item(uuid: str, part: Part, message: ClaudeMessage, response: str) 
     """Return a part of a response: a call, or something that the model said."""
     if type(part) is ClaudeToolUse:
         return items.ToolCall(uuid, part.id, part.name, part.input, response_id=response)
-    if opens(message.content) == '"':
-        return items.AssistantMessage(uuid, text=message.content, response_id=response)
+    content = message.content
+    if not isinstance(content, list) and opens(content) == '"':
+        return items.AssistantMessage(uuid, text=content, response_id=response)
     stop = message.stop_reason
     return items.AssistantMessage(uuid, blocks=(_block_of(part),), stop_reason=stop, response_id=response)
 
