@@ -30,9 +30,7 @@ def public_names(room: str) -> Callable[[str], Any]:
         if name not in places:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
         module, attribute = places[name]
-        if module != room and hasattr(found := import_module(module), attribute):
-            return getattr(found, attribute)
-        return import_module(f"{module}.{attribute}")
+        return getattr(__import__(module, fromlist=[attribute]), attribute)
 
     return get
 

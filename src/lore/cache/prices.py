@@ -177,7 +177,7 @@ def bill_price(
     are the request's parameters as JSON; `instead` is a model whose prices are wanted in place of those of the model
     that answered; `implicit` as in `rates`; `listed` as in `DatedRules.price`.
     """
-    factors = tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
+    factors = () if listed else tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
     answering = instead or (bill.model if bill is not None and bill.model else model)
     price = rules.price(
         where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit,

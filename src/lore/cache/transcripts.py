@@ -117,8 +117,8 @@ class TranscriptCache:
         assert self._current is not None, "nothing was predicted yet"
         return self._current[2]
 
-    def observe(self, turn: Turn) -> None:
-        """Set `state` to that of the next turn; `learn` has to follow."""
+    def observe(self, turn: Turn) -> tuple[ChainHistory, ModelHistory, TurnState]:
+        """Return the histories that the next turn belongs to, and its state; `learn` has to follow."""
         chain = self._chains.get(turn.chain)
         if chain is None:
             chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
@@ -132,12 +132,11 @@ class TranscriptCache:
         chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *asked)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
+        return self._current
 
     def predict(self, turn: Turn) -> Prediction:
         """Observe the next turn, and return what the cache would do with it."""
-        self.observe(turn)
-        assert self._current is not None
-        chain, history, state = self._current
+        chain, history, state = self.observe(turn)
         if state.level.tokens is None:
             return replace(UNKNOWN, reason=state.level.why)
         whole = state.expected_tokens

@@ -208,16 +208,16 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
     usage = turn.usage
     if price is None or usage is None or not usage.is_billed:
         return None
-    listed = price_of(rules, turn, listed=True)
-    if listed is None or listed == price:
-        return None
-    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, listed)]
     names = multiples_in_words(
         rules, billed_by(turn), turn.model, turn.at, usage, asked=None if is_transcript(turn) else turn.prompt.params,
         size=None if usage.uncached_tokens is None else prompt_tokens(usage), endpoint=turn.call.endpoint,
     )  # fmt: skip
+    listed = price_of(rules, turn, listed=True) if names else None
+    if listed is None or listed == price:
+        return None
+    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, listed)]
     more = round(float(sums[0] - sums[1]), 9)
-    return (names, more) if names and more else None
+    return (names, more) if more else None
 
 
 def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> float | None:

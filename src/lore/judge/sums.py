@@ -84,7 +84,7 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
     context = sum([parts.pop(kind, zero) for kind in ("uncached", "write", "write_5m", "write_1h")], zero)
     tools = sum(parts.values(), zero)
     amounts = read + if_read, context - again - if_read, output, tools, again
-    return CostParts(*(round(float(amount), _ROW_DIGITS) for amount in amounts))
+    return CostParts(*[round(float(amount), _ROW_DIGITS) if amount else 0.0 for amount in amounts])
 
 
 def _loss(verdict: TurnVerdict) -> Loss | None:
