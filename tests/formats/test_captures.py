@@ -105,6 +105,12 @@ NOCK = {
         ProxyLines,
         dumps({"request": {"url": URL, "body": based(ASKED)}, "response": {"status": 200, "body": based(SAID)}}),
     ),
+    (
+        ProxyLines,
+        dumps({
+            "request": {"url": URL, "body_base64": based(ASKED)}, "response": {"status": 200, "bodyBase64": based(SAID)}
+        }),
+    ),
     (ProxyList, dumps([MAPPING])),
     (ProxyList, dumps([NOCK])),
     (ProxyList, dumps([NOCK | {"response": [gzip.compress(dumps(SAID)).hex()], "rawHeaders": []}])),

@@ -70,6 +70,16 @@ def test_gemini_read_is_known_at_stream_end():
     assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Usage(3, 5)
 
 
+def test_input_without_cache_counts_is_whole_if_the_end_counts_them():
+    """DashScope's streams in Anthropic's shape count the prompt first, and its cached part last."""
+    start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 100, "output_tokens": 0}}}
+    end = {"cache_read_input_tokens": 80, "cache_creation_input_tokens": 15, "output_tokens": 5}
+    for counts, uncached in ((end, 5), (end | {"input_tokens": 7}, 7), ({"output_tokens": 5}, 100)):
+        found = answer_of_stream(stream(start, DELTA, {"type": "message_delta", "usage": counts}))
+        assert found.usage == Usage(uncached, counts.get("cache_read_input_tokens"),
+                                    counts.get("cache_creation_input_tokens"), 5)  # fmt: skip
+
+
 def test_cut_stream_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):

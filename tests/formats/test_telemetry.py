@@ -72,12 +72,18 @@ def test_messages_of_other_conventions_are_read(shape, own):
     assert (prompt(found).model, found.usage.uncached_tokens) == ("m", 9)
 
 
+_WRITES = json.dumps({"anthropic": {"cacheCreationInputTokens": 200, "usage": {"input_tokens": 100}}})
+
+
 @each("counts, usage", [
     ({"gen_ai.usage.details.cache_read_input_tokens": 0, "gen_ai.usage.cache_write_tokens": 900}, (100, 0, 900)),
     ({"gen_ai.usage.cache_read_input_tokens": 700, "gen_ai.usage.cache_write_input_tokens": 0}, (300, 700, 0)),
     ({"gen_ai.usage.input_tokens.cached": 700, "gen_ai.usage.input_tokens.cache_write": 200}, (100, 700, 200)),
     ({"llm.token_count.prompt_details.cache_read": 700}, (300, 700, None)),
+    ({"gen_ai.usage.details.prompt_cache_hit_tokens": 700}, (300, 700, None)),
     ({"ai.usage.cachedInputTokens": 700}, (300, 700, None)),
+    ({"ai.usage.cachedInputTokens": 700, "ai.response.providerMetadata": _WRITES}, (100, 700, 200)),
+    ({"ai.usage.cachedInputTokens": 700, "ai.response.providerMetadata": "{"}, (300, 700, None)),
     ({"gen_ai.usage.cache_read_tokens": 700, "gen_ai.usage.total_tokens": 1705}, (1000, 700, None)),
 ])  # fmt: skip
 def test_usage_attributes_of_every_convention_are_read(counts, usage):

@@ -13,6 +13,11 @@ SHAPES = (
     ({"input_tokens": 3, "cache_creation_input_tokens": 50,
       "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}},
      Usage(uncached_tokens=3, write_tokens=50, write_5m_tokens=20, write_1h_tokens=30)),
+    # a whole input under Anthropic's names, and one that the sum shows to be the uncached part
+    ({"input_tokens": 103, "cache_read_input_tokens": 100, "output_tokens": 7, "total_tokens": 110},
+     Usage(3, 100, None, 7)),
+    ({"input_tokens": 103, "cache_read_input_tokens": 100, "output_tokens": 7, "total_tokens": 210},
+     Usage(103, 100, None, 7)),
     # OpenAI Chat
     ({"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}},
      Usage(36, 64, None, 5)),

@@ -16,6 +16,7 @@ from model.making import parsed, turn
 OPENAI = Call(endpoint="api.openai.com/v1/chat/completions")
 GATEWAY = Call(endpoint="openrouter.ai/api/v1/chat/completions")
 LLAMA = Call(endpoint="127.0.0.1:8080/v1/chat/completions", answered_by="llama.cpp")
+VLLM = Call(endpoint="10.0.0.7:8000/v1/messages")
 WORDS = "Read the file of the parser, and describe it in one sentence. " * 60  # some 800 tokens
 
 
@@ -121,6 +122,20 @@ def test_plateau_names_what_the_request_shows(given, reasons, words):
     found = plateau(talk(0, 0, 0, 0, 0, **given))
     assert found.evidence.reasons == reasons
     assert words in found.message
+
+
+def test_plateau_names_a_billing_header_that_is_content():
+    """A server with Anthropic's API bills no writes and reads nothing: the header precedes everything."""
+    turns = []
+    for number in range(4):
+        header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.120.a; cch={number:05x};"}
+        sent = body(*(f"{step}: {WORDS}" for step in range(2 * number + 1)), model="qwen3-coder",
+                    tools=[{"name": "read", "description": WORDS * 2, "input_schema": {}}])  # fmt: skip
+        sent["system"].insert(0, header)
+        turns.append(asked(60 * number, sent, bill(0, 0, 4_000 + 1_600 * number), call=VLLM))
+    found = plateau([replace(one, number=at) for at, one in enumerate(turns, 1)])
+    assert found.evidence.reasons == ("billing-header",)
+    assert "CLAUDE_CODE_ATTRIBUTION_HEADER=0" in found.fix
 
 
 def test_plateau_names_a_router_that_alternates():

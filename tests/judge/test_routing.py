@@ -57,6 +57,19 @@ def test_each_provider_of_a_router_has_own_cache(tmp_path):
     assert compared_turn(found[2]) == ("main", 1)
 
 
+def test_return_to_a_provider_leads_over_another_shape(tmp_path):
+    """A client writes texts with a breakpoint as blocks, others not; the other provider's entry is missing."""
+    said = [f"{number}: " + "Find the bug. " * 500 for number in range(4)]
+    plain = [{"role": role, "content": words} for one in said for role, words in (("user", one), ("assistant", "Yes."))]
+    talk = [[*plain[: 2 * size], text("user", said[size])] for size in range(4)]
+    calls = [("Anthropic", 0, 8_000), ("Anthropic", 8_000, 1_000), ("Google", 0, 11_000), ("Anthropic", 9_000, 3_000)]
+    found, _ = judged(tmp_path, *(
+        call(10 * at, asks(*sent), usage(read, write), url=ROUTER, provider=by)
+        for at, (sent, (by, read, write)) in enumerate(zip(talk, calls, strict=True))
+    ))  # fmt: skip
+    assert [break_codes(one)[:1] for one in found] == [[], [], ["LORE170"], ["LORE170"]]
+
+
 def test_deployments_of_a_gateway_are_compared(tmp_path):
     url = "https://llm.example.com/v1/messages"
     found, _ = judged(

@@ -89,6 +89,10 @@ CONTINUED = {
         body(f"{LONG} ({turns} turns ago)", assistant(f"{LONG} It fails {turns} turns later."), "b", *more)
         for turns, more in enumerate(((), (assistant("c"), "d")))
     ],
+    "history in one text that counts its steps": [
+        body(f"{LONG * 3} Steps so far: {len(steps)}. Log: {', '.join(steps)}")
+        for steps in (["read"] * 9, ["read"] * 10)
+    ],
     "history in one text": [body(f"{LONG * 3} Log: {steps}. Continue.") for steps in ("read", "read, write")],
 }  # fmt: skip
 SEPARATE = {

@@ -183,6 +183,20 @@ def test_volatile_text_added_to_system_is_named(addition, code):
     assert codes(body("a", system=system), body("a", assistant("b"), "c", system=system + addition)) == [code]
 
 
+def test_volatile_block_added_to_system_is_named():
+    """An agent added a block with a count of the tokens left in each request, and kept the old ones."""
+    counts = [f"<system_warning>Token usage: {used}/200000; {200_000 - used} remaining</system_warning>"
+              for used in (12_000, 15_400)]  # fmt: skip
+    before, after = ([text("You are an agent.")] + [text(one) for one in counts[:size]] for size in (1, 2))
+    assert codes(body("a", system=before), body("a", assistant("b"), "c", system=after)) == ["LORE109"]
+
+
+def test_block_of_white_space_is_named():
+    """A client adds such a block for a breakpoint, and removes it when it sets the breakpoint elsewhere."""
+    (cause,) = explain(body(user("Repair it.", " "), DONE, NEXT), body(user("Repair it."), DONE, NEXT, DONE, NEXT))
+    assert (cause.code, cause.evidence.topic, cause.evidence.fix_detail()) == ("LORE100", *["white-space"] * 2)
+
+
 # Other dialects
 
 

@@ -81,6 +81,8 @@ def cache_of(turn: Turn, where: Served) -> str:
         params = turn.prompt.params
         if params.get("cachedContent") or params.get("cached_content"):
             return "gemini-explicit"
+    if where.provider == "qwen" and not is_transcript(turn) and turn.prompt.breakpoints:
+        return "qwen"
     return _CACHES.get(where.provider, "")
 
 

@@ -224,7 +224,10 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = parse_verdict(side.get("diagnostics", b"")) or verdict
         for counters in _counters(members, inner):
-            usage.update((key, value) for key, value in counters.items() if value is not None)
+            later = {key: value for key, value in counters.items() if value is not None}
+            if b'"message_delta"' in raw and not any(key.startswith("cache_") for key in usage):
+                later = {**_uncached_at_start(usage, later), **later}
+            usage.update(later)
         ended = ended or b'"finishReason"' in raw or b'"finish_reason"' in raw
         if inner and "response" in members:
             whole = answer_in(inner)
@@ -235,6 +238,16 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
         whole.usage or billed_from(usage), response_id, whole.verdict or verdict, created=whole.created,
         provider=provider or whole.provider, edits=whole.edits if edits is None else edits, model=model,
     )  # fmt: skip
+
+
+def _uncached_at_start(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    """Return the input without the cached tokens that only the end of a stream counts, as DashScope's does.
+
+    The input at its start is the whole prompt then.
+    """
+    whole, cached = start.get("input_tokens"), [end.get(f"cache_{name}_input_tokens") for name in ("read", "creation")]
+    tokens = [count for count in cached if type(count) is int]
+    return {"input_tokens": max(0, whole - sum(tokens))} if type(whole) is int and any(tokens) else {}
 
 
 def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[dict[str, Any]]:

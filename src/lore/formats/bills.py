@@ -173,7 +173,7 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     if family is _GEMINI and total is not None and not usage.keys() & {*family.read}:
         read = 0  # its JSON leaves out numbers that are 0 (protobuf.dev, ProtoJSON, 2026-11)
     uncached = total
-    if family.included and total is not None:
+    if total is not None and (family.included or _is_whole(usage, total, output)):
         uncached = total - (read or 0) - (write or 0)
         uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
     output = output if thought is None else (output or 0) + thought
@@ -186,6 +186,11 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
     found, odd = with_terms(Usage(*counts), usage), _odd(usage)
     found = replace(found, contradiction=odd) if odd else found
     return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
+
+
+def _is_whole(usage: dict[str, Any], total: int, output: int | None) -> bool:
+    """Return whether a gateway counts the whole prompt under Anthropic's names, as its sum with the output shows."""
+    return "input_tokens" in usage and _count_at(usage, "total_tokens") == total + (output or 0)
 
 
 def usage_with_cached_input(

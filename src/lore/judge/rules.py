@@ -272,6 +272,11 @@ FALLS: tuple[EvidenceRule, ...] = (
     ),
     MISSING_ANSWERS,
     EvidenceRule(
+        Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
+        "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com).",
+        kind="waste",
+    ),
+    EvidenceRule(
         Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",
         kind="waste", ruled_out_by=_MISSED_HEAD,

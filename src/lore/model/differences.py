@@ -16,7 +16,7 @@ BlockKind: TypeAlias = Literal["text", "result", "call", "image", "thinking", "e
 # What varies in a text, or what the text is about; empty: not known.
 Varies: TypeAlias = Literal[
     "", "date", "directory", "token-count", "id", "temporary-path", "process-id", "counter", "repository", "memory",
-    "order",
+    "order", "white-space",
 ]  # fmt: skip
 # How equal content is written in other bytes. A server that decodes JSON sees no difference in the first four.
 Spelling: TypeAlias = Literal[
@@ -32,7 +32,7 @@ _VARIES: dict[Varies, str] = {
     "": "", "date": "a date or time", "directory": "a working directory", "token-count": "a token count", "id": "an id",
     "temporary-path": "a temporary path", "process-id": "a process id", "counter": "a counter",
     "repository": "the state of a repository or directory", "memory": "recalled memory or context",
-    "order": "the order of the same words",
+    "order": "the order of the same words", "white-space": "white space alone",
 }  # fmt: skip
 _BLOCKS: dict[BlockKind, str] = {
     "text": "text", "result": "tool result", "call": "tool call", "image": "image", "thinking": "thinking",
@@ -224,6 +224,9 @@ class BlockMoved(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         topic = f" ({_VARIES[self.topic]})" if self.topic else ""
         return f"{self.path}: {_BLOCKS[self.block]}{topic} {_MOVES[self.change]}: …{self.excerpt}…"
+
+    def fix_detail(self) -> str:
+        return "white-space" if self.topic == "white-space" else ""
 
 
 class WrapperGone(EvidenceFact, frozen=True):

@@ -38,7 +38,7 @@ from lore.prefix.texts import (
     name_segment_spelling,
     name_value_spelling,
 )
-from lore.prefix.volatile import find_topic, find_volatile_word, find_wrapper, is_reminder
+from lore.prefix.volatile import find_topic, find_volatile_addition, find_volatile_word, find_wrapper, is_reminder
 
 T = TypeVar("T")
 
@@ -443,6 +443,10 @@ class _SectionExplainer:
 
     def _name_unpaired_text(self, mismatch: _Mismatch, text: str, *, has_moved: bool) -> tuple[Code, d.Varies]:
         """Return the code and topic of a text block that the other side lacks."""
+        if not text.strip():
+            return Code.PREFIX_MOVED, "white-space"
+        if not has_moved and self._section == "system" and (added := find_volatile_addition("", text)) is not None:
+            return added
         if has_moved or is_reminder(text):
             return Code.REMINDER_MOVED, ""
         topic = find_topic("", text, "")

@@ -46,6 +46,7 @@ _LEAST_LOG = 256  # bytes of a text that a longer one repeats by intention
 _COMPARED_BLOCKS = 8  # if their contents are equal, so are those of the rest
 _COMPARED_WORDS = 512  # bytes of a block whose words are compared before its content
 _HEADER_BYTES = 4096  # of a block in which a header ends
+_NUMBER = pattern(rb"\d+")
 _WORD = pattern(rb"[A-Za-z]{4,}")
 _SESSION = pattern(r'"session_id"\s*:\s*"([^"\\]{1,128})"|_session_([0-9A-Za-z-]{8,128})$')
 _PREVIOUS_REQUEST = pattern(rb"cc_prev_req=([\w-]{1,128})")
@@ -183,8 +184,8 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
 def has_grown_text(previous: Prompt, current: Prompt) -> bool:
     """Return whether a prompt repeats the previous one and only inserts something into its last text.
 
-    An agent that keeps its history in one text sends the log so far and a closing sentence in each request. False if
-    the previous last text is shorter than 256 bytes.
+    An agent that keeps its history in one text sends the log so far and a closing sentence in each request; numbers
+    in it may count its steps. False if the previous last text is shorter than 256 bytes.
     """
     size = len(previous.messages)
     old, new = previous.messages.last(), current.messages.last()
@@ -192,8 +193,9 @@ def has_grown_text(previous: Prompt, current: Prompt) -> bool:
         return False
     if not _LEAST_LOG <= len(old.data) < len(new.data) or previous.messages.common(current.messages) != size - 1:
         return False
-    front = common_prefix(old.data, new.data)
-    return front + common_suffix(old.data, new.data, len(old.data) - front) == len(old.data)
+    before, after = (_NUMBER.sub(b"0", side.data) for side in (old, new))
+    front = common_prefix(before, after)
+    return front + common_suffix(before, after, len(before) - front) == len(before)
 
 
 def _block_pairs(previous: Prompt, current: Prompt) -> list[tuple[Segment, Segment]]:

@@ -229,6 +229,7 @@ _COUNTS: dict[str, tuple[str, ...]] = {
                       "gen_ai.usage.input_tokens.cached", "gen_ai.usage.cached_input_tokens",
                       "gen_ai.usage.cache_read_tokens", "gen_ai.usage.details.cache_read_tokens",
                       "gen_ai.usage.details.cache_read_input_tokens", "gen_ai.usage.details.cached_tokens",
+                      "gen_ai.usage.details.prompt_cache_hit_tokens",
                       "llm.token_count.prompt_details.cache_read", "ai.usage.cachedInputTokens",
                       "ai.usage.inputTokenDetails.cacheReadTokens"),
     "cache_write_tokens": ("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens",
@@ -259,11 +260,24 @@ def _usage(own: Record) -> Usage | None:
             found[name] = count
     if not found.keys() - {"total_tokens"}:
         return None
+    if "cache_write_tokens" not in found and (writes := _provider_writes(own)) is not None:
+        found["cache_write_tokens"] = writes
     total = found.pop("total_tokens", None)
     sent, cached = found.get("prompt_tokens"), found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
     if sent is not None and cached and total == sent + cached + found.get("completion_tokens", 0):
         found["prompt_tokens"] = sent + cached
     return billed_from({"prompt_tokens": None, **found})
+
+
+def _provider_writes(own: Record) -> int | None:
+    """Return the written tokens that Vercel's AI SDK 5 records only among its provider's own data."""
+    for provider in (raw_members(unescape(own.at("ai.response.providerMetadata"))) or {}).values():
+        given = raw_members(provider) or {}
+        usage = raw_members(given.get("usage", b"")) or {}
+        counts = given.get("cacheCreationInputTokens"), usage.get("cacheWriteInputTokens")
+        if (count := next((count_in(raw) for raw in counts if raw is not None), None)) is not None:
+            return count
+    return None
 
 
 _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")

@@ -19,6 +19,7 @@ from lore.cache.lookback import POSITIONS, kind_of, lookback, lookback_gap
 from lore.cache.served import normal_name
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.pairs.rewrites import find_sealed_summary
+from lore.judge.requests.request_laws import needs_breakpoints
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
@@ -261,6 +262,23 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
     if gap is None or gap.new < 0 or not gap.exceeded:
         return None
     return e.LookbackExceeded(gap.new, gap.allowed, facts.fell or None)
+
+
+def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
+    """Return that a recorded request lacks the breakpoints up to which the previous one was cached.
+
+    A gateway may set breakpoints that the recording does not have: then something is written without one.
+    """
+    previous, current = facts.previous.prompt, facts.current.prompt
+    sides = (facts.previous, facts.current)
+    if any(one.is_rebuilt or one.prompt.auto_breakpoint or one.fidelity == "structural" for one in sides):
+        return None
+    before, now = previous.breakpoints, current.breakpoints
+    if not before or now[-1:] >= before[-1:] or not needs_breakpoints(facts.previous):
+        return None
+    if not now and facts.current.usage is not None and facts.current.usage.write_tokens:
+        return None
+    return Cause(Code.BREAKPOINTS_MISSING, None, e.BreakpointsDropped(len(before), len(now)), position=before[-1])
 
 
 def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:

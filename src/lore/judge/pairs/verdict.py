@@ -127,10 +127,17 @@ def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
 
 
 def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
-    """Return the cause of a request to another place, unless usage shows that its cache was read there."""
-    if not facts.billed or facts.fell == 0:
+    """Return the cause of a request to another place, unless usage shows that its cache was read there.
+
+    A provider that a router returns to reads what it cached before, and lacks what another one cached since.
+    """
+    if not facts.billed:
         return ()
-    cause = first_cause(facts, (rules.OTHER_ENDPOINT, *(rules.ROUTES if facts.fell else ())))
+    if facts.fell == 0:
+        lacks = (counts.shortfall(facts.previous, facts.current) or 0) > counts.block_tokens(facts.previous)
+        cause = rules.NAMED_ROUTE.explain(facts) if lacks and not facts.overlap.is_covered else None
+    else:
+        cause = first_cause(facts, (rules.OTHER_ENDPOINT, *(rules.ROUTES if facts.fell else ())))
     return () if cause is None else (cause,)
 
 

@@ -86,9 +86,9 @@ class Laws:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
                 self._hold(turn, laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
         first = len(prompt.head) + same if prompt.head is self._head else 0
-        for broken in laws.request_laws(turn, self._rules, first):
-            if broken.kind != "expected":
-                self._hold(turn, broken)
+        found = [broken for broken in laws.request_laws(turn, self._rules, first) if broken.kind != "expected"]
+        for broken in {broken.code: broken for broken in reversed(found)}.values():  # each once, at its first place
+            self._hold(turn, broken)
         self._find_volatile(turn)
         self._read_messages(turn, same)
         self._find_missing_breakpoints(turn, pair)

@@ -248,7 +248,7 @@ def needs_breakpoints(turn: Turn) -> bool:
     provider = provider_of(turn.call.endpoint, prompt.model, prompt.dialect)
     if provider == "openai" and has_exact_breakpoints(prompt.model):
         return b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
-    if prompt.dialect == "bedrock" and prompt.breakpoints:
+    if prompt.breakpoints and (prompt.dialect == "bedrock" or served_by(turn).provider == "qwen"):
         return True
     if "claude" not in (prompt.model or "").lower():
         return False

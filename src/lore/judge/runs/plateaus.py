@@ -48,6 +48,7 @@ class _Plateau(Struct, frozen=True):
     begun: int  # tokens that the first of its turns repeats
     repeated: int  # tokens that the latest one repeats
     differing: frozenset[str]  # fields that select a cache and differ in each of its turns
+    header: bool = True  # whether a billing header that this provider does not drop differs in each of its turns
     turns: int = 0
     unread: int = 0  # tokens, summed over its turns
     dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
@@ -90,6 +91,8 @@ class Plateaus:
         self._current = current = replace(
             current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
             unread=current.unread + unread, dollars=summed((current.dollars, dollars)),
+            header=current.header and pair is not None
+            and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in pair.causes),
         )  # fmt: skip
         beyond, grown = repeated - current.level, repeated - current.begun
         if current.turns < _FEWEST or is_reported:
@@ -159,6 +162,7 @@ def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, .
     explicit = b'"explicit"' in params.get("prompt_cache_options", b"")
     is_marked = bool(found.level) and _marks_prefix(turn)
     shown: dict[PlateauReason, bool] = {
+        "billing-header": found.header,
         "cache-prompt-off": params.get("cache_prompt") == b"false",
         "no-explicit-breakpoint": explicit and not turn.prompt.breakpoints,
         "breakpoint-not-honoured": needs_breakpoints(turn),

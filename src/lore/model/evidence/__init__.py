@@ -395,6 +395,17 @@ class LookbackExceeded(EvidenceFact, frozen=True):
     missed_tokens: int | None = None  # cached tokens that were not read; None: unknown
 
 
+class BreakpointsDropped(EvidenceFact, frozen=True):
+    """No breakpoint of this request is as far on as the last one of the previous request."""
+
+    words = (
+        "{now:=0?this request has no cache breakpoint, the previous one had {before}|the last of {now} cache "
+        "breakpoints precedes what the previous request cached up to the last of its {before}}"
+    )
+    before: int  # breakpoints of the previous request
+    now: int  # of this one
+
+
 # What usage and the provider report
 
 
@@ -532,6 +543,7 @@ Evidence: TypeAlias = (
     | ThinkingOmitted | FirstWithoutThinking
     | HistoryShrank | TotalShrank | Paused | ParallelStart | OlderEntry | ChainRestarted | MessagesTakenBack
     | SummaryFound | ColdCompaction | EditedByProvider | TailReplaced | Rerouted | RoutedElsewhere | LookbackExceeded
+    | BreakpointsDropped
     | ProviderSaid | ReadFell | NothingRead | WithinBlock | LifetimeLost | BillUnlikeBody | Disputed | WritesUnread
     | SharedBlock | ReadPlateau | ReadBelowForecast | OverBudget | Unneeded | Difference | RequestFact
 )  # fmt: skip

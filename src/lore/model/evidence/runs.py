@@ -42,6 +42,7 @@ class SharedBlock(EvidenceFact, frozen=True):
 
 
 PlateauReason: TypeAlias = Literal[
+    "billing-header",
     "engine",
     "engine-reads-nothing",
     "cache-prompt-off",
@@ -53,6 +54,7 @@ PlateauReason: TypeAlias = Literal[
     "no-cache-key",
 ]
 _REASONS: dict[PlateauReason, str] = {
+    "billing-header": "the billing header differs in each request, and this provider treats it as content",
     "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
     "engine-reads-nothing": "as if {cache} were started without a prefix cache, or its blocks were very long",
     "cache-prompt-off": "cache_prompt is false, so the server reuses nothing",
