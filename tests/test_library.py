@@ -231,6 +231,7 @@ def _asked(**given):
     (lambda: lore.Session("claude-opus-5", params={"messages": []}), "'messages' is not a parameter"),
     (lambda: lore.Session("gemini-3-pro", params={"system_instruction": "a"}), "is not a parameter"),
     (lambda: lore.Session("claude-opus-5", tools=[{"nme": "x"}]), "a tool has no name: it has nme"),
+    (lambda: lore.Session("claude-opus-5", tools=[{"type": "object"}]), "a tool has no name: it has type"),
     (lambda: lore.Session.read(b"xx"), "not a session log"),
     (lambda: lore.Session("gemini-3-pro", params={"max_tokens": 9}), "'max_tokens' is not a parameter of gemini"),
     (lambda: lore.Session("claude-opus-5", params={"max_output_tokens": 9}), "is not a parameter of anthropic"),

@@ -70,7 +70,7 @@ def test_gemini_read_is_known_at_stream_end():
     assert answer_of_stream(stream({"usageMetadata": {"promptTokenCount": 8}}, last)).usage == Usage(3, 5)
 
 
-def test_input_without_cache_counts_is_whole_if_the_end_counts_them():
+def test_cached_tokens_at_stream_end_reduce_the_input():
     """DashScope's streams in Anthropic's shape count the prompt first, and its cached part last."""
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 100, "output_tokens": 0}}}
     end = {"cache_read_input_tokens": 80, "cache_creation_input_tokens": 15, "output_tokens": 5}

@@ -342,6 +342,14 @@ def test_google_sdk_objects_are_read_both_ways():
     assert (config.temperature, config.max_output_tokens, len(config.tools[0].function_declarations)) == (0.5, 99, 2)
 
 
+def test_tool_may_be_an_object_that_returns_its_members():
+    """Functions that anthropic's `beta_tool` decorates are such objects."""
+    tool = {"name": "grep", "description": "Searches.", "input_schema": {"type": "object", "properties": {}}}
+    session = lore.Session("claude-opus-5", tools=[SimpleNamespace(to_dict=lambda: tool)])
+    session.user("Find it.")
+    assert [{name: one[name] for name in tool} for one in session.request()["tools"]] == [tool]
+
+
 def test_tools_and_params_may_be_pydantic_models():
     types = pytest.importorskip("google.genai.types")
     function = types.FunctionDeclaration(name="f", description="Read", parameters_json_schema={"type": "object"})

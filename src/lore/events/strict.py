@@ -219,9 +219,14 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             raise MisuseError(f"{what} is among the tools: {_TOOL}", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
     for tool in tools:
-        if isinstance(tool, Mapping) and _NAMED.isdisjoint(tool) and _is_flat(tool):
+        if isinstance(tool, Mapping) and (_is_schema(tool) or (_NAMED.isdisjoint(tool) and _is_flat(tool))):
             raise MisuseError(f"a tool has no name: it has {', '.join(tool) or 'no members'}", hint=_TOOL)
     return encoded
+
+
+def _is_schema(members: Members) -> bool:
+    """Return whether a mapping is the JSON schema of a tool's input alone, as a pydantic class returns it."""
+    return members.get("type") == "object" and "name" not in members
 
 
 def _is_flat(members: Members) -> bool:

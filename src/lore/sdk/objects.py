@@ -38,7 +38,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 def is_model(value: Any) -> bool:
     """Return whether a value is an object of an SDK, not its class: one that returns its own members."""
-    return not isinstance(value, type) and callable(getattr(value, "model_dump", None))
+    return not isinstance(value, type) and any(
+        callable(getattr(value, name, None)) for name in ("model_dump", "to_dict")
+    )
 
 
 def describe_class(kind: type) -> str:
@@ -79,7 +81,7 @@ def _members(value: Any) -> object:
         raise LoreError("this is a coroutine, not a response", hint="await the call first")
     if isinstance(value, type):
         raise LoreError(describe_class(value))
-    if is_model(value):
+    if callable(getattr(value, "model_dump", None)):
         try:
             return _dumped(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
         except TypeError:  # another library's, with fewer options
