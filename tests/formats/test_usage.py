@@ -49,6 +49,12 @@ SHAPES = (
      Usage(36, 64, None, 5)),
     ({"prompt_tokens": 100, "native_tokens_cached": 64, "cost": 0.1}, Usage(36, 64, recorded=RecordedCost(0.1))),
     ({"prompt_tokens": 100, "num_cached_tokens": 64}, Usage(36, 64)),
+    # Vercel's AI SDK: 6, 5 over Anthropic, one of its models
+    ({"inputTokens": 100, "inputTokenDetails": {"noCacheTokens": 20, "cacheReadTokens": 64, "cacheWriteTokens": 16},
+      "outputTokens": 5, "cachedInputTokens": 64}, Usage(20, 64, 16, 5)),
+    ({"inputTokens": 3, "cachedInputTokens": 64, "outputTokens": 5, "totalTokens": 8}, Usage(3, 64, None, 5)),
+    ({"inputTokens": {"total": 100, "noCache": 20, "cacheRead": 64, "cacheWrite": 16}, "outputTokens": {"total": 5}},
+     Usage(20, 64, 16, 5)),
 )  # fmt: skip
 
 

@@ -72,6 +72,11 @@ _GEMINI = _Family(
 _BEDROCK = _Family(
     ("inputTokens",), ("cacheReadInputTokens",), ("cacheWriteInputTokens",), ("outputTokens",), included=False
 )
+# Vercel's AI SDK from version 5 on, for any provider; 5 leaves out cached tokens where the provider's input does.
+_AI_SDK = _Family(
+    ("inputTokens",), ("cacheReadTokens", "cachedInputTokens"), ("cacheWriteTokens",), ("outputTokens",),
+    details="inputTokenDetails",
+)  # fmt: skip
 _COHERE = _Family(("input_tokens",), ("cached_tokens",), (), ("output_tokens",), details="tokens")
 # pi's model library, which flue is built on.
 _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included=False)
@@ -79,7 +84,7 @@ _PI = _Family(("input",), ("cacheRead",), ("cacheWrite",), ("output",), included
 _FAMILIES = {
     "prompt_tokens": _OPENAI, "billed_units": _COHERE, "input_tokens_details": _RESPONSES,
     "input_token_details": _LANGCHAIN, "promptTokenCount": _GEMINI, "prompt_token_count": _GEMINI,
-    "inputTokens": _BEDROCK, "cacheRead": _PI,
+    "inputTokenDetails": _AI_SDK, "cachedInputTokens": _AI_SDK, "inputTokens": _BEDROCK, "cacheRead": _PI,
 }  # fmt: skip
 
 
@@ -165,6 +170,10 @@ def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:
     """Return the usage in a decoded object; None if it holds no count."""
+    if whole := _object(usage, "inputTokens"):  # of a model of the AI SDK
+        details = {"cacheReadTokens": whole.get("cacheRead"), "cacheWriteTokens": whole.get("cacheWrite")}
+        output = _object(usage, "outputTokens").get("total")
+        usage = {"inputTokens": whole.get("total"), "outputTokens": output, "inputTokenDetails": details}
     family = next((family for key, family in _FAMILIES.items() if key in usage), _ANTHROPIC)
     details = _object(usage, family.details)
     if family is _RESPONSES and not details:
