@@ -193,8 +193,11 @@ def has_grown_text(previous: Prompt, current: Prompt) -> bool:
         return False
     if not _LEAST_LOG <= len(old.data) < len(new.data) or previous.messages.common(current.messages) != size - 1:
         return False
-    before, after = (_NUMBER.sub(b"0", side.data) for side in (old, new))
+    before, after = old.data, new.data
     front = common_prefix(before, after)
+    if before[front : front + 1].isdigit() or after[front : front + 1].isdigit():  # else the numbers are not read
+        before, after = (_NUMBER.sub(b"0", side) for side in (before, after))
+        front = common_prefix(before, after)
     return front + common_suffix(before, after, len(before) - front) == len(before)
 
 
