@@ -23,6 +23,7 @@ from lore.judge.pairs import finders as find
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.pairs.rule import EvidenceRule
 from lore.judge.requests.laws import Laws
+from lore.judge.runs.beginnings import Beginnings
 from lore.judge.runs.plateaus import Plateaus
 from lore.judge.runs.reads import ReadShort, Unread
 from lore.judge.runs.siblings import Siblings
@@ -412,6 +413,9 @@ CHAINS = (
 RECORDINGS = (
     Step((Code.SHARED_BLOCK_UNMARKED,), Siblings,
          "A request reads what an earlier one wrote at a breakpoint, nothing in between (Anthropic's documentation).",
+         recorded=True),
+    Step((Code.READ_PLATEAU,), Beginnings,
+         "vllm-ascend 0.26 with blocks of 4,096 tokens read nothing of 2,000 that all requests share.",
          recorded=True),
 )  # fmt: skip
 

@@ -1,0 +1,100 @@
+"""First requests of conversations that begin alike, of which none reads anything (LORE307).
+
+In: the first request of each chain of one recording. Out: a finding for each beginning (system prompt and tools) that
+at least three requests in a row repeat and none reads, each within five minutes of the previous one and after its
+answer. Caches that need breakpoints are judged by `siblings` and `reads`.
+
+Source: DeepSeek V4 on vllm-ascend 0.26, whose blocks of 4,096 tokens kept no prompt of 2,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
+from lore.cache.rules import minimum_tokens
+from lore.cache.served import cache_of, served_by
+from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.pairs.finders import seconds_before_answer, seconds_since
+from lore.judge.pairs.pair import Pair
+from lore.judge.requests.request_laws import needs_breakpoints
+from lore.judge.runs.shared import Shared
+from lore.model.cause import Place
+from lore.model.codes import Code
+from lore.model.evidence.runs import PlateauReason, ReadPlateau
+from lore.model.providers import ENGINES
+from lore.model.results import Finding
+from lore.model.turn import Turn
+from lore.prefix.chains import cache_scope
+from lore.prefix.overlap import byte_size
+
+_FEWEST = 3  # requests that repeat a beginning
+_BEGINNINGS = 64  # that are remembered
+
+
+class _UnreadBeginning(Struct, frozen=True):
+    """Successive first requests that begin alike."""
+
+    latest: Turn
+    first: Turn | None = None  # the first request that repeats the beginning
+    repeats: int = 0
+    tokens: int = 0  # of the beginning, estimated in the latest request
+    unread: int = 0  # tokens, summed over its requests
+    dollars: float | None = None  # their cost beyond the price of reading; None if it is unknown
+
+
+class Beginnings:
+    """Compare the first requests of the chains of one recording."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._rules, self._reads = shared.rules, shared.reads
+        self._known: dict[object, _UnreadBeginning] = {}
+        self._found: dict[object, _UnreadBeginning] = {}
+
+    def turn(self, turn: Turn, pair: Pair | None) -> None:
+        """Add the first request of a chain."""
+        read, prompt = first_pass_read(turn.usage), turn.prompt
+        if turn.failed or read is None or prompt.partial or turn.fidelity not in ("wire", "parsed"):
+            return
+        key = (cache_scope(turn), prompt.head)
+        before = self._known.pop(key, None)
+        if read or needs_breakpoints(turn) or (pair is not None and pair.is_break):
+            return
+        size, head = (sum(map(byte_size, part)) for part in (prompt, prompt.head))
+        tokens = round(head / bytes_per_token(turn, size)) if size else 0
+        if tokens < max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or 0):
+            return
+        known = _UnreadBeginning(turn)
+        if before is not None and _could_read(before.latest, turn):
+            dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, tokens)))
+            known = _UnreadBeginning(
+                turn, before.first or turn, before.repeats + 1, tokens, before.unread + tokens, dollars
+            )  # fmt: skip
+        self._known[key] = known
+        if len(self._known) > _BEGINNINGS:
+            del self._known[next(iter(self._known))]
+        if known.repeats >= _FEWEST:
+            self._found[key] = known
+
+    def findings(self, place: Place) -> Iterator[Finding]:
+        """Yield a finding for each beginning that was never read."""
+        for known in self._found.values():
+            provider = served_by(known.latest).provider
+            has_key = known.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
+            reasons: tuple[PlateauReason, ...] = ("no-cache-key",) if provider == "openai" and not has_key else ()
+            reasons = ("engine-reads-nothing",) if provider in ENGINES else reasons
+            cache, others = cache_of(known.latest, served_by(known.latest)), self._reads.most_read(known.latest) > 0
+            evidence = ReadPlateau(0, known.tokens, known.repeats, reasons, cache, read_others=others)
+            yield finding(
+                Code.READ_PLATEAU, place, evidence, at=known.first, lost_tokens=known.unread,
+                lost_dollars=known.dollars, tokens="estimated",
+            )  # fmt: skip
+        self._found.clear()
+
+
+def _could_read(before: Turn, turn: Turn) -> bool:
+    """Return whether a request was sent after the answer to an earlier one began, and within five minutes."""
+    pause = seconds_since(before, turn)
+    return pause is not None and 0 < pause <= FIVE_MINUTES and seconds_before_answer(before, turn) is None
