@@ -25,7 +25,7 @@ def test_breakpoints_that_were_dropped_explain_a_fall(tmp_path, body, bill, code
     assert break_codes(found[1])[:1] == codes
     if now is not None:
         cause = found[1].causes[0]
-        assert (cause.kind, cause.evidence) == ("waste", BreakpointsDropped(2, now))
+        assert (cause.kind, cause.evidence) == ("unattributable", BreakpointsDropped(2, now))
         assert found[1].lost_tokens == 9000 - bill["cache_read_input_tokens"]
 
 

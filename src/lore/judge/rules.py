@@ -274,8 +274,8 @@ FALLS: tuple[EvidenceRule, ...] = (
     MISSING_ANSWERS,
     EvidenceRule(
         Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
-        "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com).",
-        kind="waste",
+        "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com). A client "
+        "may leave them out on purpose.",
     ),
     EvidenceRule(
         Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
