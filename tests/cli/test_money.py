@@ -112,6 +112,9 @@ def test_fast_mode_is_named_in_every_sum(monkeypatch, tmp_path):
     assert says in lore("simulate", log).out
     (extra,) = lore("simulate", log, "--json").json["totals"]["cost"]["surcharges"]
     assert extra["dollars"] == pytest.approx(normal)
+    for change in ((), ("--what-if",), ("--what-if", "speed=standard")):
+        (saving,) = [one for one in lore("simulate", log, *change, "--json").json["what_if"] if one["tokens"] == 0]
+        assert (saving["change"], saving["turns"], saving["saved"]) == ("speed=standard", 2, pytest.approx(normal))
     Path(".claude/projects/-w").mkdir(parents=True)
     Path(log).rename(".claude/projects/-w/session.jsonl")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -196,6 +196,12 @@ def test_requests_without_price_are_counted_by_reason():
     assert second == "not in the cost: 2 requests without a known price, 1 request without recorded tokens"
 
 
+def test_row_says_that_few_requests_have_tokens():
+    kept = Path(claude("a", STEADY))
+    kept.write_text(kept.read_text().replace('"cache_read_input_tokens"', '"unknown"', 2))
+    assert rows(lore(*ALL).out)[1][-1] == "Claude Code (1 of 3 requests have recorded input tokens)"
+
+
 def test_causes_are_ranked_and_unattributable_is_apart():
     claude("a", FALLEN)
     claude("b", [*STEADY, (10, 0, 2_000, 100)], day=2, minutes=60)
@@ -245,6 +251,7 @@ def test_first_to_do_is_what_saves_most(others, chosen):
     out = io.StringIO()
     write_overview(result, Console(out, colour=False, terminal=False), OverviewSelection())
     assert f"do first: {chosen}" in out.getvalue()
+    assert ("these turns, with the text of the hook:" in out.getvalue()) == chosen.startswith("drop it")
 
 
 def test_rebilled_cost_without_some_prices_is_at_least():

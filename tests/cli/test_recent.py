@@ -1,6 +1,8 @@
 """`lore check` without a path, `--last`, `--since`: which recordings are judged."""
 
 import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,12 @@ NOW = 1_800_000_000.0
 DAY = 86_400
 
 
-def claude(name, session_id="s"):
+def claude(name, session_id="s", **more):
     lines = [asked("u1", "hello"), answered("a1", "msg_1", text("yes"), "u1")]
-    return put(name, *[{**line, "sessionId": session_id} for line in lines])
+    return put(name, *[{**line, "sessionId": session_id, **more} for line in lines])
 
 
 def aged(name, days):
-    import time
-
     when = time.time() - days * DAY
     os.utime(name, (when, when))
     return name
@@ -76,7 +76,8 @@ def test_last_judges_newest_session_of_this_project(empty_folder):
     put("s.jsonl", session())
     ran = lore("check", "--last", "--json")
     assert ran.json["summary"]["files"] == 1
-    assert ran.err.rstrip() == f"the newest session of this project is {os.path.abspath(own)}"
+    shown = f"of Codex CLI in {os.getcwd()}: {os.path.abspath(own)}"
+    assert ran.err.rstrip() == f"the newest session of this project is {shown}"
 
 
 def test_last_takes_sessions_of_the_whole_repository(empty_folder, monkeypatch):
@@ -113,9 +114,9 @@ def test_last_takes_sessions_started_in_a_subfolder(empty_folder, monkeypatch, i
     about("home/.codex/sessions/rollout-other.jsonl", Path("work-2").absolute(), 1)
     newer = os.path.abspath("home/.codex/sessions/rollout-own.jsonl")
     monkeypatch.chdir("work")
-    assert lore("check", "--last").err.rstrip() == f"the newest session of this project is {own}"
+    assert lore("check", "--last").err.rstrip().endswith(f" of Claude Code in {sub}: {own}")
     about(newer, sub, 1)
-    assert lore("check", "--last").err.rstrip() == f"the newest session of this project is {newer}"
+    assert lore("check", "--last").err.rstrip().endswith(f" of Codex CLI in {sub}: {newer}")
 
 
 def test_last_in_home_folder_leaves_its_projects_out(empty_folder, monkeypatch):
@@ -138,7 +139,7 @@ def test_last_without_own_session_names_the_newest(empty_folder):
     ran = lore("check", "--last")
     assert ran.code == 2
     assert f"error: agents keep no session of this project ({os.getcwd()})" in ran.err
-    assert f"hint: the newest session is of the project /other: {os.path.abspath(other)}" in ran.err
+    assert f"hint: the newest session is of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
 
 
 def test_the_newest_session_is_judged_with_its_subagents():
@@ -174,9 +175,16 @@ def test_last_of_folder_without_recordings_is_an_error():
 
 def test_older_files_are_not_opened():
     aged(claude("p/old.jsonl"), 3)
-    claude("p/new.jsonl")
+    claude("p/new.jsonl", timestamp=datetime.fromtimestamp(time.time(), UTC).isoformat())
     assert lore("check", "p", "--since", "1d", "--json").json["summary"]["files"] == 1
     assert lore("check", "p", "--since", "1d", "-v").err.count("old.jsonl") == 0
+
+
+def test_since_skips_old_session_in_new_file():
+    claude("p/copied.jsonl", timestamp="2026-01-31T09:00:00Z")
+    put("p/untimed.jsonl", session())
+    for day, files in (("2026-02-01", 1), ("2026-01-31", 2)):
+        assert lore("check", "p", "--since", day, "--json").json["summary"]["files"] == files
 
 
 def test_since_without_newer_recordings_exits_0():

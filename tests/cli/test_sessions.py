@@ -154,6 +154,15 @@ def test_agent_selects_sessions():
     assert [row["agent"] for row in rows("--agent", "claude-code")] == ["claude-code"]
 
 
+def test_project_selects_sessions():
+    claude(CLAUDE)
+    codex(CODEX)
+    for asked_for in ("app", "/code/app"):
+        assert [row["project"] for row in rows("--project", asked_for)] == ["/code/app"]
+    ran = lore("sessions", "--project", "ap", "--agent", "codex")
+    assert (ran.code, ran.out) == (0, "no sessions of codex of project ap: lore sessions lists all\n")
+
+
 def test_unknown_agent_error_names_the_known_ones():
     ran = lore("sessions", "--agent", "zzz")
     assert ran.code == 2
@@ -167,7 +176,7 @@ def test_unread_logs_are_listed_with_the_reason():
     found = lore("sessions", "--json").json
     assert [(logs["agent"], logs["files"]) for logs in found["unread"]] == [("cursor", 1), ("droid", 1)]
     out = lore("sessions").out
-    assert "no sessions of agents that lore reads are here" in out
+    assert "no sessions of agents that lore reads" in out
     assert "not read: Cursor, 1 file in ~/.cursor/chats: it records no usage" in out
 
 

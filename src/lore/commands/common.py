@@ -367,8 +367,8 @@ def chosen_inputs(
         session = newest_of_project(surroundings(), format)
         if session is None:
             raise recent.no_session_of_project(surroundings())
-        tell(f"the newest session of this project is {recent.shown_places([session])}")
-        return Chosen([session], wanted, (session,))
+        tell(f"the newest session of this project is {recent.describe_log(session)}")
+        return Chosen([session.file.path], wanted, (session.file.path,))
     if not paths:
         looked, found = recent.whereabouts(surroundings())
         paths = found or [os.curdir]

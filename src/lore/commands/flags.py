@@ -69,7 +69,7 @@ Last: TypeAlias = Annotated[
     typer.Option("--last", help="Take the newest session alone, with its subagents; without a path, of this project."),
 ]
 Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", help="Take files written since then: 30m, 2h, 1d, 1w, or a date.")
+    str | None, typer.Option("--since", help="Recordings with a request since then: 30m, 2h, 1d, 1w, or a date.")
 ]
 NoCache: TypeAlias = Annotated[bool, typer.Option("--no-cache", help="Read every recording again, and keep nothing.")]
 System: TypeAlias = Annotated[

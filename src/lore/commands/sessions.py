@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice, takewhile
@@ -19,24 +20,25 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
+from lore.errors import LoreError
 from lore.judge.sums import Copies, Sums
 from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
 from lore.recording import corpus
 from lore.recording.agents.logs import Agent, Surroundings, agent_named
-from lore.recording.agents.sessions import AgentLog, agent_logs, newest_first
+from lore.recording.agents.sessions import AgentLog, agent_logs, folder_of, newest_first
 from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, rebilled_of, share_read, unpriced_parts
+from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts
 from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import every_request, looked_places, unread_logs
+from lore.run.spending.overview import every_request, is_of, looked_places, unread_logs
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -50,6 +52,9 @@ def run(
     ] = None,
     since: Annotated[
         str | None, typer.Option("--since", help="Sessions with a request since then: 30m, 2h, 1d, 1w, or a date.")
+    ] = None,
+    project: Annotated[
+        str | None, typer.Option("--project", help="Those of this project alone: its folder, or the end of its path.")
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="At most this many, those with the newest requests.")
@@ -75,31 +80,36 @@ def run(
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
     with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
         found = list_sessions(
-            here, ledgers, agent=None if agent is None else agent_named(agent),
+            here, ledgers, agent=None if agent is None else agent_named(agent), project=project or "",
             since=None if since is None else recent.since(since, now), most=None if every else limit,
             most_bytes=None if every else MOST_BYTES, progress=shown,
         )  # fmt: skip
     result = common.redacted_if(redact, found)
-    common.answer(result, partial(write_sessions, now=now, home=here.home), as_json=as_json, color=color)
+    asked = ((" of ", agent), (" of project ", project), (" since ", since))
+    selected = "".join(f"{word}{value}" for word, value in asked if value)
+    show = partial(write_sessions, now=now, home=here.home, selected=selected)
+    common.answer(result, show, as_json=as_json, color=color)
     passed_over = (None, NOT_COUNTED, NO_RECORDING)
     return 3 if found.failed or any(session.message not in passed_over for session in found.sessions) else 0
 
 
 def list_sessions(
-    here: Surroundings, ledgers: Ledgers, *, agent: Agent | None = None, since: float | None = None,
-    most: int | None = SHOWN, most_bytes: int | None = MOST_BYTES, progress: Progress | None = None,
+    here: Surroundings, ledgers: Ledgers, *, agent: Agent | None = None, project: str = "",
+    since: float | None = None, most: int | None = SHOWN, most_bytes: int | None = MOST_BYTES,
+    progress: Progress | None = None,
 ) -> FoundSessions:  # fmt: skip
     """List at most `most` sessions of agents (None: all), the newest first.
 
-    `since` is in seconds since the epoch. At most `most_bytes` (None: all) are read for their counts.
+    `project` is a folder or the end of its path (empty: all projects), `since` is in seconds since the epoch. At most
+    `most_bytes` (None: all) are read for their counts.
     """
     load_plugins()
     grouped, there, failed = agent_logs(here, agent)
     databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
     total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
-    ordered, count = newest_first(grouped), len(grouped)
-    if since is not None:
-        ordered = list(takewhile(lambda pair: pair[0] >= since, ordered))
+    ordered, count = newest_first(grouped, partial(_is_of, project=project) if project else None), len(grouped)
+    if since is not None or project:
+        ordered = list(takewhile(lambda pair: since is None or pair[0] >= since, ordered))
         count = len(ordered)
     chosen = [logs for _, logs in islice(ordered, most)]
     known = ledgers.kept(log.file for logs in chosen for log in logs) if most_bytes is not None else {}
@@ -121,6 +131,12 @@ def list_sessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
         unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
     )  # fmt: skip
+
+
+def _is_of(log: AgentLog, project: str) -> bool:
+    with suppress(LoreError):
+        return is_of(folder_of(log) or "", project)
+    return False
 
 
 def _size(path: str) -> int:
@@ -149,14 +165,14 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str, copies:
     )  # fmt: skip
     if not first.format:
         return row
-    sums, billed, latest, before = Sums(), 0, None, copies.count
+    sums, latest, before = Sums(), None, copies.count
     for log, ledger in found:
         for request in every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
                 sums.add(request)
-                billed += request.row.read_tokens is not None
     spending = sums.result(row.path, row.title)
+    billed = spending.billed_requests
     return replace(
         row, format=first.format, session_id=first.session or None, counted=True, requests=spending.requests,
         model=next((request.model for request in reversed(first.rows) if request.model is not None), None),
@@ -178,8 +194,11 @@ _SESSION = (
 _NEAR = 0.01  # costs that differ by less agree
 
 
-def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "") -> None:
-    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read."""
+def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str = "", selected: str = "") -> None:
+    """Write a table of sessions, with title and path; then how many there are, and logs that lore cannot read.
+
+    `selected` names the sessions that were asked for, such as ` of project app`.
+    """
     if result.sessions:
         rows = [_cells(session, now) for session in result.sessions]
         below = [
@@ -193,7 +212,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
     more = ": --all lists all" if result.found > len(result.sessions) else ""
-    out.print(line(f"{shown}{more}" if result.found else "no sessions of agents that lore reads are here"))
+    nothing = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
+    out.print(line(f"{shown}{more}" if result.found else nothing))
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
@@ -215,8 +235,8 @@ def _cells(session: FoundSession, now: float) -> tuple[str, ...]:
 
 def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
-    if session.requests and session.billed_requests and session.billed_requests * 2 < session.requests:
-        yield f"{session.billed_requests:,} of {session.requests:,} requests have recorded tokens"
+    if session.spending is not None and (few := few_counted(session.spending)):
+        yield few
     elif session.dollars is not None and (sums := session.spending) is not None and (sums.unpriced or sums.unbilled):
         yield unpriced_parts(sums)
     if session.copied:

@@ -212,12 +212,24 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
         rules, billed_by(turn), turn.model, turn.at, usage, asked=None if is_transcript(turn) else turn.prompt.params,
         size=None if usage.uncached_tokens is None else prompt_tokens(usage), endpoint=turn.call.endpoint,
     )  # fmt: skip
-    listed = price_of(rules, turn, listed=True) if names else None
-    if listed is None or listed == price:
-        return None
-    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, listed)]
-    more = round(float(sums[0] - sums[1]), 9)
+    more = _dearer(usage, price, price_of(rules, turn, listed=True)) if names else 0.0
     return (names, more) if more else None
+
+
+def speed_surcharge(rules: DatedRules, turn: Turn, price: Price) -> float:
+    """Return by how many dollars fast mode or priority processing made a turn cost more; 0 without them."""
+    usage = turn.usage
+    assert usage is not None, "a turn with a surcharge has usage"
+    usual = replace(turn, usage=replace(usage, speed="standard", service_tier="standard"))
+    return _dearer(usage, price, price_of(rules, usual))
+
+
+def _dearer(usage: Usage, price: Price, other: Price | None) -> float:
+    """Return by how many dollars usage costs more than at other prices; 0 if these are unknown."""
+    if other is None or other == price:
+        return 0.0
+    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, other)]
+    return round(float(sums[0] - sums[1]), 9)
 
 
 def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> float | None:

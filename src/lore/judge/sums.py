@@ -205,6 +205,7 @@ class Sums:
         counts["subagent_requests"] += sum([request.subagent for request in added])
         counts["compactions"] += sum([row.compacted for row in rows])
         counts["unbilled"] += sum([not row.billed for row in rows])
+        counts["billed_requests"] += sum([row.read_tokens is not None for row in rows])
         counts["appends"] += sum([row.appended is not None for row in rows])
         counts["appends_read"] += sum([row.appended is True for row in rows])
         counts["unpriced"] += sum([row.billed and row.spent is None for row in rows])
@@ -233,8 +234,8 @@ class Sums:
         """Return the sums; `title` is that of the session with this name."""
         dollars = self.dollars
         counted = (
-            "requests", "unbilled", "unpriced", "at_least", *SUMMED_COUNTS, "breaks", "compactions", "appends",
-            "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
+            "requests", "unbilled", "unpriced", "at_least", "billed_requests", *SUMMED_COUNTS, "breaks", "compactions",
+            "appends", "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
             *(f"{kind}_tokens" for kind in REBILLED.values()),
         )  # fmt: skip
         costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")

@@ -308,19 +308,12 @@ def costliest(costs: Costs) -> list[CostlyCause]:
     )
     found = [
         CostlyCause(
-            code,
-            CODES[code].name,
-            kind,
-            cost.breaks,
-            cost.lost_tokens,
-            cost.fix,
-            cost.dollars,
-            cost.estimated,
+            code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, cost.fix, cost.dollars, cost.estimated,
             cost.unpriced,
         )
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
-    ]
+    ]  # fmt: skip
     kept = [cause for kind in ("waste", "expected") for cause in [c for c in found if c.kind == kind][:TOP]]
     return [cause for cause in found if cause in kept]
 

@@ -65,6 +65,7 @@ class PaidTurn(NamedTuple):
     price: Price | None = None
     audience: Audience = "author"  # the audience for fixes
     contradicted: bool = False  # the usage cannot be of the recorded body
+    speed: float = 0.0  # dollars that it cost more in fast mode or by priority processing
 
     @property
     def left(self) -> int | None:
@@ -188,8 +189,8 @@ def _read_more(paid: Usage, back: int) -> Usage:
 
 # changes
 
-TTL, SHORT, AUTO = "ttl=1h", "ttl=5m", "breakpoints=auto"
-KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, cause=CODE[,CODE], or options of the cache that --cache names"
+TTL, SHORT, AUTO, SPEED = "ttl=1h", "ttl=5m", "breakpoints=auto", "speed=standard"
+KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, speed=standard, cause=CODE[,CODE], or options of --cache NAME"
 _LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 _WITH_LIFETIMES = {"anthropic", "bedrock"}  # caches at which a client can ask for a lifetime
 _NO_FIX = {
@@ -248,7 +249,7 @@ NotedSaving: TypeAlias = tuple[Saving, list[str]]  # what a change saves, and no
 
 
 def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
-    """Parse `KEY=VALUE`; None for a cause, which needs no second simulation. Raises LoreError for an unknown key."""
+    """Parse `KEY=VALUE`; None for a change that needs no second simulation. Raises LoreError for an unknown key."""
     key, equals, value = text.partition("=")
     key, value = key.strip().replace("-", "_"), value.strip()
     if not equals or not value:
@@ -256,6 +257,10 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
     match key:
         case "cause":
             Policy(select=_codes(value)).known("--what-if cause: ")
+            return None
+        case "speed":
+            if value != "standard":
+                raise LoreError(f"--what-if speed={value} is not known", hint=SPEED)
             return None
         case "ttl":
             if value not in _LIFETIMES:
@@ -338,11 +343,19 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
 
+def at_standard_speed(base: SimulatedRun) -> NotedSaving:
+    """Return what the same requests cost less without fast mode and priority processing."""
+    faster = [turn.speed for turn in base.turns if turn.speed > 0]
+    fix = "Switch fast mode off (/fast in Claude Code), or leave `speed` and `service_tier` out." if faster else ""
+    saving = Saving(change=SPEED, turns=len(faster), tokens=0, currency=CURRENCY, saved=summed(faster) or 0.0, fix=fix)
+    return saving, [] if faster else [f"{SPEED} is what was recorded: no turn cost more for its speed"]
+
+
 # causes
 
 
 def without_causes(base: SimulatedRun, text: str) -> NotedSaving:
-    """Return what `cause=CODE[,CODE]` saves, without turns that lost hardly anything; it needs no second simulation."""
+    """Return what `cause=CODE[,CODE]` saves, without turns that lost hardly anything."""
     ruling = Ruling(select=_codes(text.partition("=")[2]))
 
     def is_named(cause: Break) -> bool:
@@ -417,11 +430,13 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
 
 
 def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:
-    """Yield the saving of each cause with a fix, then those of causes that save more together than alone."""
+    """Yield the saving of each cause with a fix, of standard speed, then of causes that save more together."""
     found = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in found if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
     yield from ((saving, []) for saving in alone.values())
+    if any(turn.speed > 0 for turn in base.turns):
+        yield at_standard_speed(base)
     for together in _together(base):
         saving = _saving(base, partial(_has_fix, together), f"cause={','.join(together)}")
         more = saving.tokens - sum(alone[code].tokens for code in together)

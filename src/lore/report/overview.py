@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.codes import CauseKind
+from lore.model.codes import CauseKind, Code
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
@@ -115,6 +115,13 @@ def cost_of(spending: Spending) -> str:
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
 
+def few_counted(spending: Spending) -> str:
+    """Return how many requests the counts of tokens are of, if that is less than half; else an empty text."""
+    counted_in = spending.billed_requests
+    few = 0 < 2 * counted_in < spending.requests
+    return f"{counted_in:,} of {spending.requests:,} requests have recorded input tokens" if few else ""
+
+
 def recorded_costs(agents: list[Spending]) -> str:
     """Return the cost that logs state themselves, by agent; empty if none does."""
     found: list[str] = []
@@ -151,7 +158,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         group.title or shorten_path(group.name, home, 40))
+         (group.title or shorten_path(group.name, home, 40)) + (few_counted(group) and f" ({few_counted(group)})"))
         for group in shown
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
@@ -336,7 +343,10 @@ def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> N
     if first := first_in_words(result):
         out.print()
         out.print(line(("do first: ", "bold"), first))
-        _write_command(_check(_first_causes(result)[0], chosen), out)
+        cause = _first_causes(result)[0]
+        if cause.code == Code.HOOK_TEXT_MOVED:
+            out.print(line("these turns, with the text of the hook:"))
+        _write_command(_check(cause, chosen), out)
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return

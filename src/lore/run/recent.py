@@ -13,8 +13,8 @@ from datetime import datetime
 
 from lore.errors import LoreError
 from lore.recording import corpus
-from lore.recording.agents.logs import Surroundings, existing, files_of, places, project_of
-from lore.recording.agents.sessions import logs_of_project, newest_of_agents
+from lore.recording.agents.logs import Surroundings, existing, files_of, places
+from lore.recording.agents.sessions import AgentLog, folder_of, last_time, logs_of_project, newest_of_agents
 from lore.recording.inputs import Input, written_at
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -70,8 +70,13 @@ def until(text: str, now: float, option: str = "--until") -> float:
 
 
 def is_as_new(file: Input, since: float) -> bool:
-    """Return whether a file was written since then, or may have been: a stream, a file of unknown time."""
-    return file.stream or file.error is not None or (moment := written_at(file)) is None or moment >= since
+    """Return whether a recording has a time since then, or may have one: a stream, a file of unknown time.
+
+    A log that was copied has a newer file, so its last record counts.
+    """
+    if file.stream or file.error is not None or (moment := written_at(file)) is None:
+        return True
+    return moment >= since and last_time(file.path, moment) >= since
 
 
 def nothing(looked: Sequence[str]) -> LoreError:
@@ -90,10 +95,15 @@ def no_session_of_project(here: Surroundings) -> LoreError:
     if newest is None:
         looked = dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
         return nothing([*looked, os.curdir])
-    project = project_of(corpus.open_head(newest).head, newest)
-    where = "another folder" if project is None else f"the project {corpus.show(project)}"
     message = f"agents keep no session of this project ({corpus.show(here.folder)})"
-    return LoreError(message, hint=f"the newest session is of {where}: {corpus.show(newest)}")
+    return LoreError(message, hint=f"the newest session is {describe_log(newest)}")
+
+
+def describe_log(log: AgentLog) -> str:
+    """Return the agent, the project and the path of a session's log."""
+    agent, project = "" if log.agent is None else f" of {log.agent.title}", folder_of(log)
+    where = "" if project is None else f" in {corpus.show(project)}"
+    return f"{agent}{where}: {corpus.show(log.file.path)}".lstrip()
 
 
 def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreError:

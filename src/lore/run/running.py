@@ -54,4 +54,5 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
 
 def newest_session(here: Surroundings, *, machine: bool) -> str | None:
     """Return the newest session of the current project, else (`machine`) of all; None without sessions."""
-    return newest_of_project(here) or (newest_of_agents(here) if machine else None)
+    log = newest_of_project(here) or (newest_of_agents(here) if machine else None)
+    return None if log is None else log.file.path

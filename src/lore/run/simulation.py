@@ -34,7 +34,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
-from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, surcharge_of
+from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Reliability
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
@@ -144,8 +144,9 @@ class Simulation:
         prediction = _limit_to_usage(predicted, usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
         extra = None if cost is None or predictor.model else surcharge_of(predictor.rules, turn, price)
-        if cost is not None and extra is not None:
+        if cost is not None and price is not None and extra is not None:
             cost = replace(cost, surcharges=[Surcharge(extra[0], 1, extra[1])])
+            paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
         result = _result(
             verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
         )
@@ -387,11 +388,13 @@ def _with_savings(
     """Return the result with the savings of the changes that were asked for, else of the causes found."""
     asked, saved, notes = simulator.asked, list[NotedSaving](), list[str]()
     ranked = list(what_if.rank_causes(base)) if RANK in asked or not asked else []
-    for text, change in changes:  # a cause (without change) needs no second simulation
-        without = change is None
-        saved.append(
-            what_if.without_causes(base, text) if without else what_if.compare_runs(text, base, simulator.run(change))
-        )
+    for text, change in changes:
+        if change is not None:
+            saved.append(what_if.compare_runs(text, base, simulator.run(change)))
+        elif text.lstrip().startswith("speed"):
+            saved.append(what_if.at_standard_speed(base))
+        else:
+            saved.append(what_if.without_causes(base, text))
     if RANK in asked:
         for text in base.worth_trying:
             if once:

@@ -22,6 +22,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     unpriced: int  # requests with usage and without a known price; neither is in the amounts
     at_least: int  # requests of which a count or a price is unknown: the amounts hold the rest of their cost
     # input neither read from a cache nor written to one; like the next three of all passes of responses
+    billed_requests: int  # requests whose usage has the number of tokens read: counts of input are theirs
     uncached_tokens: int
     read_tokens: int  # input that was read from a cache
     write_tokens: int  # input that was written to a cache

@@ -10,7 +10,6 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from heapq import heappop, heappush
 from pathlib import PurePath
 from typing import NamedTuple
@@ -104,29 +103,28 @@ _END = 65_536  # bytes at the end of a log in which its last time is looked for
 
 
 def newest_first(
-    groups: Iterable[list[AgentLog]], is_wanted: Callable[[str], bool] | None = None
+    groups: Iterable[list[AgentLog]], is_wanted: Callable[[AgentLog], bool] | None = None
 ) -> Iterator[tuple[float, list[AgentLog]]]:
     """Yield sessions by the last time that their logs record, the newest first, each with that time (0: unknown).
 
     A log that was copied has a newer file. `groups` come by the time of their files; as no log records a later time,
-    only the ends of logs that may be the next are read. `is_wanted` selects by the path of a session's own log.
+    only the ends of logs that may be the next are read. `is_wanted` selects by a session's own log.
     """
     waiting = list[tuple[float, int, list[AgentLog]]]()
     for number, logs in enumerate(groups):
         while waiting and -waiting[0][0] >= (logs[0].written or 0.0):
             last, _, found = heappop(waiting)
             yield -last, found
-        if is_wanted is None or is_wanted(logs[0].file.path):
-            heappush(waiting, (-max(map(_last_time, logs)), number, logs))
+        if is_wanted is None or is_wanted(logs[0]):
+            heappush(waiting, (-max(last_time(log.file.path, log.written or 0.0) for log in logs), number, logs))
     for last, _, found in sorted(waiting):
         yield -last, found
 
 
-def _last_time(log: AgentLog) -> float:
-    """Return the last time at the end of a log; when it was written if there is none."""
-    written = log.written or 0.0
+def last_time(path: str, written: float) -> float:
+    """Return the last time at the end of a log; `written`, the time of its file, if there is none."""
     try:
-        with open(log.file.path, "rb") as file:
+        with open(path, "rb") as file:
             file.seek(-min(_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
             found = _TIME.findall(file.read(_END).decode("latin-1"))
     except (OSError, ValueError):  # a session in a database, a folder
@@ -144,7 +142,8 @@ def newest(paths: list[str], format: str | None) -> str:
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
     groups = _grouped([AgentLog(None, file, written_at(file)) for file in files])
 
-    def is_wanted(path: str) -> bool:
+    def is_wanted(log: AgentLog) -> bool:
+        path = log.file.path
         return (filesystem.exists(path) or corpus.is_in_database(path)) and is_recording(path, format)
 
     for _, logs in newest_first(groups, is_wanted):
@@ -164,18 +163,17 @@ def is_recording(path: str, format: str | None) -> bool:
         return False
 
 
-def newest_of_project(here: Surroundings, format: str | None = None) -> str | None:
-    """Return the newest session of the current folder's project; None if agents keep none.
+def newest_of_project(here: Surroundings, format: str | None = None) -> AgentLog | None:
+    """Return the log of the newest session of the current folder's project; None if agents keep none.
 
     Raises LoreError for a log that cannot be read: it may be the newest.
     """
-    groups, is_own = agent_logs(here).groups, _selects_project(here)
-    logs = {group[0].file.path: group[0] for group in groups}
+    is_own = _selects_project(here)
 
-    def is_wanted(path: str) -> bool:
-        return is_own(logs[path]) and is_recording(path, format)
+    def is_wanted(log: AgentLog) -> bool:
+        return is_own(log) and is_recording(log.file.path, format)
 
-    return next((found[0].file.path for _, found in newest_first(groups, is_wanted)), None)
+    return next((found[0] for _, found in newest_first(agent_logs(here).groups, is_wanted)), None)
 
 
 def logs_of_project(here: Surroundings) -> list[str]:
@@ -207,10 +205,10 @@ def _selects_project(here: Surroundings) -> Callable[[AgentLog], bool]:
     return lambda log: log.file.path.startswith(own) or _is_about(log, folders, root)
 
 
-def newest_of_agents(here: Surroundings) -> str | None:
-    """Return the newest session that agents keep here; None without sessions."""
-    found = newest_first(agent_logs(here).groups, partial(is_recording, format=None))
-    return next((logs[0].file.path for _, logs in found), None)
+def newest_of_agents(here: Surroundings) -> AgentLog | None:
+    """Return the log of the newest session that agents keep here; None without sessions."""
+    found = newest_first(agent_logs(here).groups, lambda log: is_recording(log.file.path, None))
+    return next((logs[0] for _, logs in found), None)
 
 
 def _project_folders(folder: str) -> list[str]:
@@ -224,21 +222,29 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
 
 
+def folder_of(log: AgentLog) -> str | None:
+    """Return the folder that a log, or a file next to it, says its session was started in; None if neither does.
+
+    Raises LoreError for a log that cannot be read.
+    """
+    path = log.file.path
+    if log.place is not None and log.place.logs.project in (md5_name, sha256_name):
+        return project_beside(path)
+    if corpus.is_in_database(path):
+        return corpus.opencode().directory_of(path)
+    return project_of(corpus.open_head(path).head, path)
+
+
 def _is_about(log: AgentLog, folders: list[str], root: str) -> bool:
     """Return whether a log, or a file next to it, says that the session was started in one of these folders.
 
     A session that was started anywhere below `root` counts, too, unless that is empty.
     """
-    path = log.file.path
     name = None if log.place is None else log.place.logs.project
-    if name in (md5_name, sha256_name):
-        started = project_beside(path)
-    elif name is not None and not any(name(folder).rstrip("-") in path for folder in folders):
-        return False  # the folder with the logs of a project is named after it
-    elif corpus.is_in_database(path):
-        started = corpus.opencode().directory_of(path)
-    else:
-        started = project_of(corpus.open_head(path).head, path)
+    is_named = name not in (None, md5_name, sha256_name)  # the folder with the logs of a project is named after it
+    if is_named and name is not None and not any(name(folder).rstrip("-") in log.file.path for folder in folders):
+        return False
+    started = folder_of(log)
     # a path of another system (`C:\src` on Linux) is of no folder here
     started = os.path.realpath(started) if started and os.path.isabs(started) else ""
     return started in folders or (root != "" and _is_below(started, root))
