@@ -18,7 +18,19 @@ def test_pass_over_skips_named_unrecognised_file(desk):
     put("run.jsonl", session())
     ran = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
     assert (ran.code, ran.json["summary"]["skipped"], ran.json["summary"]["files"]) == (0, 1, 1)
-    assert lore("check", "rows.jsonl", "run.jsonl").code == 2
+
+
+@pytest.mark.parametrize("command", ["check", "simulate", "lint"])
+def test_named_file_that_is_no_recording_exits_3(desk, command):
+    put("rows.jsonl", b'{"a":1}\n')
+    put("run.jsonl", STABLE)
+    ran = lore(command, "rows.jsonl", "run.jsonl")
+    why = "not judged: rows.jsonl: unrecognised format (a JSON object with the members a)\n"
+    assert (ran.code, ran.err) == (3, why)
+    assert ran.out
+    alone = lore(command, "rows.jsonl", "rows.jsonl")
+    assert (alone.code, alone.err.startswith("error: rows.jsonl: unrecognised format")) == (2, True)
+    assert lore(command, "run.jsonl", "gone.jsonl").code == 2
 
 
 STABLE = (ROOT / "fixtures/recordings/stable.jsonl").read_bytes()

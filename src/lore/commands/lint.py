@@ -121,7 +121,7 @@ _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
 def _lint(options: LintOptions, context: CheckContext, progress: common.Progress | None) -> LintResult:
-    """Examine every request; raises LoreError for a named file without requests."""
+    """Examine every request; raises LoreError if no named file has any."""
     load_plugins()
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
@@ -144,6 +144,8 @@ def _lint(options: LintOptions, context: CheckContext, progress: common.Progress
             done += file.size
             if progress is not None:
                 progress(done, total)
+        if linting.refused and not linting.summary.files:
+            raise linting.refused[0]
         if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
     return linting.result()
@@ -175,6 +177,7 @@ class _Lint:
         count = None if context.options.counter is None else context.options.counter.count
         self._linter = Linter(context.dated.rules, context.dated.labels, cache, count)
         self.summary = LintSummary()
+        self.refused: list[LoreError] = []  # named files without requests: an error if no file has any
         self._rows: list[LintRequest] = []
         self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by `_unit`
         self.problems: list[Problem] = []
@@ -182,7 +185,7 @@ class _Lint:
         self._is_joined = False  # the file under way is several with one request each
 
     def file(self, file: Input, name: corpus.Name) -> None:
-        """Examine a file, or the request of it that `name` names; raises LoreError if the file was named."""
+        """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
         problems, place = Problems(), place_of(file.path, self._context.root)
         place = replace(place, audience=self._context.audience or "author")
         ruling = self._context.policy.ruling(place.key, Budgets())
@@ -197,8 +200,10 @@ class _Lint:
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
             if file.named and file.error is None and not (unrecognised and file.optional):
-                raise
-            if unrecognised:
+                if not unrecognised:
+                    raise
+                self.refused.append(error)
+            elif unrecognised:
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return

@@ -10,6 +10,7 @@ import typer
 from lore.cache.rules import FOR_READING, DatedRule, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
+from lore.commands.check import name_unjudged
 from lore.commands.pages import PageTarget, page_target, read_twice, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
@@ -135,7 +136,9 @@ def _answer(
             )  # fmt: skip
     if any(result.interrupted for result in results):
         return common.INTERRUPTED
-    return 3 if any(is_unjudged(problem) for result in results for problem in result.problems) else 0
+    unjudged = [problem for result in results[:1] for problem in result.problems if is_unjudged(problem)]
+    name_unjudged(unjudged)
+    return 3 if unjudged else 0
 
 
 def _check_options(options: SimulateOptions) -> Loaded:

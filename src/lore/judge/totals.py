@@ -87,7 +87,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])  # lines that another process could not log
     paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
-    error: LoreError | None = None  # the file was named and cannot be judged
+    error: LoreError | None = None  # the file was named and cannot be judged; `problems` too if it is unrecognised
     ledger: Ledger | None = None  # if tables are written
 
 

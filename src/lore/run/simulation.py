@@ -276,8 +276,8 @@ def simulate(
     """Yield a result for each of the caches (none: for the cache that served each turn).
 
     `changes` are `KEY=VALUE` or `RANK`, `measured` the logs of the engines that served these recordings. Raises
-    LoreError for a named file that is not a recording. If the run is interrupted, the last result holds the turns up to
-    there, and no savings.
+    LoreError for a name that cannot be read, and if no named file is a recording. If the run is interrupted, the last
+    result holds the turns up to there, and no savings.
     """
     load_plugins()
     options = context.options
@@ -326,6 +326,7 @@ class _Simulator(NamedTuple):
         measuring = None if self.measured is None else self.measured.play()
         sums, turns, found = SimulatedSums(), list[PaidTurn](), list(self.problems)
         size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
+        refused = list[LoreError]()  # about named files that are not recordings
         for file in ahead(self.files):
             begun, problems = begun + 1, Problems()
             try:
@@ -337,13 +338,15 @@ class _Simulator(NamedTuple):
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                recordings += self._skip(file, error, problems)
+                recordings += self._skip(file, error, problems, refused)
             found.extend(problems.kept)
             done += file.size
             if stopped or (stopped := self.callbacks.is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
+        if refused and not recordings and not stopped:
+            raise refused[0]
         if not recordings and not stopped:
             raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.wanted is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
@@ -355,16 +358,20 @@ class _Simulator(NamedTuple):
             result = replace(result, interrupted=Interruption(begun, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
-    def _skip(self, file: Input, error: LoreError, problems: Problems) -> int:
-        """Return 1 for a recording that could not be read, 0 for a file of another kind; raise if it was named."""
+    def _skip(self, file: Input, error: LoreError, problems: Problems, refused: list[LoreError]) -> int:
+        """Return 1 for a recording that could not be read, 0 for a file of another kind, which is `refused` if named.
+
+        Raises the error of a name that cannot be read.
+        """
         is_other = isinstance(error, UnrecognisedError)
-        if file.named and not (is_other and file.optional):
+        if file.named and not is_other:
             raise error
-        if is_other:
+        if is_other and not (file.named and not file.optional):
             self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
+        refused += [error] if is_other else []
         problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
-        return 1
+        return 0 if is_other else 1
 
     def _turns(
         self, file: Input, problems: Problems, simulation: Simulation, measuring: Measuring | None

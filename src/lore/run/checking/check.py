@@ -90,27 +90,33 @@ class CheckOutcome(Struct, frozen=True):
 
 
 def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EVERY_FILE) -> CheckOutcome:
-    """Judge every recording under these paths; raises LoreError for a named file that is not a recording.
+    """Judge every recording under these paths.
 
-    An interrupted run has no findings about the whole, and writes no baseline.
+    A named file that is not a recording is a problem if another one is, as when a shell's pattern names both; else
+    LoreError is raised, as it is for a name that cannot be read. An interrupted run has no findings about the whole,
+    and writes no baseline.
     """
     context = replace(context, tabled=run.on_ledger is not None)
     files = _list_files(paths, context, run)
     before = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
     known = None if before is None else KnownFindings(before)
-    totals, judged = RunTotals(known, recorder), 0
+    totals, judged, refused = RunTotals(known, recorder), 0, list[LoreError]()
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
             for line in result.log:
                 context.options.log(line)
             if result.error is not None:
-                raise result.error
+                if not result.problems:
+                    raise result.error
+                refused.append(result.error)
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
+    if refused and stopped is UNSET and not totals.summary.files:
+        raise refused[0]
     notes = [*unmatched_paths(totals, context)] if stopped is UNSET else []
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare

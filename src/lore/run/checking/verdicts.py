@@ -179,15 +179,15 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
         with collected_seldom():
             _judge(file, totals, context, problems, progress)
     except LoreError as error:
+        unrecognised = isinstance(error, UnrecognisedError)
         is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-        unrecognised = isinstance(error, UnrecognisedError) and not is_damaged
         if file.named and file.error is None and not is_damaged and not (unrecognised and file.optional):
             result.error = error
-        elif unrecognised:
+        if unrecognised and not is_damaged and result.error is None:
             result.summary.skipped += 1
             result.whole = True
             context.options.log(f"{place.path}: not a recording, skipped")
-        else:
+        elif unrecognised or result.error is None:
             totals.damage(problems.kept, problems.counts)  # of the part that was read
             totals.unreadable(error.message, f"{error.hint.capitalize()}." if is_damaged else "")
             if context.tabled:
