@@ -1,10 +1,12 @@
 """Configuration: its file, and how strict it is."""
 
 import contextlib
+import os
 
 import pytest
 
 from lore.cache.base import Simulate
+from lore.commands import common
 from lore.compaction.settings import Compaction
 from lore.config import Settings, find, policy
 from lore.errors import LoreError
@@ -50,6 +52,22 @@ def test_nearest_settings_of_parent_folders_win(tmp_path):
     assert load(None, below).check.max_breaks == 1
     write(tmp_path / "a" / "pyproject.toml", "[tool.lore.check]\nmax_breaks=2\n")
     assert load(None, below).check.max_breaks == 2
+
+
+@pytest.mark.parametrize(("near", "far", "hides"), [
+    ("lore.toml", "pyproject.toml", True), ("app/lore.toml", "pyproject.toml", True),
+    ("app/pyproject.toml", "lore.toml", True), ("app/lore.toml", "setup.toml", False),
+])  # fmt: skip
+@pytest.mark.parametrize("text", ["[check]\n", "[check]\nmax_breaks = 1\n"])
+def test_hidden_settings_are_named(tmp_path, monkeypatch, capsys, near, far, hides, text):
+    for name, check in ((far, "[check]\nmax_breaks = 0\n"), (near, text)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(check.replace("[", "[tool.lore.") if "pyproject" in name else check)
+    monkeypatch.chdir((tmp_path / near).parent)
+    common.found_settings(None)
+    hidden = hides and (text == "[check]\n" or "/" not in near)
+    which = f"{os.path.relpath(tmp_path / far)} are not read: {os.path.basename(near)} is read instead"
+    assert capsys.readouterr().err == (f"note: the settings of {which}\n" if hidden else "")
 
 
 def test_pyproject_without_settings_is_skipped(tmp_path):

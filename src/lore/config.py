@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
@@ -122,6 +124,7 @@ class Loaded(Struct, frozen=True):
     file: Path | None = None  # their file; None: defaults
     compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
     tables: frozenset[str] = frozenset()  # that the file has
+    hidden: Path | None = None  # a settings file that it hides: of the same folder, or any if it sets nothing
 
 
 def find(explicit: str | None, folder: str | Path | None) -> Loaded:
@@ -133,7 +136,16 @@ def find(explicit: str | None, folder: str | Path | None) -> Loaded:
         named = _read(Path(explicit), named=True)
         return Loaded(Settings() if named is None else named.settings, Path(explicit))
     places = (Path(folder), *Path(folder).parents) if folder else ()
-    return next((read for place in places if (read := _in_folder(place)) is not None), Loaded(Settings()))
+    every = (read for place in places for read in _in_folder(place))
+    found = next(every, None)
+    if found is None or found.file is None:
+        return Loaded(Settings())
+    with suppress(LoreError):  # a faulty file that does not hold is no error
+        other = next(every, None)
+        file = None if other is None else other.file
+        if file is not None and (found.settings == Settings() or file.parent == found.file.parent):
+            return replace(found, hidden=file)
+    return found
 
 
 def find_with_own(explicit: str | None, folder: str | Path | None, own: str) -> Loaded:
@@ -153,12 +165,12 @@ _OWN = ("compaction", "memory", "sessions")  # tables that are taken from this u
 
 def settings_in(folder: Path) -> Loaded:
     """Return the settings of a folder, without those of the folders above."""
-    return _in_folder(folder) or Loaded(Settings())
+    return next(_in_folder(folder), Loaded(Settings()))
 
 
-def _in_folder(folder: Path) -> Loaded | None:
+def _in_folder(folder: Path) -> Iterator[Loaded]:
     paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
-    return next((read for path in paths if path.is_file() and (read := _read(path, named=False)) is not None), None)
+    return (read for path in paths if path.is_file() and (read := _read(path, named=False)) is not None)
 
 
 def policy(name: str) -> Compaction:

@@ -21,7 +21,7 @@ from cli.running import put
 from lore.errors import LoreError
 from lore.judge import totals
 from lore.recording.inputs import Input
-from run.logs import put_logs
+from run.logs import family, put_logs
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +115,21 @@ def test_results_of_different_settings_do_not_merge(desk):
     assert result.json(config="lore.toml", path="logs") + "\n" == once.out
     with pytest.raises(LoreError, match="other settings"):
         result.json()
+
+
+def test_exemption_covers_copy_of_its_recording(desk):
+    for name in ("a", "z"):
+        put(f"logs/{name}.jsonl", *family(name, "3"))
+    before = run("check", "logs", "--json").json["findings"]
+    (found,) = [one for one in before if one["path"] == "logs/a.jsonl" and one["severity"] != "note"]
+    exempt = (
+        f"[[check.exempt]]\ncode = '{found['code']}'\npath = 'logs/z.jsonl'\nreason = 'the cache was switched off'\n"
+    )
+    put("lore.toml", exempt.encode())
+    once = run("check", "logs", "--json", "--config", "lore.toml")
+    assert [one for one in once.json["findings"] if one["severity"] != "note"] == []
+    result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
+    assert result.json(config="lore.toml", path="logs") + "\n" == once.out
 
 
 def test_named_input_that_is_unrecognised_raises(desk):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
 from msgspec import Struct
 
 from lore.errors import LoreError
-from lore.files import config_root, current_folder
+from lore.files import config_root, current_folder, relative
 
 if TYPE_CHECKING:
     import typer
@@ -150,7 +150,10 @@ def found_settings(explicit: str | None) -> Loaded:
     """Return the settings that apply in this folder, with their file."""
     from lore.config import find
 
-    return find(explicit, current_folder())
+    loaded = find(explicit, current_folder())
+    if loaded.hidden is not None and loaded.file is not None:
+        tell(f"note: the settings of {relative(loaded.hidden)} are not read: {relative(loaded.file)} is read instead")
+    return loaded
 
 
 def settings_to_run(explicit: str | None) -> Loaded:

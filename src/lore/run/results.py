@@ -23,7 +23,7 @@ from msgspec.structs import replace
 import lore
 from lore.config import find
 from lore.errors import LoreError
-from lore.judge.totals import VERSION, RunTotals, decode, encode
+from lore.judge.totals import VERSION, FileResult, RunTotals, decode, encode
 from lore.model import canonical
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.results import CheckResult
@@ -122,13 +122,11 @@ class Result:
         context, maker = _settings(config)
         if self._maker not in ("", maker):
             raise LoreError("this result was made by another version of lore, or by other settings", hint=_SAME)
-        totals = RunTotals()
-        for _, (_, record) in sorted(self._gathered().items()):
-            try:
-                result = decode(record)
-            except ValueError:
-                raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
-            totals.take(result)
+        totals, records = RunTotals(), [record for _, (_, record) in sorted(self._gathered().items())]
+        if context.policy.exempt:
+            records.sort(key=lambda record: context.is_exempted(_decoded(record).key), reverse=True)
+        for record in records:
+            totals.take(_decoded(record))
         return CheckOutcome(conclude(totals, context, path), totals.failed, totals.unjudged)
 
     def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
@@ -163,6 +161,13 @@ class Result:
                     raise LoreError(message, hint="judge it again")
         self._parts = ()
         return self._files
+
+
+def _decoded(record: bytes) -> FileResult:
+    try:
+        return decode(record)
+    except ValueError:
+        raise LoreError("this is not a result of lore.judge", hint="give what Result.to_bytes wrote") from None
 
 
 def _order(number: int, path: str) -> _Order:

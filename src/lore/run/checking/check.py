@@ -146,6 +146,8 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
         reader_named(context.options.format)
     files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
     policy = context.policy
+    if policy.exempt:
+        files.sort(key=lambda file: context.is_exempted(key_of(file.path, context.root)), reverse=True)
     if context.tabled or context.path or policy.per_path or policy.exempt:  # these are about single files
         return files
     return join_bodies(files, context.options.format)

@@ -127,6 +127,10 @@ class CheckContext(Struct, frozen=True):
         """Return the policy for one file."""
         return self.policy.ruling(key, self.budgets)
 
+    def is_exempted(self, key: str) -> bool:
+        """Return whether an exemption names a file: it is counted first, so that copies of its requests are not."""
+        return bool(self.policy.exempt_paths.numbers(key))
+
     def check_names(self) -> None:
         """Raise LoreError for an unknown code in the settings, or a file of rules that cannot be read."""
         self.policy.known(f"{self.settings}: check." if self.settings else "check.")
