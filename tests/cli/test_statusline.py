@@ -125,6 +125,15 @@ def test_json_is_judged_to_the_end():
     assert lore("statusline", "--json", stdin=b"").code == 2
 
 
+def test_trivial_break_does_not_hide_a_costly_one():
+    costly = [*STEADY, (10, 12_000, 60_000, 100), (10, 0, 72_500, 100)]
+    session(*costly, (10, 70_000, 3_000, 100))
+    found = lore("statusline", "--json", LOG).json
+    assert (found["breaks"], found["rebilled_tokens"], found["last_break"]["lost_tokens"]) == (2, 74_500, 72_000)
+    session(*costly, (10, 60_000, 13_000, 100))
+    assert lore("statusline", "--json", LOG).json["last_break"]["lost_tokens"] == 12_500
+
+
 def test_line_without_cache_folder_shows_client_facts(monkeypatch, started):
     session(*STEADY)
     monkeypatch.setattr(module, "status_folder", lambda: "")

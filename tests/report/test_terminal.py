@@ -147,9 +147,21 @@ def test_explained_cause_is_repeated_without_reasons():
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [cause])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
     assert "LORE101 date-in-prefix (waste): a date (-v: what is ruled out)" in again
-    assert "about 125 tokens re-billed (estimated), 500 bytes" in again
+    assert "about 125 tokens re-billed (estimated): 500 bytes that were sent before" in again
     assert cause.message not in again
     assert "fix:" not in again
+
+
+def test_fix_of_expected_break_is_shown_once():
+    paused = msgspec.structs.replace(CAUSE, code="LORE128", kind="expected", fix="Compact before a long pause.")
+    made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [paused])
+    made = msgspec.structs.replace(made, chain="main", turn=2)
+
+    def write(out):
+        writer = diff.DiffWriter(out)
+        writer.write(made), writer.write(made)
+
+    assert shown(write).count("Compact before a long pause.") == 1
 
 
 def test_next_command_is_on_one_line():

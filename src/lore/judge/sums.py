@@ -37,6 +37,7 @@ UNSURE = "unattributable"
 REBILLED: dict[CauseKind, str] = {"waste": "paid_again", UNSURE: "unexplained", "expected": "expected"}
 NAMES = 3  # names in the evidence of a cause
 _SUMMED_AT_ONCE = 256  # requests whose rows are held
+_SMALL = 0.05  # of the largest loss: a later break that lost less does not hide one that cost more
 _DIGITS = 6  # decimals of an amount
 _ROW_DIGITS = 9  # of one request's
 
@@ -520,12 +521,12 @@ class RunningSums:
 
     def result(self, format: str, session: str) -> RunningTotals:
         """Return the sums of all chains, and the size of the last request of the main one."""
-        sums = self._sums.result("")
+        sums, most = self._sums.result(""), max((each.lost_tokens for each in self.breaks.values()), default=0)
         running = RunningTotals(
             format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
             paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
             expected_tokens=sums.expected_tokens, rebilled_dollars=rebilled_dollars(sums),
-            last_break=next(reversed(self.breaks.values()), None),
+            last_break=next((one for one in reversed(self.breaks.values()) if one.lost_tokens >= most * _SMALL), None),
         )  # fmt: skip
         if self._last is None:
             return running

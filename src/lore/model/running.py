@@ -43,7 +43,7 @@ class RunningTotals(NamedTuple):
     unexplained_tokens: int = 0  # re-billed, without a certain cause
     expected_tokens: int = 0  # re-billed, as expected
     rebilled_dollars: float | None = None  # what all re-billed tokens cost beyond the price of reading
-    last_break: LastBreak | None = None  # None if nothing was lost so far
+    last_break: LastBreak | None = None  # that lost at least 5 % of the largest loss; None if nothing was lost so far
 
     @property
     def rebilled_tokens(self) -> int:

@@ -50,6 +50,7 @@ class DiffWriter:
         write(diff, self._out, self._explained, problems=self._verbose or diff.turn is None)
         if not self._verbose:
             self._explained |= {cause.code for cause in diff.causes} & {*UNEXPLAINED}
+        self._explained |= {cause.fix for cause in diff.causes if cause.kind == "expected" and cause.is_break}
 
     def finish(self) -> None:
         """Write how many pairs of a session are not shown, and how many problems."""
@@ -67,7 +68,11 @@ class DiffWriter:
 def write(
     diff: DiffResult, out: Console, explained: AbstractSet[str] = frozenset(), *, problems: bool = True
 ) -> None:  # fmt: skip
-    """Write one comparison; causes whose codes were `explained` before have no fix and no list of what is ruled out."""
+    """Write one comparison.
+
+    Causes whose codes were `explained` before have no fix and no list of what is ruled out; an expected cause has no
+    fix if that is among `explained`.
+    """
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
     described = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
@@ -80,7 +85,8 @@ def write(
     for cause in diff.causes:
         if cause.is_break and cause is not leading:
             cause = replace(cause, lost_tokens=None)
-        _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None)
+        is_advised = cause.kind == "expected" and (cause.fix in explained or not cause.is_break)
+        _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None, advise=not is_advised)
     _evidence(diff, out)
     for cache in diff.caches:
         _row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
@@ -147,8 +153,8 @@ def _divergence(where: DivergenceResult, out: Console) -> None:
         out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
 
-def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> None:
-    """Write a cause with its cost and fix; without `quote` omit the change, which is shown already."""
+def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise: bool) -> None:
+    """Write a cause with its cost, and its fix to `advise`; without `quote` omit the change, which is shown already."""
     message, evidence = cause.message, cause.evidence
     if again and evidence is not None:
         message = f"{evidence.sentence()} (-v: what is ruled out)"
@@ -160,11 +166,11 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool) -> Non
         indent=_INDENT,
     )
     if cause.lost_tokens:
-        size = f", {counted(cause.lost_bytes, 'byte')}" if cause.lost_bytes else ""
+        size = f": {counted(cause.lost_bytes, 'byte')} that were sent before" if cause.lost_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")
     elif cause.is_break and cause.lost_tokens is None:
         _row(out, "", "its loss is counted with another cause of this cache break")
-    if not again and cause.kind != "expected":
+    if advise and not again:
         _row(out, "", ": ".join(format_fix(cause)), "green")
 
 

@@ -44,7 +44,7 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
     expected_tokens: int  # re-billed as expected
     rebilled_tokens: int  # the sum of these three, as the line shows it
     rebilled_dollars: float | None  # what all re-billed tokens cost beyond the price of reading
-    last_break: RunningBreak | None  # null if nothing was lost so far
+    last_break: RunningBreak | None  # that lost at least 5 % of the largest loss; null if nothing was lost so far
 
 
 def running_session(running: RunningTotals, path: str) -> RunningSession:
