@@ -12,6 +12,7 @@ from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import LONGEST, MOST_NAMES, SIGNS, Sign
+from lore.run.checking.check import check
 from lore.testing import everything
 
 
@@ -98,6 +99,22 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
 def test_record_shows_its_signal(more, signals):
     assert observed(*FIRST, more) == signals
     assert {signal.name for signal in signals} <= set(SIGNS)
+
+
+def test_resume_names_its_line(tmp_path):
+    lines, last = [], None
+    for number, cached in enumerate((0, 20_000, 0)):
+        usage = counts(5, cached, 20_000 - cached, 9)
+        at = {"timestamp": f"2026-07-25T17:0{number}:00.000Z", "version": "2.1.200"}
+        lines += [attached(type="hook_success", hookName="SessionStart:resume")] if number == 2 else []
+        lines += [asked(f"u{number}", "go on", last, **at),
+                  answered(f"a{number}", f"msg_{number}", text("yes"), f"u{number}", usage=usage, **at)]  # fmt: skip
+        last = f"a{number}"
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(joined(*lines))
+    (found,) = [one for one in check([str(path)]).result.findings if one.lost_tokens]
+    assert (found.code, found.line) == ("LORE123", 7)
+    assert "the session was resumed (line 5 of the log)" in found.message
 
 
 @each([

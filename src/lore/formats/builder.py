@@ -236,6 +236,7 @@ class SessionBuilder:
         """Emit signals: events outside the messages that may change a prompt or a cache; `SIGNS` has their names."""
         for sign in signs:
             fields = msgspec.structs.asdict(sign)
+            del fields["line"]  # the recording knows it
             fields["version"] = self.version
             self.emit(e.Observed(**fields, chain=self.chain, at=self.at))
 

@@ -80,6 +80,7 @@ class Sign(Struct, frozen=True, gc=False):
     before: str = ""  # the old value of a setting or version
     after: str = ""  # its new value; of a hook the beginning of its text
     version: str = ""  # version of the client that showed it
+    line: int | None = None  # of the log that shows it; None in a session's state
 
 
 def bounded_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ class EventRecording(Recording):
         self._rules = options.ruled
         self.reading = self.shown  # the file that is being read
         self.companions = tuple(companions)
+        self._lines_of_signs: dict[tuple[str, str], int | None] = {}  # by chain and sign
         self.watchful = False  # turns list the items of their timeline that no prompt holds
         self._completes = completes
         self._dialect = options.asked_dialect
@@ -119,6 +120,8 @@ class EventRecording(Recording):
             self.problems.add(problem, self.reading, read.line, read.byte)
         if type(event) is e.CompactApplied:
             self.boundaries.append((event.uuid, event.at))
+        elif type(event) is e.Observed:
+            self._lines_of_signs[event.chain, event.name] = read.line
         elif type(event) is e.SessionStarted and event.dialect not in (None, *dialect_names()):
             shown = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
             self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
@@ -230,7 +233,9 @@ class EventRecording(Recording):
             return raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted
 
         turn = Turn(name, opened.turn, make_prompt, opened.since, opened.at)
-        turn.line, turn.byte, turn.signs = read.line, read.byte, opened.signs
+        turn.line, turn.byte = read.line, read.byte
+        lines = self._lines_of_signs
+        turn.signs = tuple([msgspec.structs.replace(one, line=lines.get((name, one.name))) for one in opened.signs])
         turn.file = self._file_of(read)
         turn.given_up = opened.given_up
         if opened.call is not None:

@@ -166,7 +166,8 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise
         indent=_INDENT,
     )
     if cause.lost_tokens:
-        size = f": {counted(cause.lost_bytes, 'byte')} that were sent before" if cause.lost_bytes else ""
+        is_by_bytes = bool(cause.lost_bytes) and cause.tokens != "recorded"
+        size = f": {counted(cause.lost_bytes or 0, 'byte')} that were sent before" if is_by_bytes else ""
         _row(out, "", format_loss(cause) + size, "bold")
     elif cause.is_break and cause.lost_tokens is None:
         _row(out, "", "its loss is counted with another cause of this cache break")

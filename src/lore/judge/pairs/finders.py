@@ -339,7 +339,8 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
     servers = tuple(dict.fromkeys(part[1] for part in parts if len(part) == 3 and part[0] == "mcp"))
     if sign.name == "tools-delta":
         return e.ToolsAnnounced(sign.names, sign.removed, servers)
-    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None)
+    line = sign.line if sign.name == "resume" else None  # other signals are next to the request
+    return e.SignSeen(sign.name, names, servers, sign.before or None, sign.after or None, line)
 
 
 def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:

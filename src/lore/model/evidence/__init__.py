@@ -72,9 +72,10 @@ class SignSeen(EvidenceFact, frozen=True):
     servers: tuple[Name, ...] = ()  # the MCP servers among them
     before: Content | None = None  # the previous value of a setting or version
     after: Content | None = None  # the new value of it
+    line: int | None = None  # of the log that shows it, if that is not next to the request
 
     def sentence(self) -> str:
-        text = SIGNS[self.sign]
+        text = SIGNS[self.sign] + ("" if self.line is None else f" (line {self.line:,} of the log)")
         if self.before is not None or self.after is not None:
             text += f" from {self.before or 'nothing'} to {self.after or 'nothing'}"
         if not self.names or self.names == (self.sign,):
