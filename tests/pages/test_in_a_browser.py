@@ -162,6 +162,14 @@ def test_costs_sort_by_amount(browser, made):
         assert cells.all_inner_texts() == ["at least $102.72", "at least $86.15", "<$0.01"]
 
 
+def test_stacked_table_can_be_sorted(browser, made):
+    with opened(browser, (made / "out/many.html").as_uri(), width=375) as tab:
+        head = tab.page.locator(".sort").last.locator("th").filter(has_text="requests")
+        head.get_by_role("button").click()
+        assert tab.page.locator(".sort").last.locator("tbody tr").first.locator("td").nth(3).inner_text() == "5"
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_session_opens_from_index_and_leads_back(browser, made):
     with opened(browser, (made / "out/index.html").as_uri()) as tab:
         tab.page.locator("tbody a").first.click()

@@ -83,6 +83,12 @@ def describe_spending(spending: Spending) -> str:
     return " ".join(parts)
 
 
+_AS_READ = (
+    "Re-billed: what was paid beyond the price of a read. That price is in reading context; lore simulate, which sums by"
+    " price, has both in writes or uncached."
+)
+
+
 def money_block(spending: Spending) -> PageBlock:
     """Show the parts of a cost as one bar; nothing if no price is known."""
     whole = spending.dollars
@@ -92,7 +98,8 @@ def money_block(spending: Spending) -> PageBlock:
         part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / whole)})")
         for part in _money_parts([spending])
     ]
-    return PageBlock("Where the money went", bars=(PageBar("", tuple(parts)),))
+    lines = (_AS_READ,) if rebilled_dollars(spending) else ()
+    return PageBlock("Where the money went", lines, bars=(PageBar("", tuple(parts)),))
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
