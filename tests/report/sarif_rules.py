@@ -84,6 +84,7 @@ def _whole(log):
         assert len(set(ids)) == len(ids)
         assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
         assert all(len(set(rule["properties"]["tags"])) == len(rule["properties"]["tags"]) for rule in rules)
+        assert all((rule["properties"]["tags"][1] == "damage") is (rule["id"][:5] == "LORE2") for rule in rules)
         assert all(rule["defaultConfiguration"]["level"] in LEVELS for rule in rules)
         assert re.fullmatch(r"\d+\.\d+\.\d+(?:-[\w.]+)?(?:\+[\w.]+)?", run["tool"]["driver"]["semanticVersion"])
         for result in run["results"]:

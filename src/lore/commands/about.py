@@ -135,18 +135,20 @@ def explain(
 
 def _show(page: str, color: bool | None, *, pager: bool = False) -> None:
     """Print a page: Markdown in a pipe; on a terminal laid out, and in the user's pager if it is too long."""
-    terminal = sys.stdout.isatty()
-    if terminal:
-        page = lay_out_page(page, out(color))
-    command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
-    has_pager = command not in ([], ["cat"]) and shutil.which(command[0]) is not None
-    if pager and terminal and has_pager and page.count("\n") >= shutil.get_terminal_size().lines:
-        import pydoc
-
-        os.environ.setdefault("LESS", "-FRX")  # less passes colours on and leaves the text on the screen
-        pydoc.pager(page)
-    else:
+    if not sys.stdout.isatty():
         sys.stdout.write(page)
+        return
+    command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
+    has_pager = pager and command not in ([], ["cat"]) and shutil.which(command[0]) is not None
+    shown = lay_out_page(page, out(color))
+    if not has_pager or shown.count("\n") < shutil.get_terminal_size().lines:
+        sys.stdout.write(shown)
+        return
+    import pydoc
+
+    # less passes colours on and leaves the text on the screen; other pagers may show the codes of colours
+    os.environ["LESS"] = f"{os.environ.get('LESS', '-FX')} -R"
+    pydoc.pager(shown if os.path.basename(command[0]) == "less" else lay_out_page(page, out(False)))  # noqa: FBT003
 
 
 # The pages of the guide: a page's file name is its topic, its first line its title. `README.md` is the index. Links

@@ -67,8 +67,8 @@ class CheckOptions(Struct, frozen=True):
         str | None,
         typer.Option(
             "--jobs", "-j",
-            help="Files judged at a time (default: the number of cores), or the address of a Dask scheduler whose"
-            " workers judge them, or local: Dask workers on this machine. Extra: dask.",
+            help="How many files to judge at a time (default: the number of cores). With the extra dask: the address"
+            " of a Dask scheduler, whose workers judge them; or local, for Dask workers on this machine.",
         ),
     ] = None  # fmt: skip
     pass_over: flags.PassOver = False

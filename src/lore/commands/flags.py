@@ -37,7 +37,9 @@ Redact: TypeAlias = Annotated[
 ]
 For: TypeAlias = Annotated[
     str | None,
-    typer.Option("--for", help="Audience for fixes: author (writes the agent) or user (runs it); default: by format."),
+    typer.Option(
+        "--for", help="Show the fixes for author (who writes the agent) or user (who runs it); default: by format."
+    ),
 ]
 Select: TypeAlias = Annotated[
     list[str] | None, typer.Option("--select", help="Report only these codes, prefixes of codes (LORE1) or names.")

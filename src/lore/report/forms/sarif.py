@@ -61,6 +61,7 @@ def _rule(code: str) -> dict[str, Any]:
     facts = CODES[code]
     file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
     page = file.read_text("utf-8") if file.is_file() else facts.fix  # a plug-in's code has none
+    tags = ["recording", "damage"] if code.startswith("LORE2") else ["prompt-cache", facts.kind]
     happened = facts.short or facts.name.replace("-", " ")
     happened = happened[:1].upper() + happened[1:]
     return {
@@ -70,7 +71,7 @@ def _rule(code: str) -> dict[str, Any]:
         "fullDescription": {"text": f"{happened}. {facts.fix}"},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": SEVERITY[facts.kind]},
-        "properties": {"tags": ["prompt-cache", facts.kind], "precision": "high"},
+        "properties": {"tags": tags, "precision": "high"},
     }
 
 

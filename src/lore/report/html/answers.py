@@ -84,8 +84,8 @@ def describe_spending(spending: Spending) -> str:
 
 
 _AS_READ = (
-    "Re-billed: what was paid beyond the price of a read. That price is in reading context; lore simulate, which sums by"
-    " price, has both in writes or uncached."
+    "Re-billed: what was paid beyond the price of a read. That price is in reading context; lore simulate, which sums"
+    " by price, has both in writes or uncached."
 )
 
 
