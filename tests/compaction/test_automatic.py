@@ -165,7 +165,7 @@ def test_full_window_of_one_message_is_a_problem():
     session.user(LONG * 10)
     session.request()
     (problem,) = session.problems
-    assert "fills 560% of the window: nothing more can be removed" in problem.message
+    assert "fills 560 % of the window: nothing more can be removed" in problem.message
 
 
 def test_guide_summarizer_is_asked_with_the_messages():

@@ -279,7 +279,7 @@ def test_carried_context_does_not_move_the_source_window():
         (Compaction(), ["overflow skipped: off (window = 0)", "gap skipped: off (gap_secs = 0)",
                         "cadence skipped: off (continuous_interval = 0)"]),
         (Compaction(continuous_interval=3, gap_secs=900, window=1_000),
-         ["overflow skipped: the prompt fills 1% of the window, at most 70%",
+         ["overflow skipped: the prompt fills 1 % of the window, at most 70 %",
           "gap skipped: a pause of 0 s (gap_secs = 900)",
           "cadence skipped: 4 finished exchanges (continuous_interval = 3)"]),
         (ANY, ["overflow skipped: off (window = 0)", "gap skipped: a pause of 0 s (gap_secs = 60)",

@@ -169,6 +169,17 @@ def test_prompts_are_at_most_99_percent_shorter(tried):
     )
 
 
+@each("change, says", [
+    ({"fired": 0}, "it would have changed nothing: the recording compacts itself 2 times before that."),
+    ({"saved_without_summaries": 0.0}, "no turn follows that would be cheaper before the recording compacts itself"),
+    ({"saved_without_summaries": -0.5}, "do not save that much, since the recording compacts itself later."),
+])  # fmt: skip
+def test_answer_names_compactions_of_the_recording(tried, change, says):
+    totals = structs.replace(tried(talk(12), **OFTEN).totals, recorded=2, **change)
+    outcome = TrialOutcome(Compaction(**OFTEN), [], totals, 12, is_timed=True, pause=None, refused=0)
+    assert says in verdict(outcome)
+
+
 BILL = Usage(uncached_tokens=10, read_tokens=9_000, write_tokens=490, write_5m_tokens=490, output_tokens=7)
 
 

@@ -99,7 +99,7 @@ def judge_overflow(inputs: PolicyInput) -> Firing | str:
     if not settings.window:
         return "off (window = 0)"
     tokens = tokens_of(inputs.entries) if inputs.tokens is None else inputs.tokens
-    reason = f"the prompt fills {_percent(overhead + tokens, settings.window):.0f}% of the window"
+    reason = f"the prompt fills {_percent(overhead + tokens, settings.window):.0f} % of the window"
     firing = plan_overflow(
         inputs.entries, settings.window, overhead=overhead, tokens=tokens, reserve=settings.summary_tokens
     )
@@ -107,7 +107,7 @@ def judge_overflow(inputs: PolicyInput) -> Firing | str:
         used = _percent(overhead + tokens, settings.window)
         if used > FULL:
             return f"{reason}: {NOTHING_LEFT}"
-        return reason + (f", at most {CALM}%" if used <= CALM else ", and too little can be removed")
+        return reason + (f", at most {CALM} %" if used <= CALM else ", and too little can be removed")
     return firing._replace(marker=firing.marker if firing.full else "", reason=reason)
 
 

@@ -134,7 +134,9 @@ def verdict(outcome: TrialOutcome) -> str:
     if not totals.turns:
         return "The recording has no turn: there is nothing to compact."
     if not totals.fired:
-        return f"No: no trigger would have fired in {counted(totals.turns, 'turn')}, so it would have changed nothing."
+        own = f": the recording compacts itself {times_of(totals.recorded)} before that" if totals.recorded else ""
+        turns = counted(totals.turns, "turn")
+        return f"No: no trigger would have fired in {turns}, so it would have changed nothing{own}."
     before, after = totals.without, totals.compacted
     share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
     change = f"{percent(min(share, 0.99))} shorter" if share >= 0 else f"{percent(-share)} longer"  # never to nothing
@@ -162,11 +164,21 @@ def _verdict(totals: CompactedTotals) -> str:
         return f"Yes: {times} would have saved about {format_money(known)}{share}, estimated{besides}."
     if known < 0:
         why = "each rewrites the cache, and the following turns do not save that much"
+        if totals.recorded:
+            why += ", since the recording compacts itself later"
         if not done:
             why = "every following turn pays for the text of the sources"
         more = format_money(-known)
         return f"Not in money: {times} would have cost about {more} more{share}, estimated{besides}: {why}."
-    return f"No: {times} would have come too late to save anything{besides}."
+    why = "no turn follows that would be cheaper"
+    if totals.recorded:
+        why += " before the recording compacts itself, or ends"
+    return f"No: {times} would have saved nothing{besides}: {why}."
+
+
+def times_of(count: int) -> str:
+    """Return `once`, `2 times`."""
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _summary_note(settings: Compaction, totals: CompactedTotals) -> str:
@@ -198,7 +210,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if settings.gap_secs and not outcome.is_timed:
         yield UNTIMED
     if outcome.refused:
-        times = "once" if outcome.refused == 1 else f"{outcome.refused:,} times"
+        times = times_of(outcome.refused)
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if any(fired.trigger == "overflow" for fired in outcome.triggers):
         most = settings.window * CALM // 100
