@@ -11,7 +11,7 @@ Sources: the references of the five APIs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, TypeAlias, cast
 
@@ -145,7 +145,15 @@ def _check(found: str, dialect: str, response: object, members: dict[str, bytes]
             hint=f"call the SDK that the session's requests are for, or begin with dialect={found!r}",
         )
     named = kind_of(response) + (f" with {', '.join(list(members)[:6])}" if members else "")
+    if isinstance(response, Mapping):
+        named += f", without {_NEEDED[dialect]}"
     raise LoreError(f"this is no response of {NAMES[dialect]}: {named}", hint="give what the SDK's call returned")
+
+
+_NEEDED = {  # the member by which a response is known
+    "anthropic": '"type": "message"', "openai-chat": '"choices"', "openai-responses": '"output"',
+    "gemini": '"candidates"', "bedrock": '"output"',
+}  # fmt: skip
 
 
 _CONVERSE = ("messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata")
