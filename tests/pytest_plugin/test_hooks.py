@@ -45,6 +45,18 @@ def test_fixture_records_requests(suite) -> None:
     result.assert_outcomes(passed=2, failed=1)
 
 
+def test_recorder_without_assertion_is_a_warning(suite) -> None:
+    text = SENDS + (
+        "def test_forgets(lore_recorder):\n    send(0)\n"
+        "def test_looks(lore_recorder):\n    send(0)\n    assert len(lore_recorder) == 2\n"
+        "def test_fails(lore_recorder):\n    send(0)\n    assert False\n"
+        "def test_sends_nothing(lore_recorder):\n    pass\n"
+    )
+    result = suite(text, "-W", "always")
+    result.assert_outcomes(passed=3, failed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*test_it.py::test_forgets: nothing judges what it recorded (2): call assert_prefix*"])
+
+
 def test_marked_test_is_reported(suite) -> None:
     result = suite(f"{REASON}def test_agent():\n    assert_prefix_stable(MOVED)\n", "--junitxml=junit.xml")
     result.assert_outcomes(passed=1)

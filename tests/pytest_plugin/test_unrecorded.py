@@ -47,6 +47,7 @@ SENDS = """
 def test_sends(lore_recorder):
     transport = httpx.MockTransport(lambda _: httpx.Response(200))
     httpx.Client(transport=transport).post("https://api.example/v1/messages", json={})
+    assert len(lore_recorder) == 1
 """
 
 

@@ -162,7 +162,8 @@ def test_response_of_another_dialect_is_an_error(dialect, other):
     ({"error": {"message": "no such model", "code": 404}}, "no such model"),
     (object(), "an object is not JSON|no response"), (5, "no response"), (None, "no response"), ({}, "no response"),
     ([], "no chunks"), (iter(()), "no chunks"), (MagicMock(), "not JSON|no response|no chunks"), (len, "not JSON"),
-    ({"id": "x", "data": 1}, "of Anthropic's Messages: a dict with id, data, without .type.: .message."), ([1], "no response"),
+    ({"id": "x", "data": 1}, "of Anthropic's Messages: a dict with id, data, without .type.: .message."),
+    ([1], "no response"),
     (Exception("timeout"), "no response"),
 ])  # fmt: skip
 def test_invalid_answer_changes_nothing(response, said):

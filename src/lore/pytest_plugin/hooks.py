@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def lore_recorder() -> Generator[Recorder]:
+def lore_recorder(request: pytest.FixtureRequest) -> Generator[Recorder]:
     """Record the requests of HTTP clients in this process during this test, prompts and others, sync and async.
 
     Recorded are `httpx`, `httpx2`, `requests`, `aiohttp`, `botocore` and `urllib3`, and so the `anthropic`, `openai`,
@@ -68,6 +68,10 @@ def lore_recorder() -> Generator[Recorder]:
     """
     with recording() as recorder:
         yield recorder
+    prompts = sum(one.may_be_prompt for one in recorder.recorded)
+    if prompts and not recorder.is_used and PROCESS.test is not None and PROCESS.test.passed:
+        todo = "call assert_prefix_stable(lore_recorder), or lore_recorder.save(FILE) for lore check"
+        request.node.warn(LoreWarning(f"{request.node.nodeid}: nothing judges what it recorded ({prompts}): {todo}"))
 
 
 @pytest.hookimpl(wrapper=True)

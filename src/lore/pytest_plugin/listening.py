@@ -174,7 +174,7 @@ def _record(seam: Seam, owner: Any, sent: ClientRequest) -> Recorded | None:
     headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
     recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
     for recorder in LISTENING.recorders:
-        recorder.requests.append(recorded)
+        recorder.recorded.append(recorded)
     PROCESS.prompts += recorded.may_be_prompt
     return recorded
 

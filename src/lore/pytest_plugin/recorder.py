@@ -100,8 +100,15 @@ class Recorder:
 
     def __init__(self, watched: tuple[str, ...] = ()) -> None:
         self.watched = watched  # the client libraries that are recorded and installed
-        self.requests: list[Recorded] = []
+        self.recorded: list[Recorded] = []
+        self.is_used = False  # its requests were read, or deleted
         self.faults: Counter[str] = Counter()  # errors inside lore while it listened
+
+    @property
+    def requests(self) -> list[Recorded]:
+        """The requests so far."""
+        self.is_used = True
+        return self.recorded
 
     def __iter__(self) -> Iterator[Recorded]:
         return iter(self.requests)
