@@ -178,7 +178,7 @@ def test_failing_findings_are_chosen_but_wrong_input_fails(runner, fail_on, path
 @needs_bash
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("no/such/file", "::error title=lore check::an input or a setting is wrong"),
+    [("no/such/file", "::error title=lore check::cannot read no/such/file: no such file or directory"),
      ("fixtures/recordings/stable.jsonl", "")],
 )  # fmt: skip
 def test_error_of_the_step_is_annotated(runner, path, said) -> None:
