@@ -24,7 +24,7 @@ from lore.model.codes import fix_of
 from lore.model.results.overview import Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
-from lore.report.overview import write_overview
+from lore.report.overview import money, write_overview
 from lore.report.sentences.spending import cause_in_words
 
 MODEL = "claude-opus-4-5"
@@ -262,6 +262,13 @@ def test_rebilled_cost_without_some_prices_is_at_least():
     assert answer["total"]["unpriced_tokens"] == sum(by_cause) == 12_000
     assert "\nre-billed: at least $0.07 of at least $" in out
     assert lore("sessions").out.count("at least") == 0, "each session has a price, or none"
+
+
+@pytest.mark.parametrize(("dollars", "is_part", "shown"), [
+    (0.002, False, "<$0.01"), (0.002, True, "at least $0.0020"), (1.5, True, "at least $1.50"),
+])  # fmt: skip
+def test_small_part_of_a_cost_is_no_upper_bound(dollars, is_part, shown):
+    assert money(dollars, is_part=is_part) == shown
 
 
 def test_until_ends_the_sums():

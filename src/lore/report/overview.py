@@ -104,7 +104,9 @@ def unpriced_parts(spending: Spending) -> str:
 
 def money(dollars: float, *, is_part: object = False) -> str:
     """Return an amount in dollars and cents; `is_part`: some of it is not known."""
-    return f"{'at least ' if is_part else ''}{'<$0.01' if 0 < dollars < _CENT else f'${dollars:,.2f}'}"
+    if is_part:
+        return f"at least {format_money(dollars) if 0 < dollars < _CENT else f'${dollars:,.2f}'}"
+    return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
 
 
 def cost_of(spending: Spending) -> str:
@@ -241,8 +243,8 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
-        amounts = _amounts([cause])
-        if verbose or (len(rows) < _CAUSES and not amounts[0].endswith("<$0.01")):
+        amounts, is_small = _amounts([cause]), 0 < (cause.dollars or 0.0) < _CENT
+        if verbose or (len(rows) < _CAUSES and not is_small):
             rows.append((*amounts, *_in_words(cause, chosen)))
         else:
             rest.append(cause)
