@@ -213,12 +213,7 @@ def _placed(compaction: Compaction, file: Path) -> Compaction:
             return command
         return os.path.normpath(os.path.join(folder, command[0])), *command[1:]
 
-    sources = tuple(
-        [
-            replace(context_source, command=placed(context_source.command))
-            for context_source in compaction.context_sources
-        ]
-    )
+    sources = tuple([replace(source, command=placed(source.command)) for source in compaction.context_sources])
     return replace(compaction, command=placed(compaction.command), context_sources=sources)
 
 

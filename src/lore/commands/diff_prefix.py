@@ -415,22 +415,17 @@ class PairFigures:
         """Return the result for the next pair; `named` adds the chain and turn of its right side."""
         usage, verdict = pair.right.usage, pair.right.verdict
         return results.DiffResult(
-            left=left,
-            right=right,
-            file=file,
-            prompt=self._lengths(pair),
+            left=left, right=right, file=file, prompt=self._lengths(pair),
             relation=name_relation(pair.left.prompt, pair.right.prompt, pair.overlap),
             divergence=find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
-            caches=list(caches),
-            billed=None if usage is None else results.UsageResult.of(usage),
+            caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
             verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
-            problems=list(problems),
-            chain=pair.right.chain if named else None,
+            problems=list(problems), chain=pair.right.chain if named else None,
             turn=pair.right.number if named else None,
             columns=columns_result(pair, REDACTED if self._redact else MASKED),
-        )
+        )  # fmt: skip
 
     def _lengths(self, pair: Pair) -> results.PromptLengths:
         left = pair.left
@@ -444,17 +439,14 @@ class PairFigures:
         self._canonical.advance(pair.right.prompt, pair.overlap.common)
         tokens = self._token_counts(pair)
         return results.PromptLengths(
-            left_bytes=pair.bytes.previous,
-            right_bytes=pair.bytes.current,
+            left_bytes=pair.bytes.previous, right_bytes=pair.bytes.current, left_tail_bytes=pair.left_tail_bytes,
             common_prefix_bytes=pair.bytes.common + pair.overlap.common_bytes,
-            common_prefix_segments=pair.overlap.common,
-            left_tail_bytes=pair.left_tail_bytes,
-            canonical_common_prefix_bytes=canonical,
+            common_prefix_segments=pair.overlap.common, canonical_common_prefix_bytes=canonical,
             left_tokens=None if tokens is None else tokens.previous,
             right_tokens=None if tokens is None else tokens.current,
             common_prefix_tokens=None if tokens is None else tokens.common,
             tokenizer=None if self._counter is None else self._counter.name,
-        )
+        )  # fmt: skip
 
     def _token_counts(self, pair: Pair) -> PairSums | None:
         if self._tokens is None or self._counter is None:
