@@ -244,9 +244,9 @@ def test_compare_of_bodies_tells_author_the_fix():
     assert (cause["code"], cause["fix"]) == ("LORE102", "sort tools by name when they are registered")
 
 
-def test_sure_and_unsure_causes_are_two_rows(monkeypatch):
+def test_each_kind_of_a_cause_is_a_row(monkeypatch):
     claude("a", FALLEN)
-    losses = [Loss("LORE117", kind, 500, (), None) for kind in ("waste", "unattributable", "unattributable")]
+    losses = [Loss("LORE117", kind, 500, (), None) for kind in ("waste", "unattributable", "expected")]
     made = Ledgers.made
 
     def with_losses(ledgers, file):
@@ -257,6 +257,7 @@ def test_sure_and_unsure_causes_are_two_rows(monkeypatch):
     monkeypatch.setattr(Ledgers, "made", with_losses)
     answer = compared("agent:claude-code", "agent:claude-code", "--no-cache")
     overview = lore("--since", "2020-01-01", "--no-cache", "--json").json
-    found = {(cause["says"], cause["left"]["events"]) for cause in answer["causes"]}
-    assert found == {(cause["says"], cause["turns"]) for cause in overview["causes"] + overview["unexplained"]}
-    assert {events for _, events in found} == {1, 2}
+    found = {(cause["kind"], cause["says"], cause["left"]["events"]) for cause in answer["causes"]}
+    every = overview["causes"] + overview["unexplained"]
+    assert found == {(cause["kind"], cause["says"], cause["turns"]) for cause in every}
+    assert len(found) == 3

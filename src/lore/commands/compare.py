@@ -23,8 +23,8 @@ from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
 from lore.judge.measures import RATIOS, compared_shares, measure, share_of
-from lore.judge.sums import UNSURE, CauseSums, Copies, LedgerRequest, Sums, change_of_cost
-from lore.model.codes import Audience, fix_of
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
+from lore.model.codes import Audience, CauseKind, fix_of
 from lore.model.ledger import Ledger
 from lore.model.results.overview import ComparedCause, ComparedSide, Comparison, SpendingCause
 from lore.recording import filesystem
@@ -236,7 +236,7 @@ class _SideSums:
         self.models: defaultdict[str, Sums] = defaultdict(Sums)
         self.billed = 0  # requests
         # billed requests with a break or a missed read, by its code and whether the cause is not sure
-        self.broken: Counter[tuple[str, bool]] = Counter()
+        self.broken: Counter[tuple[str, CauseKind]] = Counter()
         self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
         self._times: list[float] = []
 
@@ -252,9 +252,9 @@ class _SideSums:
             if row.billed:
                 self.billed += 1
                 self.sessions[request.session].add(request)
-                self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind == UNSURE)])
+                self.broken.update([] if row.loss is None else [(row.loss.code, row.loss.kind)])
                 if row.missed is not None:
-                    self.broken[row.missed.code, row.missed.kind == UNSURE] += row.missed.requests
+                    self.broken[row.missed.code, row.missed.kind] += row.missed.requests
             if request.at is not None:
                 self._times.append(request.at)
             self.seen["client"].update(filter(None, [row.client]))
@@ -279,11 +279,11 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     readers = [READERS.get(ledger.format) for ledger in ledgers if ledger.format != "lore"]
     is_log = any(reader is not None and reader.yields == "events" for reader in readers)
     audience: Audience = "user" if is_log else "author"
-    causes: dict[tuple[str, bool], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
+    causes: dict[tuple[str, CauseKind], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
         found = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
         for cause in [*found, *side.causes.missed(audience)]:
-            causes.setdefault((cause.code, cause.kind == UNSURE), ([], []))[number].append(cause)
+            causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
     worded = [cause_in_words(_common_cause(left + right, audience)) for left, right in causes.values()]
     compared: list[tuple[float, ComparedCause]] = []
     for (key, both), words in zip(causes.items(), worded, strict=True):
