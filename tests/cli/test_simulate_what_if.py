@@ -122,7 +122,7 @@ def test_what_if_cause_leaves_out_losses_that_are_notes():
 def test_what_if_cause_without_turn_is_noted():
     saved, notes = what_if(stable(), "cause=LORE102")
     assert saved["cause=LORE102"]["saved"] == 0.0
-    assert "cause=LORE102: no turn has it" in notes
+    assert "cause=LORE102: no turn has this cause" in notes
 
 
 def test_bare_what_if_ranks_all_fixes():

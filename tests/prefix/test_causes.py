@@ -231,3 +231,12 @@ def test_new_prompt_cache_key_is_waste_at_openai(fell, kind):
     ]
     (cause,) = explain(*bodies, dialect="openai-chat", endpoint="api.openai.com/v1/chat/completions", fell=fell)
     assert (cause.code, cause.evidence.field, cause.kind) == ("LORE122", "prompt_cache_key", kind)
+
+
+@pytest.mark.parametrize("first", ["speed", "thinking"])
+def test_changed_fields_of_one_code_cost_from_the_first_place(first):
+    """On Claude fast mode misses from the system prompt on, thinking only from the messages on."""
+    values = {"speed": "fast", "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    changed = {name: values[name] for name in sorted(values, key=first.__ne__)}
+    (cause,) = explain(body("a"), body("a", "b", **changed), endpoint="api.anthropic.com/v1/messages")
+    assert (cause.code, cause.evidence.field, cause.section) == ("LORE120", "speed", "system")

@@ -35,7 +35,7 @@ class Prediction(Struct, frozen=True):
     write_1h: int | None = None  # the part of `write` that lives for an hour
 
     def fitted(self) -> Prediction:
-        """Return the prediction with no part below 0 or above the total, which stays; itself if a part is unknown."""
+        """Return the prediction with each part between 0 and the same total; unchanged if a part is unknown."""
         if self.read is None or self.write is None or self.uncached is None:
             return self
         total = max(0, self.read + self.write + self.uncached)
@@ -77,7 +77,7 @@ class Request(Struct, frozen=True):
 
     chain: str  # the conversation that it belongs to
     pieces: Sequence[Piece]  # of the whole prompt
-    same: int = 0  # leading pieces that are those of the chain's previous request
+    same: int = 0  # leading pieces that are the same objects as in the chain's previous request
     breakpoints: tuple[Breakpoint, ...] = ()  # ascending
     model: str | None = None  # None: unknown
     at: float | None = None  # when it was sent
@@ -86,7 +86,7 @@ class Request(Struct, frozen=True):
     salts: tuple[tuple[Section, bytes], ...] = ()  # parameters that enter the prefix where a section begins
     output: Sequence[Piece] = ()  # the generated pieces, if they are known
     cached: bytes = b""  # the provider's object that holds the beginning of the prompt (Gemini's `cachedContent`)
-    recorded: tuple[Breakpoint, ...] | None = None  # those that the usage is about, if `breakpoints` were changed
+    recorded: tuple[Breakpoint, ...] | None = None  # those that were sent, if `breakpoints` are a what-if's
     ended: float | None = None  # when the response was complete
     priority: int = 0  # a higher one is kept longer
     slot: int | None = None  # the slot of the server that the client asks for
@@ -104,7 +104,7 @@ class CacheModel(Protocol):
         ...
 
     def learn(self, usage: Usage | None) -> str:
-        """Learn from the last request's usage; return why that request cannot have it, an empty text if it can."""
+        """Learn from the last request's usage; return why this usage cannot belong to that request, empty if it can."""
         ...
 
 

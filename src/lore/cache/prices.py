@@ -1,6 +1,6 @@
 """What a request cost: the price of each kind of token, of further passes, and of tools that the provider ran.
 
-A count or a price that is unknown makes the cost unknown, unless no token has that price. A write without a lifetime
+The cost is unknown if a count is, or the price of at least one token. A write without a lifetime
 costs `write`; if the provider has no such price, `write_5m`, its default lifetime. The speed, tier and region that a
 response reports hold over those that were asked for; without either the list price holds. Requests of tools cost the
 same at every speed. An advisor's pass has the price of its own model, at the normal speed.
@@ -63,7 +63,10 @@ class Price(Struct, frozen=True):
         return self.split(bill)[0]
 
     def split(self, bill: Usage) -> tuple[dict[str, Decimal], bool]:
-        """Return the `parts` of a cost, and whether they are all of it. Missing counts of writes are 0."""
+        """Return the `parts` of a cost, and whether they are all of it.
+
+        A missing count of writes is 0. A sum of several requests (`is_sum`) may lack any count of tokens.
+        """
         by_lifetime = (bill.write_5m_tokens, bill.write_1h_tokens)
         short, hour = bill.write_5m_tokens or 0, bill.write_1h_tokens or 0
         write = 0 if bill.write_tokens is None else bill.write_tokens - short - hour
@@ -108,7 +111,8 @@ def rates(
     A factor's multiple is the rule `multiple_FACTOR`; a price without a rule of its own is a multiple of the uncached
     one, if its multiple is known. None if uncached tokens have no price, or if the multiple of a factor is unknown.
 
-    `listed`: the maker's list prices hold on this platform; otherwise only rows of the platform or the user's own.
+    `listed`: the maker's list prices hold on this platform; otherwise only rows about the platform, and the user's own
+    rows, are used.
     `implicit`: the request set no breakpoint or cached content, for which some providers price reads otherwise.
     """
 

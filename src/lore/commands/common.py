@@ -73,7 +73,7 @@ def write_json(result: Struct) -> None:
 
 
 def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, color: bool | None) -> int:
-    """Write a result as JSON, or for a person; return the exit code of a whole answer."""
+    """Write a result as JSON, or for a person; return exit code 0."""
     if as_json:
         write_json(result)
     else:

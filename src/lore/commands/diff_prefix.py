@@ -1,7 +1,7 @@
 """`lore diff-prefix`: compare two turns, or every successive pair of a session.
 
-A side that holds several turns is its last turn of the main chain. Two whole files are also compared byte by byte,
-whatever they hold.
+If a name stands for several turns, the last turn of the main chain is compared. Two whole files are also compared byte
+by byte, whatever they hold.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ class TurnComparison(NamedTuple):
         """Return what describes the pairs of a chain, from this turn on."""
         return PairFigures(first, self.options.counter, redact=self.redact)
 
-    def predicted(self, turn: Turn) -> list[results.CachePrediction]:
-        """Return what caches would read of the next turn; its usage is not read before."""
+    def predict(self, turn: Turn) -> list[results.CachePrediction]:
+        """Predict from earlier turns what each cache reads of this turn; call it for each turn, in order."""
         predicted = [predictor.predict(turn) for predictor in self.predictors]
         return [
             results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
@@ -211,10 +211,10 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     same = names[0].path == names[1].path and before.chain == after.chain
     after = msgspec.structs.replace(after, changes=between if same else ())
     pair = _pair_of(before, after, comparison, same=same)
-    comparison.predicted(pair.left)
+    comparison.predict(pair.left)
     place = Place(names[1].path, audience=comparison.audience or ("user" if after.basis is not None else "author"))
     return comparison.figures(pair.left).describe(
-        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predicted(pair.right)
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.right)
     )
 
 
@@ -261,7 +261,11 @@ def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
 
 
 def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison) -> results.DiffResult | None:
-    """Return the comparison of a turn with its previous one in the session; None if that is not `left`."""
+    """Return the comparison of a turn with the previous one in its session.
+
+    None if the previous one is not `left`, if no such pair exists, or if the file is not a readable session: then the
+    caller reads the names one by one, and reports the error.
+    """
     several = right.chain is not None or (left is not None and left.chain is not None)
     try:
         recording = comparison.options.open(right.path, Problems(), subagents=several)
@@ -326,8 +330,9 @@ def _described(name: str, recording: Recording, turn: Turn | None, options: Opti
 def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.DiffResult]:
     """Compare every turn of a session with the previous one in its chain, in the order recorded.
 
-    Findings about whole chains are known when they end: pairs are yielded then. Pairs of a stream, which may have no
-    end, are yielded at once and without them.
+    Findings about a whole chain are known only when the recording ends, so all pairs are yielded then. A stream may
+    never end: each of its pairs is yielded when the next one arrives, without these findings; only the last pair has
+    them.
     """
     parsed = corpus.parse_name(name)
     recording = comparison.options.open(parsed.path, Problems(), subagents=True)
@@ -369,7 +374,7 @@ class _SessionPairs:
                 self._late[finding.chain, finding.turn].append(finding)
             if verdict is None:
                 return
-            turn, pair, predicted = verdict.turn, verdict.pair, comparison.predicted(verdict.turn)
+            turn, pair, predicted = verdict.turn, verdict.pair, comparison.predict(verdict.turn)
             if pair is None:
                 if not turn.failed:
                     figures[turn.chain] = comparison.figures(turn)

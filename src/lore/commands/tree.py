@@ -1,7 +1,7 @@
 """The tree of commands on Typer: a module is imported when its command runs, help lists commands by group.
 
-Help is as wide as the terminal (100 columns in a pipe: the same text on every machine). It ends with examples and the
-command's page of the guide.
+Help is as wide as the terminal, or 80 columns if standard output is not a terminal, so that the text is the same on
+every machine. It ends with examples and the command's page of the guide.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Root(Branch):
 
 
 def tree(callback: Callable[..., object] | None) -> Any:
-    """Return `lore` as a command of Typer; `callback` answers if no command is named. None: a command is named."""
+    """Return `lore` as a command of Typer. `callback` runs if the user names no command; None: one is named."""
     app = typer.Typer(
         name="lore", cls=Root, invoke_without_command=True, add_completion=callback is not None,
         pretty_exceptions_enable=False, rich_markup_mode=None, context_settings=_SETTINGS,

@@ -1,6 +1,6 @@
 """Turns in the fold: a turn starts, and it ends in one of three ways.
 
-The last two turns of a chain may still end: the last line of a response can come after the next request began.
+A turn may end after the next one of its chain has started, because the end of a response can be written late.
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
 
 
 def end_turn(chain: Chain, event: TurnEnd) -> Problems:
-    """Close the latest turn; a second end replaces the first. A late end of the previous turn changes nothing here."""
+    """Close the latest turn; a second end replaces the first.
+
+    A late end of the turn before is accepted and ignored; the end of any other turn is a problem.
+    """
     usage, problems = without_impossible_counts(event.usage)
     if chain.turn is not None and event.turn == chain.turn.turn:
         response, hashes = (event.response_id, event.hashes) if type(event) is e.TurnCompleted else (None, None)
         chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
         return problems
     if event.turn != chain.previous:
-        return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends but is not the one under way")
+        return problem(Code.TURN_OUT_OF_ORDER, f"turn {event.turn} ends, which is not one of the latest two turns")
     return problems
 
 
@@ -62,7 +65,7 @@ def without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Pr
         [replace(one, **dict.fromkeys(found)) for one, found in zip(usage.iterations, passes, strict=True)]
     )
     listed = ", ".join(dict.fromkeys([*names, *(name for found in passes for name in found)]))
-    message = f"{listed} cannot be: taken as unknown"
+    message = f"impossible counts (below 0 or above 10^9), treated as unknown: {listed}"
     return replace(usage, iterations=iterations, **dict.fromkeys(names)), problem(Code.MALFORMED_RECORD, message)
 
 

@@ -55,7 +55,7 @@ class Break(NamedTuple):
 
 
 class PaidTurn(NamedTuple):
-    """A turn with its cost and the causes of its loss."""
+    """A turn with its usage, billed or else predicted, and the causes of its loss; `price` is added by the caller."""
 
     chain: str
     paid: Usage | None  # by its usage, else by its prediction
@@ -74,7 +74,7 @@ class PaidTurn(NamedTuple):
 
 
 def paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | None) -> PaidTurn:
-    """Return a turn with its cost and the causes of its loss; `available` is what the previous turn left."""
+    """Return a turn with its usage and the causes of its loss; `available`: tokens that the previous turn cached."""
     turn, pair = verdict.turn, verdict.pair
     usage = turn.usage
     billed = usage is not None and usage.read_tokens is not None and usage.uncached_tokens is not None
@@ -89,7 +89,7 @@ def paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | Non
 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
-    """Yield every cause that broke the prefix of a pair, or would have done so alone."""
+    """Yield each cause with the tokens that it would have lost as the only cause."""
     leading = TurnVerdict(pair.right, pair).leading
     most = pair.lost_bytes
     changed = pair.bytes.previous - pair.left_tail_bytes - pair.bytes.common  # bytes from the first difference on
@@ -113,7 +113,7 @@ _Match: TypeAlias = Callable[[Break], bool]
 
 
 def remaining_loss(breaks: Sequence[Break], without: _Match) -> int | None:
-    """Return the tokens that are lost all the same without some causes; None if the turn has none of them."""
+    """Return the tokens that the other causes still lose if some are removed; None if the turn has none of those."""
     removed = [cause for cause in breaks if without(cause) and cause.code not in UNEXPLAINED]
     if not removed:
         return None
@@ -226,7 +226,7 @@ class SimulatedRun(NamedTuple):
 
     @property
     def missed(self) -> list[CauseResult]:
-        """Causes by which requests did not read what another breakpoint would have cached, with a known cost."""
+        """Causes that are not breaks, with a known loss and cost: another breakpoint would have cached these tokens."""
         causes = (cause for turn in self.result.turns for cause in turn.causes)
         return [cause for cause in causes if not cause.is_break and cause.lost_tokens and cause.lost_dollars]
 
@@ -412,7 +412,7 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
     """Yield why removing a cause saves nothing, or how sure the saving is."""
     found = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
     if not found:
-        yield f"{saving.change}: no turn has it"
+        yield f"{saving.change}: no turn has this cause"
     elif all(cause.code in UNEXPLAINED for cause in found):
         yield f"{saving.change} cannot be removed: it means that nothing explains the loss"
     elif not saving.turns:
@@ -426,7 +426,7 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
     elif all(cause.strength == "weak" for cause in found):
         yield f"{saving.change}: the evidence for it is weak, so that its turns may have lost for another reason"
     if any(cause.kind == "expected" for cause in found) and saving.turns:
-        yield f"{saving.change}: simulated with the same prompts; without such events a session would send others"
+        yield f"{saving.change}: simulated with the recorded prompts; without these events others would have been sent"
 
 
 def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:

@@ -34,7 +34,7 @@ Qualifier: TypeAlias = Literal[
 ]
 
 SPELLINGS = frozenset((Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.CONTENT_SHAPE_CHANGED))
-_HARMLESS = SPELLINGS | {
+_CAN_BE_FREE = SPELLINGS | {
     Code.BILLING_HEADER_CHANGED, Code.GENERATION_SETTINGS_CHANGED, Code.TOOL_CHOICE_CHANGED,
     Code.REQUEST_FEATURES_CHANGED, Code.OUTPUT_SCHEMA_CHANGED,
 }  # fmt: skip
@@ -98,7 +98,7 @@ class Cause(Struct, frozen=True):
         True for a change after the last breakpoint, and for an expected change that is of spelling or request settings,
         outside the cached prefix, or without a loss in the usage.
         """
-        if self.override == "expected" and (self.code in _HARMLESS or not _NOTHING_LOST.isdisjoint(self.qualifiers)):
+        if self.override == "expected" and (self.code in _CAN_BE_FREE or not _NOTHING_LOST.isdisjoint(self.qualifiers)):
             return True
         return self.code == Code.CHANGE_AFTER_LAST_BREAKPOINT
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 class Registry(UserDict[str, T]):
     """Values by name. A value may be given by its place, `module:name`, which is imported at the value's first use.
 
-    Listing the names and looking for one imports nothing.
+    Listing the names and `in` import nothing; reading a value imports it.
     """
 
     def __init__(self, values: Mapping[str, T | str], make: Callable[[Any], T] | None = None) -> None:
@@ -54,11 +54,11 @@ class _Uncompiled:
 
 
 def read_table(kind: type[T], room: str, name: str) -> T:
-    """Return a packaged table, `data/NAME` of a room; numbers with a point or an exponent are exact.
+    """Return a packaged table, `data/NAME` of a room (a package such as `lore.cache`).
 
-    People change the TOML files; `make data` writes the same rows as JSON into that folder, and a test compares
-    the two. Parsing the TOML took 25 of the 145 ms of processor time of `lore check` for a small file
-    (measured 2026-11-28).
+    Numbers with a point or an exponent are exact. People change the TOML files; `make data` writes the same rows as
+    JSON into that folder, and a test compares the two. Parsing the TOML took 25 of the 145 ms of processor time of
+    `lore check` for a small file (measured 2026-11-28).
     """
     from decimal import Decimal  # noqa: PLC0415 - `lore statusline` reads no table
 

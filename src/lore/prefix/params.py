@@ -1,8 +1,9 @@
 """Explain changes of a request's other fields: they are not content, but decide what a cache serves.
 
-A field that is left out equals its default. What a provider documents as harmless is `expected`; if nothing is
-documented, the cause is `unattributable`. Source: the providers' caching guides as of 2026-10 ("what invalidates which
-level"). Sampling (temperature, limits, streaming) is part of no cache's key.
+A field that is left out equals its default. What a provider documents as harmless is `expected`; if the effect of a
+field of `_FIELDS` is not documented, its cause is `unattributable`. Other fields are ignored. Source: the providers'
+caching guides as of 2026-10 ("what invalidates which level"). Sampling (temperature, limits, streaming) is part of no
+cache's key.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import drop_empty_members
 from lore.prefix.overlap import MASKED_BYTES
 
-# The code of a changed field; a dot marks a member of another field.
+# The code of a changed field; a dot marks a member of another field. A new code also needs a row in `_SETTINGS` here,
+# in `differences._ELSEWHERE` and in the step of `judge.rules.BYTES`.
 _FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "thinking", "effort", "reasoning", "reasoning_effort", "verbosity", "service_tier", "serviceTier", "speed",
@@ -94,7 +96,11 @@ FieldChange: TypeAlias = tuple[str, bytes | None, bytes | None]
 
 
 def explain_params(previous: Prompt, current: Prompt, previous_call: Call, current_call: Call) -> list[Cause]:
-    """Return the causes of changed fields, one for each code: the first of those whose kind is worst."""
+    """Return the causes of changed fields, one for each code.
+
+    That is the one of the worst kind; of several, the one that costs from the earliest place. The provider that a
+    router chose, and the beta headers, are compared as fields are.
+    """
     changes = _find_field_changes(previous.params, current.params)
     (name, _, before), (_, _, after) = (call.route.partition(": ") for call in (previous_call, current_call))
     changes += [(name, encode(before), encode(after))] if before and after and before != after else []
@@ -109,7 +115,7 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     causes: dict[Code, Cause] = {}
     for cause in found:
         kept = causes.setdefault(cause.code, cause)
-        if _RANK[cause.override] > _RANK[kept.override]:
+        if (_RANK[cause.override], -cause.position) > (_RANK[kept.override], -kept.position):
             causes[cause.code] = replace(cause, position=min(cause.position, kept.position))
     return list(causes.values())
 

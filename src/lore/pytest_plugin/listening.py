@@ -1,9 +1,9 @@
-"""Wrap the seams of HTTP libraries while recorders listen, and remove the wrappers again.
+"""Wrap the seams of HTTP libraries while recorders listen (`LISTENING.begin` and `.end`), and unwrap them again.
 
 The first recorder wraps, the last one unwraps, in whatever order they end. A library is not imported for that, and is
-wrapped when the program imports it. A request is recorded once: if it passes a lower seam on its way, that only adds
-the bytes of a body that was a stream above. An error in this module never reaches a client: recorders count it. Safe
-between threads and tasks.
+wrapped when the program imports it. A request is recorded once: if one HTTP library calls another, the outer one
+records it, and the inner one only adds the body if that was a stream. An error in this module never reaches a client:
+recorders count it. Safe between threads and tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Listening:
         self._wrapped.append(_Wrapped(seam, owner, original, wrapper))
 
     def end(self, recorder: Recorder) -> None:
-        """Stop recording for a recorder; a wrapper that another tool has put over lore's stays, and calls it."""
+        """Stop recording for a recorder. A wrapper that another tool has wrapped remains, and passes calls on."""
         with self._lock:
             self.recorders = tuple(other for other in self.recorders if other is not recorder)
             if self.recorders:
@@ -189,7 +189,10 @@ def _note_answer(seam: Seam, recorded: Recorded | None, response: object) -> Non
 
 
 def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) -> bool:
-    """Return whether a request is the one on its way: below it, a redirect or retry of it, or with its bytes."""
+    """Return whether a request is the one that is being sent.
+
+    It comes from a library below, is a redirect or retry, or has its method and body; an unread stream counts as equal.
+    """
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True
     known = above.recorded.body

@@ -126,7 +126,7 @@ class SweAgent(DocumentReader):
             session.append(UserMessage(self._uuid(uuids), blocks=(TextBlock(step.observation),)))
 
     def _send(self, query: list[_SweMessage]) -> None:
-        """Make the timeline equal to a query."""
+        """Remove and append messages until the timeline equals a query, which also holds the previous step's answer."""
         before, digests = self._sent, [_digest(message) for message in query]
         pairs = enumerate(zip(before, digests, strict=False))
         same = next((at for at, ((sent, _), digest) in pairs if sent != digest), min(len(before), len(digests)))

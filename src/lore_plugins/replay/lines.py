@@ -15,7 +15,7 @@ _HEADER = (
     "layout", "dialect", "tail", "requests", "prompt tokens", "read", "share read", "computed", "predicted", "capture",
 )  # fmt: skip
 
-SLOTS = 4  # llama.cpp's default, with which lore predicts
+SLOTS = 4  # llama.cpp's default, which lore assumes if the server reports no number
 WARM = 0.05  # of the first prompt: the common text of a chat template is less
 # Options with which engines report the tokens read. Sources: the servers of vLLM 0.32 and SGLang 0.5.
 _SWITCHES = {
@@ -115,7 +115,7 @@ def conclusion(result: Replayed) -> str:
     text = f"{found.best} reads most: {_percent(_share(known[0]))} of its prompt tokens; {shares}"
     text += f". It leads by {100 * found.lead:.1f} points, "
     if found.lead_least <= 0:
-        text += "but not without one of the requests: send a longer session to be sure"
+        text += "but one single request makes the difference: send a longer session to be sure"
     else:
         text += f"{100 * found.lead_least:.1f} to {100 * found.lead_most:.1f} whichever request is left out"
     if fewest.name != found.best:
@@ -142,7 +142,7 @@ def then_lines(result: Replayed) -> Iterator[str]:
         )
     elif capture:
         cache = f" --cache {result.cache}" if result.cache else ""
-        yield f"again at any time: lore simulate{cache} --all {capture}"
+        yield f"to print this again: lore simulate{cache} --all {capture}"
 
 
 def stopped_hint(stopped: str) -> str:
@@ -201,5 +201,5 @@ def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[s
             "for figures of a cold cache restart the server, or wait until its cache expires"
         )
     if engine == LLAMA_CPP and slots is not None and slots != SLOTS:
-        again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots} prints it again"
-        yield f"the server has {counted(slots, 'slot')}, which the prediction assumes: {again}"
+        again = f"lore simulate CAPTURE --cache {LLAMA_CPP}:slots={slots}"
+        yield f"the server has {counted(slots, 'slot')}, which the prediction uses; to print it again: {again}"

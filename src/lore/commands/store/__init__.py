@@ -139,11 +139,12 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     """Append events from standard input, a line each.
 
     Each, a JSON object, is answered by one line, {"session_id": …, "id": N}, when it is durable: N is the event's
-    number. The first session_started begins the session. A line may carry the number that it expects, as `id` (an
-    integer), a `knowledge` event as `number`, since its `id` is its entry's name. If that event is stored already, it
-    is acknowledged again, so that a writer that was killed sends the unanswered lines again; another event under this
-    number, or a number after the next one, is a conflict (exit 2). The number is not stored. A line without a number is
-    appended.
+    number. The first session_started begins the session. A line without a number is appended.
+
+    To make repeats safe, a line may have the number that it expects, as `id` (an integer), in a `knowledge` event as
+    `number`. If that event is stored already, it is acknowledged again, so a writer that was killed can send all
+    unanswered lines again. Another event under this number, or a number after the next one, is a conflict (exit 2). The
+    number itself is not stored.
     """
     from lore.commands.store.appending import SessionAppender
     from lore.formats.lines import read_lines
@@ -292,7 +293,7 @@ def bind(
     as_json: flags.AsJson = False,
     color: flags.Colour = None,
 ) -> int:
-    """Remember which session a client means."""
+    """Bind a client key to a session."""
     with opened(store) as kept:
         kept.bind(client_key, session_id, replace=replace)
     result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
@@ -301,7 +302,7 @@ def bind(
 
 @app.command("resolve")
 def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = False) -> int:
-    """Print the id of the session that a client means."""
+    """Print the id of the session that is bound to a client key."""
     with opened(store) as kept:
         session_id = kept.resolve(client_key)
     if session_id is None:

@@ -1,9 +1,9 @@
 """Records of Codex CLI's rollouts: their schema, and the items of the Responses API as items of a timeline.
 
-What Codex never sends (ids, its own metadata) is left out of items that are kept as they are. Messages that the client
-wrote itself are recognised by how their text begins. What changes between the contexts of turns (`turn_context`) is
-prompt content that Codex appends to the history, so a change by itself seldom moves the prefix; an absent field says
-nothing.
+Items of other types are kept as recorded, without the members that Codex never sends (ids, its metadata). Messages that
+the client wrote itself are recognised by how their text begins. What changes between the contexts of turns
+(`turn_context`) is prompt content that Codex appends to the history, so a change by itself seldom moves the prefix; an
+absent field says nothing.
 
 Sources: counts over 89 public rollouts, versions 0.118 to 0.144; `codex-rs/history`, `codex-rs/protocol` and
 `codex-rs/core/src/context` (October 2026) for newer records.
@@ -222,8 +222,8 @@ RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_se
 MADE = frozenset((*_MEMBERS, *_CALLS))  # by the model, as its messages are
 NEVER_SENT = frozenset(("ghost_snapshot", "compaction_trigger", "other"))
 CONFIGURATION = "configuration_update"
-_CLIENT_ITEMS = frozenset(("additional_tools", CONFIGURATION))  # sent as they are, without these members:
-_UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))
+_CLIENT_ITEMS = frozenset(("additional_tools", CONFIGURATION))  # sent as they are
+_UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))  # members of client items
 _DIALECT = "openai-responses"
 _START = rb'"(?:\s|\\[nrt]){0,64}'
 # Beginnings of messages of the user's role that the client wrote.

@@ -78,6 +78,8 @@ class ComparedChains:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
         chain = self._chains[turn.chain] = ComparedChain(rules=self._dated)
         self.seen += 1
+        if turn.basis is not None and starts.may_be_read(turn):
+            self._others.log_starts.append(turn)
         if turn.basis is not None or turn.failed:
             return chain
         previous = self._others.latest.get(turn.given_up)

@@ -1,8 +1,8 @@
 """Comparisons with other chains: requests that another chain's entries in the cache could have served.
 
 Each function returns the verdict on a turn if another chain explains it: a request for a summary of another chain's
-conversation, a head that the same program sent before, chains that a log began together. `recording` asks them in the
-order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.siblings`.
+conversation, a head that the same program sent before, chains that a log began together. `ComparedChains` calls them
+in the order of `lore.judge.rules`. What chains share without a breakpoint is reported by `lore.judge.runs.siblings`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ class OtherChains(Struct, frozen=True):
 
 
 def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
-    """Return the verdict on a request for a summary against the conversation that it quotes, if that is cold."""
+    """Compare a request for a summary with the conversation that it quotes.
+
+    Return the verdict if the request read (almost) nothing of what that conversation left in the cache; else None.
+    """
     usage = turn.usage
     if turn.basis is not None or usage is None or usage.read_tokens is None or len(others.latest) < 2:
         return None
@@ -135,7 +138,7 @@ def _lifetime(turn: Turn) -> float:
 
 
 def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
-    """Return the verdict on a log's request for a summary that read less than half of what its conversation left.
+    """Return the verdict on a log's request for a summary that read less than half of its conversation's cached tokens.
 
     It is a call of the client's own that sends most of the conversation to the same model within five minutes. Chains
     of a file's second document are `main-2` and `utility-N-2`.
@@ -161,12 +164,11 @@ def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
 def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
     """Return the verdict on the first request of a log's chain that another chain's began too late to serve."""
     usage = turn.usage
-    if turn.basis is None or turn.failed or usage is None or usage.read_tokens is None or not usage.write_tokens:
+    if turn.basis is None or usage is None or usage.read_tokens is None or not may_be_read(turn):
         return None
-    early = [(seconds_before_answer(start, turn), start) for start in others.log_starts]
-    others.log_starts.append(turn)
     size = _head_tokens(turn)
-    for seconds, start in early:
+    for start in [*others.log_starts][:-1]:  # the last one is the turn's own
+        seconds = seconds_before_answer(start, turn)
         if seconds is None or start.model != turn.model:
             continue
         head, lost = _head_tokens(start), min(size, _head_tokens(start)) - usage.read_tokens
@@ -177,6 +179,11 @@ def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
             cause = Cause(Code.PARALLEL_START, section, ParallelStart(seconds), strength="strong")
             return replace(_judge_apart(start, turn, cause), rebilled=lost)
     return None
+
+
+def may_be_read(turn: Turn) -> bool:
+    """Return whether a turn wrote entries to the cache, as far as its usage shows."""
+    return not turn.failed and turn.usage is not None and bool(turn.usage.write_tokens)
 
 
 def _judge_apart(previous: Turn, turn: Turn, cause: Cause) -> Pair:

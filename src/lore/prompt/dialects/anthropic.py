@@ -58,9 +58,9 @@ class Anthropic(Body):
     def recognises(self, body: dict[str, bytes]) -> bool:
         """Return whether a body has `messages`, and beside them one sign of this API.
 
-        Signs are `system`, `anthropic_version` and tools with `input_schema`. If there are no `tool_calls`, no tool
-        message and no leading system or developer message, a Claude model (no slash in its name) is one, too, and so is
-        a call, a result or thinking as this API spells them.
+        Signs are `system`, `anthropic_version` and tools with `input_schema`; also a Claude model (without a slash),
+        and a call, result or thinking in this API's spelling, unless the body has `tool_calls`, a tool message, or a
+        leading system or developer message.
         """
         if "messages" not in body:
             return False
@@ -86,7 +86,7 @@ class Anthropic(Body):
         return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
-        """Return a unit's segments, results as a user message; if it `joins`, it extends a last one of its role."""
+        """Return a unit's segments, results as a user message; one that `joins` extends a last message of its role."""
         writing = Writing(self.root, place, self.keys)
         if unit.role == "results":
             results = [self._result(call, writing.omitted) for call in unit.calls]

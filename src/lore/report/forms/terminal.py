@@ -47,11 +47,14 @@ def command_of(result: Reported) -> str:
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
-    """Return the findings to show: all, or without notes. Of a cache break only the leading cause has a loss."""
+    """Return the findings to show: all if `verbose`, else all but notes.
+
+    Only the leading cause of a cache break keeps its loss, so that sums count it once.
+    """
     found = list(findings)
     heads = set(map(id, _leading(found)))
-    counted = [finding if id(finding) in heads or not finding.is_break else _without_loss(finding) for finding in found]
-    return [finding for finding in counted if verbose or finding.severity != "note"]
+    once = [finding if id(finding) in heads or not finding.is_break else _without_loss(finding) for finding in found]
+    return [finding for finding in once if verbose or finding.severity != "note"]
 
 
 def _without_loss(finding: Finding) -> Finding:
@@ -72,7 +75,7 @@ def _badness(finding: Finding) -> tuple[int, int]:
 
 
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
-    """Return findings of one cause at one place of a file's requests together, as the first; `verbose`: each alone.
+    """Group findings that have one cause at one place of a file, in the order of first findings; not if `verbose`.
 
     Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
     Other evidence, or another verdict of the provider, is another group.
@@ -94,7 +97,7 @@ def _verdict(finding: Finding) -> str:
 
 
 def _with_sums(group: Sequence[Finding]) -> Finding:
-    """Return the first finding of a group, of turns that reuse too little the worst, with the cost of all of them."""
+    """Return the first finding of a group (of missed reuse budgets the lowest one) with the cost of the whole group."""
     first = min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
     tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
     dollars = summed(finding.lost_dollars for finding in group)

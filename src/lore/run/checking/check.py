@@ -93,8 +93,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     """Judge every recording under these paths.
 
     A named file that is not a recording is a problem if another one is, as when a shell's pattern names both; else
-    LoreError is raised, as it is for a name that cannot be read. An interrupted run has no findings about the whole,
-    and writes no baseline.
+    LoreError is raised, as it is for a name that cannot be read. An interrupted run reports budgets that the judged
+    files exceed, but no unused exemption and no stale entry of the baseline, and writes no baseline.
     """
     context = replace(context, tabled=run.on_ledger is not None)
     files = _list_files(paths, context, run)
@@ -292,10 +292,10 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
     """Yield what to say of entries of `per_path` whose paths name no file."""
     may_match = _Unjudged(totals, context.root).may_match
-    for number, entry in enumerate(context.policy.per_path, 1):
+    for number, entry in enumerate(context.policy.per_path):
         pattern = PathPattern(entry.path)
         if not any(map(pattern.matches, (*totals.whole, *totals.partly))) and not may_match(entry.path):
-            yield f"{context.settings or 'lore.toml'}: check.per_path, entry {number}: no file matches {entry.path!r}"
+            yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
 class _Unjudged:
@@ -309,7 +309,7 @@ class _Unjudged:
         self._keys = cache(self._list)
 
     def may_match(self, path: str) -> bool:
-        """Return whether the pattern of an exemption may match one of them."""
+        """Return whether a pattern may match an unjudged file; True if that is unknown (remote, hidden, outside)."""
         pattern = PathPattern(path)
         rest = "" if pattern.is_literal else pattern.text.removeprefix(pattern.folder)
         is_hidden = rest != "." and (rest.startswith(".") or "/." in rest)  # hidden files are not listed
