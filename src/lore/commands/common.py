@@ -54,7 +54,7 @@ def writing() -> Generator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        closed_pipe()
+        discard_output()
 
 
 def out(colour: bool | None) -> Console:
@@ -170,7 +170,7 @@ def own_settings_folder() -> str:
     return os.path.join(root, "lore") if root else ""
 
 
-def refuse_unapproved(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
+def refuse_unapproved_policy(loaded: Loaded, compaction: Compaction | None, *, sources: bool = True) -> None:
     """Raise LoreError if a policy that was found would run or ask what this user did not approve.
 
     `sources`: its context sources are asked as well.
@@ -265,7 +265,7 @@ def surroundings() -> Surroundings:
     return Surroundings(os.environ, "" if home == "~" else home, sys.platform, current_folder())
 
 
-def closed_pipe() -> int:
+def discard_output() -> int:
     """Discard all further output, so that the process ends without an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -131,7 +131,7 @@ def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
     found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
     if options.policy is None and not options.dry_run:
-        common.refuse_unapproved(settings, found)
+        common.refuse_unapproved_policy(settings, found)
     return found
 
 

@@ -30,9 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(args)
     except BrokenPipeError:
-        from lore.commands.common import closed_pipe
+        from lore.commands.common import discard_output
 
-        return closed_pipe()
+        return discard_output()
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code

@@ -22,7 +22,7 @@ from typer.core import CompletionItem, TyperCommand, TyperGroup  # pyright: igno
 from typer.main import get_command, get_group
 
 from lore.commands import flags
-from lore.commands.common import closed_pipe
+from lore.commands.common import discard_output
 from lore.commands.table import BROUGHT, COMMANDS, CommandRow, commands, examples_of
 from lore.errors import LoreError, lacks_plug_in
 
@@ -149,7 +149,7 @@ class Root(Branch):
             code = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            return closed_pipe()
+            return discard_output()
         return code
 
 

@@ -131,7 +131,7 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     if again is not None:
         hint = f"leave one out (--json is --report {again})" if again == "json" else "leave one out"
         raise LoreError(f"{again} is asked for twice on standard output", hint=hint)
-    if len(on_stdout) > 1 and not all(REPORTS[kind].mixes for kind in on_stdout):
+    if len(on_stdout) > 1 and not all(REPORTS[kind].can_share_stdout for kind in on_stdout):
         message = f"{' and '.join(on_stdout)} cannot share standard output"
         raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
     files = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]

@@ -316,7 +316,7 @@ class Flue(RecordReader):
         """Remove entries; the path ends before the first removed one."""
         known = dict.fromkeys(name for name in names if name in self._entries)
         places = [self._places[name] for name in known if name in self._places]
-        if places and self._leads_on:
+        if places and self._follows_branches:
             self._change_path(min(places), [])
         self._waiting = [name for name in self._waiting if name not in known]
         for name in known:
@@ -326,32 +326,33 @@ class Flue(RecordReader):
     # the path
 
     @property
-    def _leads_on(self) -> bool:
-        """Whether the path still follows new entries: up to `MOST_REPLAYED` repeated ones, and at the end."""
+    def _follows_branches(self) -> bool:
+        """Whether branches are followed: until `MOST_REPLAYED` entries were shown again, and at the end."""
         return self._is_final or self._replayed <= MOST_REPLAYED
 
     def _follow(self, name: str) -> None:
-        if name not in self._places and self._leads_on:
+        if name not in self._places and self._follows_branches:
             parent = self._entries[name].parent
             if parent != (self._path[-1] if self._path else ""):
                 self._change_path(*self._walk(parent, before=name))
-            if self._leads_on:
+            if self._follows_branches:
                 self._show(name)
 
     def _move_to(self, leaf: str) -> None:
         """Make an entry the leaf; "" changes nothing."""
         self._leaf = leaf or self._leaf
-        if self._session.is_started and leaf and self._leads_on:
+        if self._session.is_started and leaf and self._follows_branches:
             if leaf in self._entries:
                 self._change_path(*self._walk(leaf))
             else:
                 self._report(Code.UNKNOWN_ID, f"leaf {leaf!r} is not an entry; the session ends with the last one")
-            self._leaf = "" if self._leads_on else leaf
+            self._leaf = "" if self._follows_branches else leaf
 
     def _walk(self, name: str, *, before: str = "") -> tuple[int, list[str]]:
-        """Return how much of the path leads to an entry, and the entries that follow, without `before`.
+        """Return how many entries of the current path lead to `name`, and the entries from there to it.
 
-        At the end the way begins at the entry's own root, even if that came late.
+        The search stops at `before`, the entry that is being added. When all is read, the way begins at the entry's own
+        root, even if that came late.
         """
         way, seen = list[str](), {before}
         while name in self._entries and name not in seen and (self._is_final or name not in self._places):
@@ -398,7 +399,7 @@ class Flue(RecordReader):
         if self._replayed > MOST_REPLAYED >= before:
             message = f"more than {MOST_REPLAYED:,} entries are repeated on other branches: those are not followed"
             self._report(Code.CAPTURE_TOO_LARGE, message)
-        return self._leads_on
+        return self._follows_branches
 
     def _extend(self, name: str) -> None:
         self._places[name] = len(self._path)

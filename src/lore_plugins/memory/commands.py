@@ -46,7 +46,7 @@ def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
 def _settings(config: str | None) -> Settings:
     """Return the settings in force; raises LoreError if the summariser was not approved."""
     loaded = common.settings_to_run(config)
-    common.refuse_unapproved(loaded, loaded.settings.compaction, sources=False)
+    common.refuse_unapproved_policy(loaded, loaded.settings.compaction, sources=False)
     return loaded.settings
 
 

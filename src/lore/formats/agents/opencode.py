@@ -7,8 +7,9 @@ known when the message ends.
 
 A compaction is a marker in a message of the user, followed by a response whose text is the summary; that request has a
 system prompt of its own and no tools, and is a chain of its own. An output that was pruned (`time.compacted`) is
-cleared before the next request. If the agent, the `tools` map or the system prompt of a user's message changes, a part
-of the prompt changes that the log does not hold: neither the system prompt nor schemas of tools are in it.
+cleared before the next request. A session that was reverted ends before the message that `revert` names. If the agent,
+the `tools` map or the system prompt of a user's message changes, a part of the prompt changes that the log does not
+hold: neither the system prompt nor schemas of tools are in it.
 
 Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's message-v2.ts and compaction.ts, autumn
 2026.
@@ -179,9 +180,10 @@ _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the
 
 
 def with_own_ids(record: _OpenCodeRecord, line_id: str, seen: set[str]) -> _OpenCodeRecord:
-    """Return a message without ids that identify nothing: a redactor's placeholders, and ids that records share.
+    """Return a message without ids that identify nothing: a redactor's placeholders, ids that several records share.
 
-    Those of calls become unique, the others empty. `seen` has the ids of earlier messages; this one's is added.
+    Such an id of a call is replaced by a unique one, any other by an empty text. `seen` has the ids of earlier
+    messages; this one's is added.
     """
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
     ids = list(filter(None, ids))
@@ -206,7 +208,7 @@ def with_own_ids(record: _OpenCodeRecord, line_id: str, seen: set[str]) -> _Open
 
 
 def prompt_blocks(parts: Iterable[_OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
-    """Return what a message of the user is in a prompt, and the types of unknown parts."""
+    """Return the blocks that a user's message becomes in the prompt, and the types of unknown parts."""
     blocks: list[Block] = []
     unknown: list[str] = []
     for part in parts:

@@ -287,7 +287,7 @@ def _message_item(payload: CodexPayload, uuid: str, response: str | None) -> Ite
 
 
 def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
-    """Return whether the client wrote a part of a message of the user's or the `developer`'s role."""
+    """Return whether a text of a message begins like one that the client writes, in the user's or that role."""
     return _has_text_matching(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
 
 

@@ -89,9 +89,9 @@ def _list_conversations(others: OtherChains, turn: Turn) -> list[Turn]:
 def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
     """Return the verdict on the first request of a chain against the same program's head in another one.
 
-    The heads differ by a clock, an id, a count or an order: without it, the later request would have read the other
-    one. Or they are equal, and were sent together. A head that was the same for longer than the cache keeps it, as one
-    with today's date, changes too seldom to cost anything.
+    The heads differ only by a clock, an id, a count or an order, without which the later request would have read the
+    earlier one's entry; or they are equal, and were sent together. A head that stayed equal for longer than the cache
+    keeps an entry (it holds a date, for instance) changes too rarely to cost anything, and is skipped.
     """
     if turn.basis is not None or not turn.prompt.head:
         return None

@@ -42,7 +42,7 @@ def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001
         yield f"::notice title={command_of(result)}::{_escape(text)}"
 
 
-GITHUB = TextReport(_commands, mixes=True)
+GITHUB = TextReport(_commands, can_share_stdout=True)
 
 
 def path_in_repository(path: str) -> str:

@@ -25,7 +25,7 @@ from lore.report.plain import counted, path_below, visible
 class Junit:
     """A report for systems that read JUnit's XML."""
 
-    mixes = False
+    can_share_stdout = False
 
     def __init__(self, recordings: Sequence[str] = (), unjudged: Sequence[Problem] = ()) -> None:
         self._recordings = recordings  # paths of all that was judged; else only those with findings are known

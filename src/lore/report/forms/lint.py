@@ -76,7 +76,7 @@ def _stake(finding: Finding, where: Served) -> str:
 class LintTerminal:
     """The report for a terminal."""
 
-    mixes = True
+    can_share_stdout = True
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write outlooks, findings, sums."""

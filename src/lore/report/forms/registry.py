@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Report(Protocol):
     """One form of a report."""
 
-    mixes: bool  # it consists of lines, so others may be written to the same stream
+    can_share_stdout: bool  # it consists of lines, so others may be written to the same stream
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write the result; `verbose` includes notes."""
@@ -27,7 +27,7 @@ class TextReport(NamedTuple):
     """A report whose lines a function yields."""
 
     lines: Callable[[Reported, bool], Iterable[str]]  # given a result, and whether it includes notes
-    mixes: bool = False
+    can_share_stdout: bool = False
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write the lines."""

@@ -196,7 +196,7 @@ def describe_turns(group: Sequence[Finding]) -> str:
 class Terminal:
     """The report for a terminal: findings, sums, the costliest causes with fixes, commands to run next."""
 
-    mixes = True
+    can_share_stdout = True
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet  # findings only
