@@ -308,8 +308,8 @@ def test_settings_for_a_path_without_files_are_named(path, said):
     put("logs/other.jsonl", Path("r.jsonl").read_bytes())
     settings(f'[[check.per_path]]\npath = "logs/**"\n[[check.per_path]]\npath = "{path}"\nignore = ["LORE101"]\n')
     ran = lore("check", "r.jsonl")
-    assert (f"check.per_path, entry 2: no file matches '{path}'" in ran.err) is said
-    assert "entry 1" not in ran.err
+    assert (f"check.per_path[1]: no file matches '{path}'" in ran.err) is said
+    assert "per_path[0]" not in ran.err
 
 
 def test_only_new_findings_fail():

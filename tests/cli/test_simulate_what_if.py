@@ -248,7 +248,7 @@ def test_what_if_cause_expiry_removes_pause():
     saved, notes = what_if(talk(hour=False, pause=30), "cause=LORE128")
     assert saved["cause=LORE128"]["tokens"] == 21_000
     assert saved["cause=LORE128"]["saved"] == pytest.approx(21_000 * (6.25 - 0.5) / 1e6)
-    assert any("simulated with the same prompts" in note for note in notes)
+    assert any("simulated with the recorded prompts" in note for note in notes)
 
 
 def test_standard_input_names_changes_not_simulated():

@@ -167,12 +167,12 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: ClaudeMessage | None = None
 
 
-class _Message(ClaudeMessage, frozen=True, gc=False):
+class _SentMessage(ClaudeMessage, frozen=True, gc=False):
     content: Raw = NULL
 
 
 class _Record(ClaudeRecord, frozen=True, gc=False, rename="camel"):
-    message: _Message | None = None
+    message: _SentMessage | None = None
 
 
 class _BlockMessage(ClaudeMessage, frozen=True, gc=False):
