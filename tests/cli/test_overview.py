@@ -150,6 +150,18 @@ def test_overview_sums_only_selected_requests():
     assert lore("--json", "--since", "2026-01-10").json["total"]["requests"] == 3
 
 
+def test_compare_separates_output_from_longer_prompts(monkeypatch):
+    claude("a", STEADY, day=1)
+    claude("b", [(*counts, output + 1_000) for *counts, output in STEADY], day=12)
+    monkeypatch.setattr("time.time", lambda: 1_768_500_000.0)  # 2026-01-15
+    change = lore("--json", "--since", "8d", "--compare").json["change"]
+    assert change["output"] == pytest.approx(1_000 * len(STEADY) * 25 / 1e6)
+    assert change["dollars"] == pytest.approx(sum(part for name, part in change.items() if name != "dollars"))
+    assert change["prompts"] == pytest.approx(0, abs=1e-6)
+    shown = lore("--since", "8d", "--compare").out
+    assert re.search(r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", shown)
+
+
 def test_compare_sums_the_time_before(monkeypatch):
     claude("a", STEADY, day=1)
     claude("b", FALLEN, day=12)
@@ -228,6 +240,23 @@ def test_screen_names_the_first_thing_to_change():
     assert f"do first: {cause['fix']} (" in out
     assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']}\n" in out
     assert re.search(r"most of it: \$0.07 in 1 turn of one session of app", out)
+
+
+def test_cause_of_less_than_a_hundredth_follows_the_costliest_session():
+    claude("a", FALLEN, minutes=30)
+    result = convert(found(), Overview)
+    rich = replace(result.total, dollars=1_000.0)
+    out = io.StringIO()
+    write_overview(replace(result, total=rich), Console(out, colour=False, terminal=False), OverviewSelection())
+    text = out.getvalue()
+    assert "do first" not in text
+    assert text.index("costliest session: ") < text.index("costs less than 1 %, but can be changed: ")
+
+
+def test_since_in_the_future_is_named():
+    answer = lore("--since", "2999-01-01")
+    assert answer.code == 2
+    assert "error: --since 2999-01-01 is in the future" in answer.err
 
 
 PAUSES = [

@@ -90,7 +90,7 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     (attached(type="hook_additional_context", hookName="PostToolUse:Bash", hookEvent="PostToolUse"),
      [Sign("hook-context", ("PostToolUse:Bash",))]),
     (attached(type="hook_additional_context", hookEvent="Stop", content=["index  is\nstale", "x" * 200]),
-     [Sign("hook-context", ("Stop",), after="index is stale " + "x" * 105)]),
+     [Sign("hook-context", ("Stop",), after="index is stale " + "x" * 104 + "…")]),
     (attached(type="hook_additional_context", hookEvent="Stop"), [Sign("hook-context", ("Stop",))]),
     (attached(type="hook_success", hookName="SessionStart:resume"), [Sign("resume")]),
     (attached(type="hook_success", hookName="SessionStart:startup"), [Sign("restart", ("SessionStart:startup",))]),

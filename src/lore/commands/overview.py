@@ -103,6 +103,8 @@ def _request(now: float, options: OverviewOptions) -> OverviewRequest:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
     end = now if options.until is None else recent.until(options.until, now)
     begin = end - WEEK if options.since is None else recent.since(options.since, now)
+    if begin >= end and options.until is None:
+        raise LoreError(f"--since {options.since} is in the future", hint="name an earlier time: --since 2026-01-01")
     if begin >= end:
         raise LoreError("--until is not after --since", hint="name a later time: --since 2026-01-01 --until 2026-01-31")
     return OverviewRequest(

@@ -350,8 +350,8 @@ def rebilled_tokens(spending: Spending) -> int:
 def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
     """Return why requests cost more or less than earlier ones, both given as sums by model; None without a cost.
 
-    The rest, neither re-billed nor a surcharge, is a product of requests, tokens of a prompt and dollars of a token:
-    each part changes one factor and takes the factors before it from the later requests.
+    The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
+    of a token: each part changes one factor and takes the factors before it from the later requests.
     """
     a, b = (_cost_factors(models.values()) for models in (before, after))
     if a is None or b is None:
@@ -363,6 +363,7 @@ def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]
     parts = {
         "requests": (b.requests - a.requests) * a.dollars / a.requests,
         "models": mixed - b.tokens * a.rate, "prompts": length * a.rate, "tokens": b.tokens * b.rate - mixed,
+        "output": b.output - a.output / a.requests * b.requests,
         "surcharges": b.surcharge - a.surcharge / a.requests * b.requests,
         "rebilled": b.rebilled - a.rebilled / a.requests * b.requests,
     }  # fmt: skip
@@ -378,11 +379,12 @@ class _CostFactors(NamedTuple):
     dollars: float
     rebilled: float
     surcharge: float
+    output: float  # with tools that the provider ran, without their share of surcharges
 
     @property
     def rate(self) -> float:
         """Dollars of a token of a prompt, without the re-billed part and surcharges."""
-        return (self.dollars - self.rebilled - self.surcharge) / self.tokens
+        return (self.dollars - self.rebilled - self.surcharge - self.output) / self.tokens
 
 
 def _cost_factors(spending: Iterable[Spending]) -> _CostFactors | None:
@@ -391,10 +393,13 @@ def _cost_factors(spending: Iterable[Spending]) -> _CostFactors | None:
     tokens = sum(each.uncached_tokens + each.read_tokens + each.write_tokens for each in known)
     if not tokens:
         return None
+    dollars = sum_of(each.dollars or 0.0 for each in known)
+    surcharge = sum_of(more.dollars for each in known for more in each.surcharges)
+    output = sum_of((each.output or 0.0) + (each.tools or 0.0) for each in known)
     return _CostFactors(
-        sum(each.requests - each.unbilled - each.unpriced for each in known), tokens,
-        sum_of(each.dollars or 0.0 for each in known), sum_of(rebilled_dollars(each) or 0.0 for each in known),
-        sum_of(more.dollars for each in known for more in each.surcharges),
+        sum(each.requests - each.unbilled - each.unpriced for each in known), tokens, dollars,
+        sum_of(rebilled_dollars(each) or 0.0 for each in known), surcharge,
+        output * (1 - surcharge / dollars) if dollars else 0.0,
     )  # fmt: skip
 
 

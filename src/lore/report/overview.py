@@ -21,6 +21,7 @@ from lore.report.table import Cell, TableColumn, write_table
 _CAUSES = 4  # shown without -v
 _GROUPS = 30  # shown
 _LONG_SPAN = 92  # days
+_LITTLE = 0.01  # of the cost: a cause of less is no first thing to change
 _CENT = 0.005  # dollars: a cause that cost less is shown with -v only
 _IN_TIME = ("day", "week", "month")
 # How much of its cost the fix of a cause is expected to save, against the others: waste is avoided as a whole.
@@ -341,14 +342,27 @@ def first_in_words(result: Overview) -> str:
 
 
 def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> None:
-    """Write the first thing to change, and the session that cost most."""
-    if first := first_in_words(result):
+    """Write the first thing to change, and the session that cost most; that first if no cause costs 1 % of the sum."""
+    causes = _first_causes(result)
+    cost = sum(cause.dollars or 0.0 for cause in causes)
+    is_small = bool(causes) and 0 < cost < _LITTLE * (result.total.dollars or 0.0)
+    if is_small:
         out.print()
-        out.print(line(("do first: ", "bold"), first))
-        cause = _first_causes(result)[0]
-        if cause.code == Code.HOOK_TEXT_MOVED:
+        _write_biggest(result, out)
+    if causes:
+        if not is_small:
+            out.print()
+        label = "costs less than 1 %, but can be changed: " if is_small else "do first: "
+        out.print(line((label, "bold"), first_in_words(result)))
+        if causes[0].code == Code.HOOK_TEXT_MOVED:
             out.print(line("these turns, with the text of the hook:"))
-        _write_command(_check(cause, chosen), out)
+        _write_command(_check(causes[0], chosen), out)
+    if not is_small:
+        _write_biggest(result, out)
+
+
+def _write_biggest(result: Overview, out: Console) -> None:
+    """Write the session that cost most, and what earlier compactions would have saved there."""
     biggest = result.biggest
     if biggest is None or not biggest.dollars:
         return

@@ -167,12 +167,12 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     message: ClaudeMessage | None = None
 
 
-class _SentMessage(ClaudeMessage, frozen=True, gc=False):
+class _RecordedMessage(ClaudeMessage, frozen=True, gc=False):
     content: Raw = NULL
 
 
 class _Record(ClaudeRecord, frozen=True, gc=False, rename="camel"):
-    message: _SentMessage | None = None
+    message: _RecordedMessage | None = None
 
 
 class _BlockMessage(ClaudeMessage, frozen=True, gc=False):
@@ -517,7 +517,8 @@ def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:
             yield Sign("restart", ("SessionStart:startup",))
     elif name == "hook-context":
         text = " ".join(" ".join(names_in(attached, "content"))[:_HEAD].split())
-        yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")), after=cut_masked(text, QUOTED))
+        quoted = text if len(text) <= QUOTED else cut_masked(text, QUOTED - 1) + "…"
+        yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")), after=quoted)
     else:
         if names_in(attached, PENDING):  # a process that has just begun still connects to them
             yield Sign("restart", (PENDING,))

@@ -133,7 +133,8 @@ class CostChange(Struct, frozen=True, kw_only=True):
     requests: float  # more requests at the earlier cost of one
     models: float  # other models, at what their tokens cost before
     prompts: float  # longer prompts
-    tokens: float  # dearer tokens of the same models: a smaller share read, more output, or other prices
+    tokens: float  # dearer input of the same models: a smaller share read, or other prices
+    output: float  # more output in each request, and tools that the provider ran
     surcharges: float  # more in fast mode, at a service tier, in a region or of long prompts
     rebilled: float  # more that was re-billed in each request
 

@@ -87,6 +87,8 @@ def describe_change(change: CostChange, before: Spending, after: Spending) -> st
     prompts = [each.uncached_tokens + each.read_tokens + each.write_tokens for each in (after, before)]
     sizes = [short(round(total / max(1, each.requests - each.unbilled)))
              for total, each in zip(prompts, (after, before), strict=True)]  # fmt: skip
+    output = [short(round(each.output_tokens / max(1, count)))
+              for count, each in zip(counts, (after, before), strict=True)]  # fmt: skip
     read = [percent(each.read_tokens / max(1, total)) for each, total in zip((after, before), prompts, strict=True)]
     names = dict.fromkeys(more.name for each in (after, before) for more in each.surcharges)
     parts = {
@@ -94,7 +96,9 @@ def describe_change(change: CostChange, before: Spending, after: Spending) -> st
         "other models": change.models,
         f"{_more(change.prompts, 'longer', 'shorter')} prompts ({sizes[0]} tokens instead of {sizes[1]})":
             change.prompts,
-        f"share read ({read[0]} instead of {read[1]}), output and prices of the same models": change.tokens,
+        f"share read ({read[0]} instead of {read[1]}) and prices of the same models": change.tokens,
+        f"{_more(change.output, 'more', 'less')} output in each request ({output[0]} tokens instead of {output[1]})":
+            change.output,
         ", ".join(names): change.surcharges,
         f"{_more(change.rebilled, 'more', 'less')} re-billed in each request": change.rebilled,
     }  # fmt: skip
@@ -102,7 +106,9 @@ def describe_change(change: CostChange, before: Spending, after: Spending) -> st
     shown = sorted((part for part in parts.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
     much = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
     because = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {why}" for why, dollars in shown)
-    return f"{much}: {because}" if shown else f"{much}"
+    unsure = [f"{each.at_least:,} {when}" for each, when in ((before, "earlier"), (after, "later")) if each.at_least]
+    lacks = f"; uncertain, since {' and '.join(unsure)} requests lack some counts or prices" if unsure else ""
+    return f"{much}: {because}{lacks}" if shown else f"{much}"
 
 
 def _more(difference: float, more: str, less: str) -> str:
