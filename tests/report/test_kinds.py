@@ -260,9 +260,9 @@ def test_json_lines_end_with_the_sums():
 def test_costliest_causes_list_breaks_without_a_cause():
     unexplained = found("LORE301", lost_tokens=50, lost_dollars=0.5, is_break=True)
     sums = {"unattributable": 1, "unexplained_tokens": 50, "unexplained_dollars": 0.5}
-    written = text("terminal", checked(found(), unexplained, **sums), verbose=True)
+    written = text("terminal", checked(found(), unexplained, **sums))
     assert "re-billed, no certain cause: 50 tokens ($0.50) in 1 cache break\n" in written
-    assert "with no certain cause: LORE301 billed-read-fell (1)\n" in written
+    assert "with no certain cause: LORE301 billed-read-fell ($0.50 in 1 cache break)\n" in written
 
 
 # Two causes of one break each had its whole loss, so that the losses of a report were twice their sum.
@@ -275,7 +275,9 @@ def test_loss_of_a_break_is_reported_once(kind):
     assert written.count("its loss is counted with another cause of the same cache break") == 2
 
 
-@pytest.mark.parametrize(("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (1)")])
+@pytest.mark.parametrize(
+    ("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (50 tokens in 1 cache break)")]
+)
 def test_break_with_waste_has_a_cause(turns, counted):
     waste = found(lost_tokens=5, is_break=True, turn=turns[0])
     respelled = found("LORE112", lost_tokens=50, is_break=True, turn=turns[1])

@@ -228,13 +228,24 @@ class Terminal:
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             out.print(line("     fix: ", (cause.fix, "green")))
-        unsure = [each for each in _leading(result.findings) if verbose and each.kind == "unattributable"]
-        if unsure:
-            often = Counter(f"{each.code} {each.name}" for each in unsure).most_common()
-            counts = ", ".join(f"{name} ({count:,})" for name, count in often)
-            out.print(line(f"with no certain cause: {counts}"))
+        unsure = [each for each in _leading(result.findings) if each.kind == "unattributable" and each.lost_tokens]
+        if unsure and not out.is_page:
+            out.print(line(f"with no certain cause: {', '.join(_cost_by_code(unsure))}"))
         for command, purpose in () if out.is_page else _next_commands(result):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
+
+
+def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield each code with its cost and its number of cache breaks, the costliest first."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(f"{finding.code} {finding.name}", []).append(finding)
+    sums = {name: (summed(each.lost_dollars for each in group) or 0.0, sum(each.lost_tokens or 0 for each in group))
+            for name, group in groups.items()}  # fmt: skip
+    for name in sorted(groups, key=sums.__getitem__, reverse=True):
+        dollars, tokens = sums[name]
+        cost = format_money(dollars) if dollars else counted(tokens, "token")
+        yield f"{name} ({cost} in {counted(len(groups[name]), 'cache break')})"
 
 
 def _leading(findings: Iterable[Finding]) -> list[Finding]:

@@ -22,7 +22,7 @@ SHOWN_BREAKS = 150  # of a session: the costliest
 COLUMNS = 240
 HEIGHT = 100
 KINDS = {  # of marks, with their explanation
-    "waste": "avoidable break", "unexplained": "break, no certain cause", "expected": "expected break",
+    "waste": "waste", "unexplained": "break, no certain cause", "expected": "expected break",
     "compaction": "compaction", "pause": "pause", "model": "model changed",
 }  # fmt: skip
 
