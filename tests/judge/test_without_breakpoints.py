@@ -119,7 +119,7 @@ def test_repeated_falls_are_one_finding_a_file(tmp_path):
     bills = [(30 * n, 20_000 + 1_000 * n, 9_600 if n % 2 else 20_000 + 1_000 * n - 1_100) for n in range(9)]
     path = str(log(tmp_path, bills))
     ran = lore("check", path)
-    assert ran.out.count("LORE130 server-side-miss") == 1
+    assert ran.out.count("! LORE130 server-side-miss") == 1
     assert "turns 2, 4, 6, 8" in ran.out
     assert lore("check", path, "-v").out.count("! LORE130 server-side-miss") == 4  # the sums name it, too
     assert len(json.loads(lore("check", path, "--json").out)["findings"]) == 4
