@@ -59,7 +59,7 @@ def test_public_names_of_a_room_exist(room):
     assert [name for name in module.__all__ if getattr(module, name, None) is None] == []
 
 
-def test_import_of_a_room_module_reads_no_list_of_names():
+def test_importing_a_module_reads_no_list_of_names():
     code = "import lore.exports as e; e._places_in = None; from lore.model import events; print(events.MAIN)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "main\n"
 

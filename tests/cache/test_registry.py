@@ -7,7 +7,7 @@ import pytest
 from cache.asking import rules
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, configured, make
-from lore.cache.served import billed_by, served_by
+from lore.cache.served import billed_by, cache_of, served_by
 from lore.errors import LoreError
 from lore.model.turn import Call, Prompt, Turn
 from lore.recording import base
@@ -115,3 +115,10 @@ def test_a_cache_is_named_with_its_options(monkeypatch):
 def test_unlisted_gateway_is_billed_by_answering_provider():
     turn = Turn("main", 1, Prompt("anthropic", "wire"), call=Call(endpoint="my.gw.com/v1", answered_by="anthropic"))
     assert billed_by(turn) == served_by(turn) == ("anthropic", "")
+
+
+@pytest.mark.parametrize(("breakpoints", "cache"), [((0,), "qwen"), ((), "qwen-implicit")])
+def test_breakpoint_selects_the_explicit_cache_of_qwen(breakpoints, cache):
+    prompt = Prompt("openai-chat", "wire", model="qwen3.6-plus", breakpoints=breakpoints)
+    turn = Turn("main", 1, prompt, call=Call(endpoint="dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"))
+    assert cache_of(turn, served_by(turn)) == cache

@@ -158,10 +158,24 @@ def test_line_after_missing_turn_is_a_problem():
         assert "keeps 2 segments" in problem.message
 
 
+def test_damage_between_turns_hides_no_turn():
+    lines = [dumps(FIRST), b"{", dumps(SECOND)]
+    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
+    assert codes == [None, "LORE201", None]
+
+
 def test_other_chains_continue_when_one_is_lost():
     other = {"chain": "agent"}
     found = wholly(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
     assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
+
+
+@each("line, code", [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
+     (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")])  # fmt: skip
+def test_unreadable_line_is_a_problem(line, code):
+    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
+    assert [getattr(one.value, "code", None) for one in found] == [None, code]
+    assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])

@@ -3,6 +3,7 @@
 from cli.running import lore
 from formats.codex import BASE, Rollout, plain
 from formats.recorded import items
+from helpers.each import each
 from helpers.recognising import recognise
 from lore.commands.fold import fold
 from lore.formats.codex.reader import Codex
@@ -199,3 +200,29 @@ def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
 def requests_and_copies(path):
     summary = check([str(path)]).result.summary
     return summary.turns, summary.copied, summary.chains
+
+
+HOSTILE = (
+    {"type": "response_item", "payload": {"type": "message", "role": 5}},
+    {"type": "response_item", "payload": {"type": "function_call", "call_id": [], "name": "x"}},
+    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": {"a": 1}}},
+    {"type": "response_item", "payload": []},
+    {"type": "session_meta", "payload": {"id": 7}},
+    {"type": "compacted", "payload": {"message": "", "replacement_history": [5]}},
+    {"type": "event_msg", "payload": {"type": "token_count", "info": {"total_token_usage": "x"}}},
+    {"type": "token_usage_record", "payload": {"usage": {"input_tokens": "1"}}},
+    {"type": "turn_context", "payload": [1]},
+    {"type": "response_item", "payload": {"type": "of the future", "x": 1}},
+    {"type": "of_the_future", "payload": 1},
+    {"payload": 1},
+)
+
+
+@each(HOSTILE)
+def test_malformed_line_hides_no_request(line):
+    made = plain()
+    made.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})
+    session = made.folded()
+    assert len(turns(made)) == 2
+    shown = line["type"] == "event_msg" if "type" in line else False
+    assert len(session.problems) == (0 if shown else 1), session.problems

@@ -141,3 +141,8 @@ def test_line_of_wrong_types_is_opaque_with_problem(line):
 
 def test_silent_line_may_have_any_data():
     assert not folded(Copilot, plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
+
+
+def test_torn_silent_line_is_unreadable():
+    made = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
+    assert [found.code for found in made.problems] == ["LORE202"]

@@ -4,6 +4,7 @@ import json
 
 from formats.gemini import MODEL, Chat, call, old, plain, tokens
 from formats.recorded import ends, folded
+from helpers.each import each
 from helpers.recognising import recognise
 from lore.formats.agents.gemini import GeminiCli, GeminiCliDocument
 from lore.formats.registry import reader_of
@@ -74,6 +75,30 @@ def test_replaced_history_adds_no_requests():
     assert (items[1].source, items[3].source) == ("context_injection", "user")
     assert (items[5].status, text_of(bytes(items[5].error))) == ("failed", "done")
     assert len(ends(made)) == 4
+
+
+HOSTILE = (
+    {"id": "h", "type": "gemini", "content": 5},
+    {"id": "h", "type": "user", "content": True},
+    {"id": "h", "type": "gemini", "content": "x", "tokens": {"input": "1"}},
+    {"id": "h", "type": "gemini", "content": "x", "toolCalls": [5]},
+    {"id": "h", "type": "of the future", "content": "x"},
+    {"id": 7, "type": "user", "content": "x"},
+    {"$set": {"messages": [7]}},
+    {"$set": {"messages": "x"}},
+    {"$rewindTo": 5},
+    {"x": 1},
+    {"type": "user"},
+)
+
+
+@each(HOSTILE)
+def test_malformed_record_is_opaque_and_rest_is_read(line):
+    made = plain()
+    made.lines.insert(2, line)
+    session = made.folded()
+    assert len(ends(made)) == 2
+    assert [problem.line for problem in session.problems] == [4], session.problems
 
 
 def test_torn_document_is_a_problem():

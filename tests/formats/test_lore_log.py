@@ -100,6 +100,16 @@ def test_unknown_kinds_are_opaque_problems(odd):
     assert (values[1].code, type(values[2])) == ("LORE203", e.OpaqueEvent)
 
 
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [(b"{nope}\n", "LORE201"), (b'{"kind":"app', "LORE202"), (b"[1]\n", "LORE201"), (b'{"kind":"\xff"}\n', "LORE201")],
+)
+def test_broken_lines_are_problems_at_their_place(data, code):
+    first = log(header())
+    problem = next(value for value in read(first + data) if isinstance(value, Problem))
+    assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
+
+
 @each("head, known", [
     (log(header()), True),
     (b"\n\n" + log(header()), True),

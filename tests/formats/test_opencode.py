@@ -3,6 +3,8 @@
 import json
 import re
 
+import pytest
+
 from formats.opencode import START, Export, compacted, plain
 from formats.recorded import folded
 from helpers.recognising import recognise
@@ -90,3 +92,21 @@ def test_torn_document_is_read_up_to_its_end():
     made = folded(OpenCode, data[: data.rfind(b'"a file"')])
     assert len(made.state.main().entries) == 4
     assert [problem.code for problem in made.problems]
+
+
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, -1, 10**400, "\ud800", [{}], {"type": 1}])
+def test_hostile_values_never_raise(value):
+    for key in ("id", "role", "time", "tokens", "model", "tools", "error", "summary", "modelID", "agent", "system"):
+        made = compacted()
+        for message in made.messages:
+            message["info"][key] = value
+        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
+    for key in ("type", "id", "text", "state", "callID", "metadata", "tokens", "url", "auto", "tail_start_id"):
+        made = compacted()
+        for message in made.messages:
+            for part in message["parts"]:
+                part[key] = value
+        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
+    for key in ("id", "version", "time", "revert", "parentID"):
+        folded(OpenCode, Export(**{key: value}).user("a").data())
+    folded(OpenCode, json.dumps({"info": value, "messages": [value, {"info": value, "parts": value}]}).encode())

@@ -3,6 +3,7 @@
 import pytest
 
 from formats.pi import Pages, call, plain, shown, thought
+from formats.recorded import folded
 from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
 from lore.model import events as e
@@ -136,11 +137,34 @@ def test_fork_copies_requests_without_response_id_too(tmp_path):
     assert check([str(tmp_path)]).result.summary.copied == 2
 
 
+def test_damaged_line_is_problem_and_rest_is_read():
+    data = plain().data().splitlines(keepends=True)
+    hurt = b"".join(
+        [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
+    )
+    made = folded(Pi, hurt)
+    assert [problem.line for problem in made.problems] == [4, 9, 10]
+    assert len(made.state.main().entries) == 4
+
+
 def test_entry_that_is_its_own_parent_follows_previous():
     made = plain()
     message = {"role": "user", "content": "x"}
     made.raw({"type": "message", "id": "me", "parentId": "me", "timestamp": made.at, "message": message})
     assert shown(made)[-1] == ("UserMessage", '"x"')
+
+
+def test_hostile_lines_never_raise():
+    for value in (None, 1, "x", [], {}, -1, 1e400, "\ud800"):
+        for key in ("id", "parentId", "timestamp", "message", "summary", "firstKeptEntryId", "retainedTail", "type"):
+            made = plain().entry("compaction", summary="s", tokensBefore=9)
+            made.lines[-1][key] = value
+            made.user("x").answer("y")
+            made.folded()
+        for key in ("role", "content", "usage", "stopReason", "timestamp", "api", "provider", "model", "responseId"):
+            made = plain()
+            made.lines[-1]["message"][key] = value
+            made.folded()
 
 
 def test_provider_of_answer_with_usage_is_signal():

@@ -12,6 +12,7 @@ from lore.formats.captures.bodies import Bodies
 from lore.formats.plain_chat.reader import Chat, ChatDocument
 from lore.model import events as e
 from lore.model.canonical import text_of
+from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.recording.base import Problems
 from lore.recording.events import EventRecording
@@ -203,6 +204,34 @@ def test_long_document_is_recognised_by_its_beginning():
     assert recognise(indented({"conversations": PLAIN + long[5:]})[cut]) is ChatDocument
     assert recognise(indented({"messages": PLAIN + long[5:]})[cut]) is Bodies  # its model may be at the end
     assert recognise(indented({"model": "m", "messages": long})[cut]) is Bodies
+
+
+@each([7, "x", None, [], {}, {"role": "narrator", "content": "x"}, {"from": "human", "value": 7}])
+def test_odd_message_is_opaque_and_rest_is_read(odd):
+    document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
+    for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
+        assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
+        (kept,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
+        assert json.loads(bytes(kept.record)) == odd
+        assert folded(data, reader).main().turns == 2
+
+
+@each([
+    b'{"messages":[' + b'{"messages":[' * 600 + b"]}" * 601, b'{"conversations":{"from":"human"}}',
+    b'{"conversations":[],"system":{},"tools":7}',
+    b'{"conversations":[{"from":"human","value":"a"}],"tools":"[[["}',
+    b'{"messages":[{"role":"user","content":"' + b"\\ud83d" + b'"}]}', b'{"messages":[{"role":"user"',
+    b'{"type":"human","data":7}', b'{"type":"human","data":{"type":"ai","data":{"content":"x"}}}',
+    b'{"messages":null,"conversation":null,"role":"user","content":"x"}',
+])  # fmt: skip
+def test_hostile_conversation_does_not_stop_reading(hostile):
+    for data, reader in (
+        (lines(DUMP) + hostile + b"\n" + lines(DUMP), Chat), (hostile, Chat), (hostile, ChatDocument),
+        (b"[" + dumps(DUMP) + b"," + hostile, ChatDocument),
+    ):  # fmt: skip
+        session = folded(data, reader)
+        assert session.chain(e.MAIN).turns == (2 if b"Again" in data else session.chain(e.MAIN).turns)
+    assert max(chain.turns for chain in folded(lines(DUMP) + hostile + b"\n" + lines(DUMP)).chains.values()) == 2
 
 
 def test_finished_conversations_are_not_held(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 from formats.claude import asked, joined
 from formats.qwen import MODEL, Chat, call, content, plain, usage
 from formats.recorded import ends
+from helpers.each import each
 from helpers.recognising import recognise
 from lore.formats.agents.qwen import QwenCode
 from lore.formats.claude.reader import ClaudeCode
@@ -80,6 +81,27 @@ GUESSED = {"promptTokenCount": 106, "candidatesTokenCount": 45, "cachedContentTo
 ])  # fmt: skip
 def test_odd_counts_are_completed_or_unknown(counts, expected):
     assert ends(Chat().user("u", "x").model("m", {"text": "y"}, usage=counts)) == [expected]
+
+
+HOSTILE = (
+    {"message": {"role": "user", "parts": 5}},
+    {"message": []},
+    {"type": "assistant", "usageMetadata": {"promptTokenCount": "1"}},
+    {"type": "system", "subtype": "chat_compression", "systemPayload": {"compressedHistory": [7]}},
+    {"type": "system", "subtype": "slash_command", "systemPayload": 7},
+    {"type": "of the future"},
+    {"uuid": 7},
+)
+
+
+@each(HOSTILE)
+def test_malformed_record_is_opaque_and_rest_is_read(fields):
+    made = plain()
+    line = {"uuid": "h", "parentUuid": "u-1", "sessionId": "s-1", "type": "user", **fields}
+    made.lines.insert(2, line)
+    session = made.folded()
+    assert len(ends(made)) == 2
+    assert [problem.line for problem in session.problems] == [3], session.problems
 
 
 def test_repeated_records_and_cycles_are_problems():

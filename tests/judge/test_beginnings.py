@@ -7,14 +7,16 @@ from judge.captures import SYSTEM, call, judged
 VLLM = {"system_fingerprint": "vllm-0.26.0-a84d830d", "kv_transfer_params": None}
 
 
-def one_shots(*reads, pause=20.0, system=SYSTEM, url="http://10.0.0.9:8000/v1/chat/completions", answer=VLLM, **fields):
+def one_shots(
+    *reads, pause=20.0, system=SYSTEM, url="http://10.0.0.9:8000/v1/chat/completions", answer=VLLM, begin=0.0, **fields
+):
     """Return requests with one system prompt, each with a question of its own."""
     calls = []
     for number, read in enumerate(reads):
         bill = {"prompt_tokens": 6_040, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
         asked = {"role": "user", "content": f"Sort mail {number}, please."}
         body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, asked], **fields}
-        one = call(pause * number, body, bill, url=url)
+        one = call(begin + pause * number, body, bill, url=url)
         one["response"]["body"] = {"id": f"c{number}", "object": "chat.completion", "usage": bill, **answer}
         calls.append(one)
     return calls
@@ -37,6 +39,7 @@ def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
     one_shots(0, 0, 5_888, 0, 0),  # one reads it
     one_shots(0, 0, 0, 0, pause=0.1),  # sent together
     one_shots(0, 0, 0, 0, pause=400.0),  # too long apart
+    one_shots(0) + one_shots(0, 0, 0, pause=0.0, begin=400.0),  # sent together, after it expired
     one_shots(0, 0, 0, 0, system="Sort mail."),
 ])  # fmt: skip
 def test_beginning_that_may_be_unread_is_not_found(tmp_path, calls):

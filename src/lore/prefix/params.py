@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from lore.model.canonical import canonical, encode, printable, text_of
 from lore.model.cause import Cause
 from lore.model.codes import CODES, CauseKind, Code
@@ -114,9 +112,8 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
         found.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
     causes: dict[Code, Cause] = {}
     for cause in found:
-        kept = causes.setdefault(cause.code, cause)
-        if (_RANK[cause.override], -cause.position) > (_RANK[kept.override], -kept.position):
-            causes[cause.code] = replace(cause, position=min(cause.position, kept.position))
+        kept = causes.get(cause.code, cause)
+        causes[cause.code] = min(kept, cause, key=lambda one: (-_RANK[one.override], one.position))
     return list(causes.values())
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from formats.agents import codes, events, folded
+from formats.agents import codes, events, folded, with_members
 from helpers.recognising import recognise
 from lore.model import events as e
 from lore.model.codes import Code
@@ -186,6 +186,14 @@ def test_cached_beyond_input_gives_no_negative_count():
     assert found.usage is not None
     assert found.usage.uncached_tokens is not None
     assert found.usage.uncached_tokens >= 0
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
+)
+def test_wrong_types_raise_no_error(value):
+    for data in with_members(RUN, value):
+        events(MiniSweAgent, data)
 
 
 def test_truncated_file_gives_what_it_has():

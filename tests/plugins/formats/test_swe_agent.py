@@ -2,7 +2,9 @@
 
 import json
 
-from formats.agents import codes, events, folded
+import pytest
+
+from formats.agents import codes, events, folded, with_members
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
@@ -93,6 +95,14 @@ def test_elided_observations_are_removed():
     texts = [bytes(item.blocks[0].text) for item in items(data) if not isinstance(item, ToolCall)]
     assert texts == [b'"Mend it"', b'"a1"', b'"elided"', b'"a2"', b'"o2"', b'"a3"', b'"o3"']
     assert [type(event) for event in events(SweAgent, data)].count(e.Remove) == 1
+
+
+@pytest.mark.parametrize(
+    "value", [None, True, -1, "x", [], {"a": {}}, 1e300, 10**400], ids=lambda value: str(value)[:9]
+)
+def test_wrong_types_raise_no_error(value):
+    for data in with_members(WHOLE, value):
+        events(SweAgent, data)
 
 
 def test_malformed_step_is_a_problem():

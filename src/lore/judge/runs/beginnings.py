@@ -17,7 +17,7 @@ from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, f
 from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
 from lore.judge.base import finding, paid_again, price_of, summed
-from lore.judge.pairs.finders import seconds_before_answer, seconds_since
+from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import needs_breakpoints
 from lore.judge.runs.shared import Shared
@@ -97,4 +97,4 @@ class Beginnings:
 def _could_read(before: Turn, turn: Turn) -> bool:
     """Return whether a request was sent after the answer to an earlier one began, and within five minutes."""
     pause = seconds_since(before, turn)
-    return pause is not None and 0 < pause <= FIVE_MINUTES and seconds_before_answer(before, turn) is None
+    return pause is not None and 0 < pause <= FIVE_MINUTES
