@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name is, and what it is called there.
+# The module of each name, and its name there.
 _PLACES = {
     "Begun": ("lore.session", "Begun"),
     "ConflictError": ("lore.store.base", "ConflictError"),

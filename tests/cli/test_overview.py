@@ -242,7 +242,7 @@ def test_screen_names_the_first_thing_to_change():
     assert re.search(r"most of it: \$0.07 in 1 turn of one session of app", out)
 
 
-def test_cause_of_less_than_a_hundredth_follows_the_costliest_session():
+def test_small_cause_follows_the_costliest_session():
     claude("a", FALLEN, minutes=30)
     result = convert(found(), Overview)
     rich = replace(result.total, dollars=1_000.0)

@@ -234,7 +234,7 @@ def test_new_prompt_cache_key_is_waste_at_openai(fell, kind):
 
 
 @pytest.mark.parametrize("first", ["speed", "thinking"])
-def test_changed_fields_of_one_code_cost_from_the_first_place(first):
+def test_fields_of_one_code_cost_from_first_place(first):
     """On Claude fast mode misses from the system prompt on, thinking only from the messages on."""
     values = {"speed": "fast", "thinking": {"type": "enabled", "budget_tokens": 1024}}
     changed = {name: values[name] for name in sorted(values, key=first.__ne__)}

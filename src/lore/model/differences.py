@@ -79,7 +79,7 @@ _FAMILIES: dict[ModelFamily, str] = {
 }  # fmt: skip
 
 
-# Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in where it stands.
+# Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in its position.
 _MISSES_MESSAGES = "the messages are not read from the cache, and with some models nothing is"
 
 
@@ -258,7 +258,7 @@ class Respelled(EvidenceFact, frozen=True):
 
     is_quoted = True
     path: JsonPath  # of the content
-    spelling: Spelling  # what is different
+    spelling: Spelling  # the kind of difference
     before: Content | None = None  # the earlier spelling around the change; None: not quoted
     after: Content | None = None  # the later spelling around the change; None: not quoted
 
@@ -507,7 +507,7 @@ class CacheKeyMissing(EvidenceFact, frozen=True):
 class CacheSetting(EvidenceFact, frozen=True):
     """A field of the request works against its cache."""
 
-    setting: RequestSetting  # which field, and what is wrong with it
+    setting: RequestSetting  # which field, and its fault
     value: Content = ""  # of the field; of a key that is too long its length; empty if it does not matter
     limit: int | None = None  # the most that is allowed
 

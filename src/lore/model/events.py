@@ -80,7 +80,7 @@ class PatchText(Envelope, frozen=True, kw_only=True, tag="patch_text"):
     """Add text to the assistant message of this uuid."""
 
     uuid: str  # of the message
-    delta_text: Raw  # what is added at its end: a JSON string
+    delta_text: Raw  # text to add at its end: a JSON string
 
 
 class PatchToolCall(Envelope, frozen=True, kw_only=True, tag="patch_tool_call"):
@@ -147,7 +147,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
 
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
-RUN = "run"  # kind of a pass: the sum of the requests of a run, none of which has counts of its own
+RUN = "run"  # kind of a pass: the sum of the requests of a run that records no counts of single ones
 THOUGHTS = "thoughts"  # kind of a pass: output that few later prompts hold, counted apart by the client
 
 
@@ -189,7 +189,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
 
     @property
     def first_pass(self) -> Usage:
-        """The first pass that the answering model made: what it read is what earlier requests had cached.
+        """The first pass that the answering model made: it read what earlier requests had cached.
 
         It is the first of `iterations` of kind `message`, or of kind `fallback_message` if `model` is set; this usage
         itself if there is none.
@@ -200,7 +200,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
         return next((found for found in self.iterations if found.kind == kind), self)
 
     def with_counts(self, other: Usage) -> Usage:
-        """Return this usage with the six counts (`COUNTS`) of another one, also those that are None there."""
+        """Return this usage with the six counts (`COUNTS`) of another one, unknown ones (None) included."""
         return replace(self, **{name: getattr(other, name) for name in COUNTS})
 
     @property

@@ -20,7 +20,7 @@ class Spending(Struct, frozen=True, kw_only=True):
     requests: int  # model requests
     unbilled: int  # requests without usage, or with output tokens alone
     unpriced: int  # requests with usage and without a known price; neither is in the amounts
-    at_least: int  # requests of which a count or a price is unknown: the amounts hold the rest of their cost
+    at_least: int  # requests with an unknown count or price: the amounts hold the rest of their cost
     # input neither read from a cache nor written to one; like the next three of all passes of responses
     billed_requests: int  # requests whose usage has the number of tokens read: counts of input are theirs
     uncached_tokens: int
@@ -80,7 +80,7 @@ class SpendingCause(Struct, frozen=True, kw_only=True):
     fix: str  # what `actor` can do about it
     command: str  # the command that shows it
     unpriced_tokens: int = 0  # of `tokens`, by requests without a known price: `dollars` omits them
-    most: CauseSession | None = None  # where it cost most; null: not summed by session
+    most: CauseSession | None = None  # the costliest session; null: not summed by session
 
 
 class SpendingSession(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     command: str  # the command that shows its compactions, else its turns
     saving: float | None = None  # what earlier compactions would have saved in a trial, an estimate
     compactions: int | None = None  # how many these are
-    window: int | None = None  # tokens, of which each fires at 70 %: the largest one that saves a tenth of the cost
+    window: int | None = None  # tokens; each fires at 70 %: the largest window that saves a tenth of the cost
     title: str | None = None  # the name that its agent gave it, else its first prompt
 
 
@@ -112,7 +112,7 @@ class UnreadLogs(Struct, frozen=True):
 
 
 class PlanLimit(Struct, frozen=True, kw_only=True):
-    """A window of a subscription plan that has not reset yet, and what was sent in it."""
+    """A window of a subscription plan that has not reset yet, and the requests sent in it."""
 
     agent: str  # title of the agent, such as `Codex CLI`
     minutes: int  # length of the window: 300 is a five-hour block, 10,080 a week
@@ -213,7 +213,7 @@ class ComparedCause(Struct, frozen=True, kw_only=True):
     fix: str  # what the user can do about it
     left: MeasureSide  # share of billed requests that lost tokens by it, on the left side
     right: MeasureSide  # the same on the right side
-    # what it cost beyond the price of reading; null if it did not occur, or no price is known
+    # its cost beyond the price of reading; null if it did not occur, or no price is known
     left_dollars: float | None
     right_dollars: float | None  # the same on the right side
     outcome: Outcome  # what the right share is
