@@ -133,6 +133,7 @@ class HeaderChanged(EvidenceFact, frozen=True):
 class ToolsChanged(EvidenceFact, frozen=True):
     """What changed in the tool list, by name."""
 
+    fix_word = "{shuffled:?order}"
     added: tuple[Name, ...] = ()  # tools that the previous list does not have
     removed: tuple[Name, ...] = ()  # tools that the current list does not have
     changed: tuple[Name, ...] = ()  # tools of the same name with another definition
@@ -142,9 +143,6 @@ class ToolsChanged(EvidenceFact, frozen=True):
     servers: tuple[Name, ...] = ()  # MCP servers that the tools belong to
     unnamed: int = 0  # tools beyond the named ones, of all groups above together
     shuffled: bool = False  # the definitions that changed have the same words in another order
-
-    def fix_detail(self) -> str:
-        return "order" if self.shuffled else ""
 
     def sentence(self) -> str:
         changes = list_changes(
@@ -184,6 +182,7 @@ class TextChanged(EvidenceFact, frozen=True):
     """A text changed."""
 
     is_quoted = True
+    fix_word = "{what:=order?order}"
     path: JsonPath  # of the text
     what: Varies  # what the changed words are
     before: Content  # the earlier text around the change
@@ -191,9 +190,6 @@ class TextChanged(EvidenceFact, frozen=True):
 
     def headline(self) -> str:
         return f"{_VARIES[self.what]} in {self.path} changed" if self.what else f"{self.path} differs"
-
-    def fix_detail(self) -> str:
-        return "order" if self.what == "order" else ""
 
 
 class BlockChanged(EvidenceFact, frozen=True):
@@ -214,6 +210,7 @@ class BlockChanged(EvidenceFact, frozen=True):
 class BlockMoved(EvidenceFact, frozen=True):
     """A block, text or message was removed, was inserted before content that was sent, or moved."""
 
+    fix_word = "{topic:=white-space?white-space}"
     path: JsonPath  # of the block, in the previous request; if it was inserted, in the current one
     block: BlockKind  # what kind of block it is
     # gone: removed; added: inserted before content that was sent; moved: at another place
@@ -224,9 +221,6 @@ class BlockMoved(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         topic = f" ({_VARIES[self.topic]})" if self.topic else ""
         return f"{self.path}: {_BLOCKS[self.block]}{topic} {_MOVES[self.change]}: …{self.excerpt}…"
-
-    def fix_detail(self) -> str:
-        return "white-space" if self.topic == "white-space" else ""
 
 
 class WrapperGone(EvidenceFact, frozen=True):
@@ -244,13 +238,11 @@ class MessagesGone(EvidenceFact, frozen=True):
     """Successive messages were removed."""
 
     words = "{count:,} messages were removed, {first} to {last}: …{excerpt}…"
+    fix_word = "cut"
     count: int  # removed messages
     first: JsonPath  # of the first removed message, in the previous request
     last: JsonPath  # of the last removed message, in the previous request
     excerpt: Content  # of the first
-
-    def fix_detail(self) -> str:
-        return "cut"
 
 
 class Respelled(EvidenceFact, frozen=True):
@@ -281,6 +273,7 @@ class EmptyMember(EvidenceFact, frozen=True):
 class IdChanged(EvidenceFact, frozen=True):
     """Only the id of a call or an item differs."""
 
+    fix_word = "call"
     path: JsonPath  # of the block
     of: Literal["call", "item"]  # whose id it is: a tool call's, or an item's of the Responses API
     members: tuple[Own, ...]  # the members that hold the id
@@ -289,13 +282,11 @@ class IdChanged(EvidenceFact, frozen=True):
         verb = "differ" if len(self.members) > 1 else "differs"
         return f"{self.path}: {join_names(self.members)} of the {self.of} {verb}, everything else is equal"
 
-    def fix_detail(self) -> str:
-        return "call"
-
 
 class ThinkingChanged(EvidenceFact, frozen=True):
     """Thinking that was sent changed, was removed, was inserted or moved."""
 
+    fix_word = "{templated:?template|{change:=added?place}{change:=moved?place}}"
     path: JsonPath  # of the block or message
     # signature: only the signature differs; gone: removed; added: inserted before content that was sent
     change: Literal["changed", "signature", "gone", "added", "moved"]
@@ -308,9 +299,6 @@ class ThinkingChanged(EvidenceFact, frozen=True):
         what = f"{join_names(members)} of the model's message" if members else "thinking"
         omitted = "; the chat templates of most open models omit the reasoning before a new prompt themselves"
         return f"{self.path}: {what} {_MOVES[self.change]}{omitted if self.templated else ''}"
-
-    def fix_detail(self) -> str:
-        return "template" if self.templated else "place" if self.change in ("added", "moved") else ""
 
 
 class ImageChanged(EvidenceFact, frozen=True):
@@ -538,6 +526,7 @@ class BreakpointsMissing(EvidenceFact, frozen=True):
 class BelowMinimum(EvidenceFact, frozen=True):
     """The prompt, or its part up to the last breakpoint, is shorter than the model caches."""
 
+    fix_word = "{marked:?|unmarked}"
     tokens: int  # of the prompt or of this part
     minimum: int  # tokens from which on the model caches
     model: Model | None  # that the request names; None: it names none
@@ -553,10 +542,6 @@ class BelowMinimum(EvidenceFact, frozen=True):
         whose = f"all {self.turns} requests with breakpoints of this chain" if self.turns > 1 else "requests like this"
         often = f" ({whose})" if self.turns else ""
         return f"{size}; {self.model or 'the model'} caches at least {self.minimum:,}{often}"
-
-    def fix_detail(self) -> str:
-        """Return `unmarked` if the whole prompt is meant, else an empty text."""
-        return "" if self.marked else "unmarked"
 
 
 class VolatileText(EvidenceFact, frozen=True):

@@ -40,6 +40,7 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
     """
 
     words: ClassVar[str] = ""  # the fact in words, as `fill` reads them
+    fix_word: ClassVar[str] = ""  # a word that selects a more precise fix, if the fact has one, as `fill` reads it
     is_quoted: ClassVar[bool] = False  # its fields `before` and `after` are quoted after the words
 
     def sentence(self) -> str:
@@ -60,8 +61,9 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
         return None if before is None or after is None else (before, after)
 
     def fix_detail(self) -> str:
-        """Return the reason, setting or kind that the fact names, which selects a more precise fix; empty: none."""
-        return next((value for name in ("reason", "setting", "kind") if (value := getattr(self, name, ""))), "")
+        """Return what selects a more precise fix: `fix_word`, else a reason, setting or kind; empty: none."""
+        named = (getattr(self, name, "") for name in ("reason", "setting", "kind"))
+        return self.fill(self.fix_word) or next(filter(None, named), "")
 
     def fill(self, words: str) -> str:
         """Return words with the fields in their places: `{name}` or `{name:form}`, a form of Python's or one of these.

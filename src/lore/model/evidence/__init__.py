@@ -433,15 +433,12 @@ class ReadFell(EvidenceFact, frozen=True):
         "client probably changed the prompt|{at_begin:?, but the conversation had just begun: later such falls are "
         "rare, so the client probably changed the prompt}}"
     )
+    fix_word = "{at_prompt:?by-client|{at_begin:?by-client}}"
     lost_tokens: int  # cached tokens that were not read again
     cached_tokens: int  # of the previous prompt, as far as they could be read
     read_tokens: int  # tokens that this request read
     at_prompt: bool = False  # the request brings a new prompt of the user, in a log of a cache with breakpoints
     at_begin: bool = False  # it does not, and is the second to fourth request of such a log's chain
-
-    def fix_detail(self) -> str:
-        """Return `by-client` if the client probably changed the prompt, else an empty text."""
-        return "by-client" if self.at_prompt or self.at_begin else ""
 
 
 class NothingRead(EvidenceFact, frozen=True):
