@@ -143,7 +143,7 @@ def _good_output(output: Raw) -> bool:
         return False
 
 
-_TURN = msgspec.json.Decoder(AssembledTurn)
+_TURN = lenient.decoding(AssembledTurn)
 _OPENING = frozenset(("turn", "chain", "keep_segments", "append"))
 
 
@@ -201,17 +201,11 @@ class AssembledLog(LineReader):
 
 def _decode_turn(data: bytes) -> AssembledTurn | None:
     try:
-        record = _TURN.decode(data)
         if not data.isascii():
             data.decode("utf-8")  # msgspec's Raw does not look inside strings
-    except (ValueError, RecursionError):  # deep nesting, lone surrogates in parameters and breakpoints
-        try:
-            record = lenient.convert(data, AssembledTurn)
-        except (ValueError, RecursionError):
-            return None
-        counts = (record.keep_segments, record.keep_bytes, record.tail_segments, record.tail_bytes)
-        return record if min(counts) >= 0 and all(place >= 0 for place, _ in record.breakpoints) else None
-    return record
+        return _TURN(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _continued(record: AssembledTurn, held: _ChainPrompt) -> _ChainPrompt | None:
