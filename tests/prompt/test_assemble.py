@@ -190,7 +190,8 @@ NO_LOOPS = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %
     (None, "openai-chat", False, "unknown"),
 ])  # fmt: skip
 def test_only_models_with_a_row_take_one(model, dialect, accepted, by):
-    assert placement(model, dialect_named(dialect), Rules())[:2] == (accepted, by)
+    placed = placement(model, dialect_named(dialect), Rules())
+    assert (placed.accepted, placed.by) == (accepted, by)
 
 
 @each("model, dialect, accepted", [
@@ -207,7 +208,7 @@ def test_setting_names_models_unknown_to_lore(model, dialect, accepted):
 
 def test_setting_allows_system_where_templates_do_not():
     rules = Rules(system_in_conversation=("qwen3.6-*",))
-    assert placement("qwen3.6-27b", dialect_named("openai-chat"), rules)[:2] == (True, "setting")
+    assert placement("qwen3.6-27b", dialect_named("openai-chat"), rules).by == "setting"
 
 
 @each("dialect, does", [

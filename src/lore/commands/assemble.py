@@ -345,8 +345,8 @@ def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
         tail_bytes=tail_bytes, segments=segments,
         omitted=[results.OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
         capabilities=[results.CapabilityResult(name, *known) for name, known in made.dialect.capabilities.items()],
-        system_messages=results.PlacementResult(*placed),
-        chat_templates=[results.TemplateResult(*row) for row in templates_for(prompt.model, made.dialect, placed)],
+        system_messages=placed,
+        chat_templates=[*templates_for(prompt.model, made.dialect, placed)],
         max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
         problems=made.problems.kept,
     )  # fmt: skip

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from lore.model.patterns import matches_shell
+from lore.model.results.assemble import PlacementResult, TemplateResult
 from lore.prompt.base import IN_CONVERSATION, SEVERAL_LEADING, Dialect, Rules, expresses
 
 # What a chat template does with a later system message: fail, join it to the first, leave it out, write it.
 Does: TypeAlias = Literal["refuses", "merges", "ignores", "renders"]
-By: TypeAlias = Literal["setting", "row", "template", "dialect", "unknown"]
 
 
 class SystemMessages(NamedTuple):
@@ -27,15 +27,6 @@ class SystemMessages(NamedTuple):
     models: tuple[str, ...]  # shell patterns
     since: str  # the month from which it holds, `YYYY-MM`
     source: str  # where it was published
-
-
-class TemplateRow(NamedTuple):
-    """What the chat templates of some models do."""
-
-    models: tuple[str, ...]  # shell patterns in lower case
-    does: Does  # with a system message that is not the first message
-    since: str  # when that was seen
-    source: str  # where it was seen
 
 
 _ANYWHERE = "reference: system and developer messages at any place"
@@ -50,32 +41,25 @@ ROWS = (
     SystemMessages("openai-responses", ("gpt-*", "o[0-9]*"), "2026-08", f"Responses {_ANYWHERE}"),
 )  # fmt: skip
 TEMPLATES = (
-    TemplateRow(
+    TemplateResult(
         ("qwen3.5*", "qwen3.6*", "qwen3.8*"), "refuses", "2026-09", "vLLM issue 41114, QwenLM/Qwen3.8 issue 244"
     ),
-    TemplateRow(("qwen3-[0-9]*", "qwen2.5-[0-9]*"), "renders", "2025-04", "chat template of Qwen/Qwen3-8B"),
-    TemplateRow(("gemma-[23]-*", "gemma[23]:*"), "refuses", "2025-12", "vLLM 400: conversation roles must alternate"),
-    TemplateRow(
+    TemplateResult(("qwen3-[0-9]*", "qwen2.5-[0-9]*"), "renders", "2025-04", "chat template of Qwen/Qwen3-8B"),
+    TemplateResult(
+        ("gemma-[23]-*", "gemma[23]:*"), "refuses", "2025-12", "vLLM 400: conversation roles must alternate"
+    ),
+    TemplateResult(
         ("mistral-7b-*", "mixtral-*", "ministral-*"), "refuses", "2026-01", "vLLM issue 6862, crush issue 279"
     ),
-    TemplateRow(("gpt-oss*",), "ignores", "2026-08", "SGLang issue 13167, Rapid-MLX issue 1765"),
-    TemplateRow(("deepseek-v3*", "deepseek-r1*"), "merges", "2024-12", "chat template of DeepSeek-V3 and R1"),
+    TemplateResult(("gpt-oss*",), "ignores", "2026-08", "SGLang issue 13167, Rapid-MLX issue 1765"),
+    TemplateResult(("deepseek-v3*", "deepseek-r1*"), "merges", "2024-12", "chat template of DeepSeek-V3 and R1"),
 )  # fmt: skip
 
 
 _TEMPLATED = ("openai-chat", "openai-responses", "template")  # dialects that servers render by a model's chat template
 
 
-class Placement(NamedTuple):
-    """Whether a system message may follow the first one."""
-
-    accepted: bool  # it may
-    by: By  # what decides it
-    since: str = ""  # the month from which the row holds; empty if no row decides
-    source: str = ""  # where the row was published; empty if no row decides
-
-
-def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
+def placement(model: str | None, dialect: Dialect, rules: Rules) -> PlacementResult:
     """Return whether the context of a turn may be a system message at the end, also after a tool's results, and why.
 
     The first that decides: a dialect that cannot express it (no), its own template (no, if it does not render it), the
@@ -83,21 +67,21 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> Placement:
     (yes). Without any of them: no, by `unknown`.
     """
     if not expresses(dialect, IN_CONVERSATION):
-        return Placement(accepted=False, by="dialect")
+        return PlacementResult(accepted=False, by="dialect", since="", source="")
     named = matches(model, rules.system_in_conversation)
     late_system: Callable[[], Does | None] | None = getattr(dialect, "late_system", None)
     if late_system is not None and late_system() not in ("renders", None):
-        return Placement(accepted=False, by="template")
+        return PlacementResult(accepted=False, by="template", since="", source="")
     if named:
-        return Placement(accepted=True, by="setting")
+        return PlacementResult(accepted=True, by="setting", since="", source="")
     known = template_of(model)
     if known is not None and known.does != "renders":
-        return Placement(accepted=False, by="template", since=known.since, source=known.source)
+        return PlacementResult(accepted=False, by="template", since=known.since, source=known.source)
     name, rows = (model or "").rsplit("/", 1)[-1], (row for row in ROWS if row.dialect == dialect.name)
     row = next((row for row in rows if any(matches_shell(pattern, name) for pattern in row.models)), None)
     if row is None:
-        return Placement(accepted=False, by="unknown")
-    return Placement(accepted=True, by="row", since=row.since, source=row.source)
+        return PlacementResult(accepted=False, by="unknown", since="", source="")
+    return PlacementResult(accepted=True, by="row", since=row.since, source=row.source)
 
 
 def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) -> bool:
@@ -112,12 +96,12 @@ def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) 
     return (known is not None and known.does in ("refuses", "ignores")) or matches(model, rules.one_system_message)
 
 
-def template_of(model: str | None) -> TemplateRow | None:
+def template_of(model: str | None) -> TemplateResult | None:
     """Return the first row about the chat template of a model, by name; None if there is none."""
     return next((row for row in TEMPLATES if matches(model, row.models)), None)
 
 
-def templates_for(model: str | None, dialect: Dialect, placed: Placement) -> tuple[TemplateRow, ...]:
+def templates_for(model: str | None, dialect: Dialect, placed: PlacementResult) -> tuple[TemplateResult, ...]:
     """Return the chat templates to warn of when a prompt has a late system message: the model's, or all if not known.
 
     `placed` is the answer of `placement`. Empty if that rests on a provider's row, for an API that applies no chat

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
+from lore.model.results.store import StoredDamage as DamagedPlace
 from lore.model.times import format_timestamp
 
 VERSION = 1  # of `SessionDelta`
@@ -110,16 +111,6 @@ class SessionSummary(SessionNotes, frozen=True, kw_only=True):
 def notes_of(session: SessionNotes) -> dict[str, Any]:
     """Return the fields of a session that are no events and not derived from them."""
     return {name: getattr(session, name) for name in SessionNotes.__struct_fields__}
-
-
-class DamagedPlace(Struct, frozen=True):
-    """A place whose bytes were changed after they were written."""
-
-    session_id: str | None  # None if the whole store is affected
-    number: int | None  # of the event; None if it is not one event
-    place: str  # a file and byte, or a table and row
-    message: str
-    recoverable: str
 
 
 class Verified(Struct, frozen=True):

@@ -18,7 +18,6 @@ from lore.model.events import MAIN, PromptDelta
 from lore.model.results import copy_fields
 from lore.model.results.store import (
     SessionRow,
-    StoredDamage,
     StoredHead,
     StoreImported,
     StoreList,
@@ -330,7 +329,7 @@ def verify(
         found = Verified.of(map(kept.verify, names)) if names else kept.verify()
     result = StoreVerified(
         store=kept.url, sessions=found.sessions, events=found.events,
-        damage=[StoredDamage(*[getattr(place, name) for name in place.__struct_fields__]) for place in found.damage],
+        damage=[*found.damage],
         notes=list(dict.fromkeys(found.notes)),
     )  # fmt: skip
     common.answer(result, write_verified, as_json=as_json, color=color)
