@@ -1,7 +1,7 @@
 """Turn JSON values of agents' records into the values of lore's events: texts, times, contents of messages.
 
-Content remains a slice of the record. A value of another type counts as missing. Only `blocks_in` raises, if content is
-neither text nor a list.
+Content remains a slice of the record. A value of another type counts as missing. Only `parts_in` and `blocks_in` raise,
+if content is neither text nor a list.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class _TextValue(Struct, frozen=True):
 
 
 K = TypeVar("K", bound=Struct)
+T = TypeVar("T")
 
 
 Other = RawBlock  # a block of content of unknown shape, unchanged
@@ -160,17 +161,22 @@ def _minute(minute: int) -> str:
     return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%dT%H:%M:")
 
 
-def blocks_in(content: Raw) -> tuple[Block, ...]:
-    """Return the blocks of content that is text or a list; raises ValueError for any other content."""
+def parts_in(content: Raw, read: Callable[[Raw], T]) -> tuple[T | TextBlock, ...]:
+    """Return a text as a block, or what `read` makes of each element of a list; raises ValueError for other content."""
     match opens(content):
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([block_in(raw) for raw in lenient.decoded(_LIST, content)])
+            return tuple([read(raw) for raw in lenient.decoded(_LIST, content)])
         case "n":
             return ()
         case _:
             raise ValueError("content is neither text nor a list")
+
+
+def blocks_in(content: Raw) -> tuple[Block, ...]:
+    """Return the blocks of content that is text or a list; raises ValueError for any other content."""
+    return parts_in(content, block_in)
 
 
 def block_in(raw: Raw) -> Block:

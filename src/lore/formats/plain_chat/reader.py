@@ -36,7 +36,7 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
-from lore.formats.values import arguments_of, block_in, opens, spoken, stamp_of, text_in
+from lore.formats.values import arguments_of, block_in, opens, parts_in, spoken, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
@@ -109,24 +109,11 @@ def elements_of(raw: bytes) -> list[bytes]:
 
 def texts_of(content: Raw) -> list[Raw]:
     """Return the texts of a system message; ValueError if it holds anything else."""
-    pieces = parts_of(content)
+    pieces = parts_in(content, _read_part)
     texts = [piece.text for piece in pieces if isinstance(piece, TextBlock)]
     if len(texts) < len(pieces):
         raise ValueError("a system message that is not text alone")
     return texts
-
-
-def parts_of(content: Raw) -> list[Part]:
-    """Return the parts of content, in order; ValueError if it is neither a text nor a list."""
-    match opens(content):
-        case '"':
-            return [TextBlock(content)] if memoryview(content).nbytes > len('""') else []
-        case "[":
-            return [_read_part(raw) for raw in _LIST(content)]
-        case "n":
-            return []
-        case _:
-            raise ValueError("content is neither text nor a list")
 
 
 def _read_part(raw: Raw) -> Part:
@@ -193,7 +180,7 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
     thoughts = (message.get(name, b"") for name in ("reasoning_content", "reasoning", "thinking"))
     parts += [ThinkingBlock(Raw(thought)) for thought in thoughts if thought[:1] == b'"'][:1]
     body = body_of(message)
-    for part in (_calls_in_text(body) if has_calls_in_text else []) or parts_of(body):
+    for part in (_calls_in_text(body) if has_calls_in_text else []) or parts_in(body, _read_part):
         if isinstance(part, _ChatResult):
             _add_result(part, parts)
         else:
@@ -375,7 +362,7 @@ class Chat(LogReader):
         """Read a message that the model did not make: its results, then its other parts."""
         blocks: list[Block] = []
         results: list[_ChatResult] = []
-        for part in parts_of(body_of(message)):
+        for part in parts_in(body_of(message), _read_part):
             if isinstance(part, ToolCall):
                 raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
             if isinstance(part, _ChatResult):
@@ -390,7 +377,7 @@ class Chat(LogReader):
     def _read_results(self, message: Members, uuid: str) -> None:
         """Read a message with the result of one call, or of several."""
         body = body_of(message)
-        parts = parts_of(body) if opens(body) == "[" else []
+        parts = parts_in(body, _read_part) if opens(body) == "[" else ()
         results = [part for part in parts if isinstance(part, _ChatResult)]
         if not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
