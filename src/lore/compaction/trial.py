@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import UNSET, Raw
@@ -114,7 +115,7 @@ class _Request:
 class _Fired:
     """A compaction of the policy."""
 
-    fired: FiredTrigger
+    fired: Callable[..., FiredTrigger]  # its cost is known once the next one fires
     sizes: c.PromptSizes
     costs: c.CacheCosts  # at the time
     summary: Decimal | None  # its cost
@@ -279,10 +280,9 @@ class Trial:
         growth = self._growth // max(1, len(self._turns) - 1)
         sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
         price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
-        fired = FiredTrigger(
-            trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
+        fired = partial(
+            FiredTrigger, trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
             context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
-            cost=c.compaction_cost(sizes, self._costs, None, price),
         )  # fmt: skip
         self._firings.append(_Fired(fired, sizes, self._costs, price, outcome.changes_history, len(self._tried)))
 
@@ -367,7 +367,7 @@ class Trial:
             if end > firing.first:
                 saved = None if before is None or after is None else before - after
                 cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
-            found.append(replace(firing.fired, cost=cost))
+            found.append(firing.fired(cost=cost))
         return found
 
     def _totals(self) -> CompactedTotals:
