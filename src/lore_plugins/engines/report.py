@@ -27,13 +27,13 @@ def comparison_lines(result: MeasuredResult) -> Iterator[str]:
     """Yield the sums of each log, and the shares of both sides."""
     for log in result.logs:
         engine = "vllm, external cache" if log.engine == EXTERNAL else log.engine
-        yield f"measured by {engine}, {log.path} ({log.format}): {_sums(log)}"
+        yield f"measured by {engine}, {log.path} ({log.format}): {_describe_log(log)}"
     if result.apart:
         yield "not compared: the log and the recordings are from different times"
     elif result.pairing is None:
         pass
     else:
-        measured, predicted = _share(result.share), _share(result.predicted_share)
+        measured, predicted = _percent(result.share), _percent(result.predicted_share)
         yield f"read of the prompts: measured {measured}, predicted {predicted} ({_PAIRED[result.pairing]})"
         if result.shifted_seconds is not None:
             yield f"times of the log are shifted {_describe_shift(result.shifted_seconds)}"
@@ -45,7 +45,7 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
     rows = [row for row in result.rows if every or row.turn is None or not _is_near(row.share, row.predicted_share)]
     if result.rows and not rows:
         yield f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt"
-    cells = _cells_of(rows if every else rows[:_SHOWN], result)
+    cells = _table_cells(rows if every else rows[:_SHOWN], result)
     yield from (f"  {text}" for text in aligned(cells, range(len(_HEADER) + 1)))
     if len(rows) > _SHOWN and not every:
         yield f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one"
@@ -53,7 +53,7 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
 
 def measured_block(result: MeasuredResult) -> PageBlock:
     """Return the measurements as a block of a page, each request or span of time with its prediction."""
-    cells = _cells_of(result.rows, result)
+    cells = _table_cells(result.rows, result)
     bars = read_bars([
         (f"{name}, {kind}", row.prompt_tokens or 0, read)
         for (name, *_), row in zip(cells[1:], result.rows, strict=False)
@@ -62,39 +62,39 @@ def measured_block(result: MeasuredResult) -> PageBlock:
     return PageBlock("Measured by the engine", tuple(comparison_lines(result)), bars, table_of(cells))
 
 
-def _sums(log: MeasuredLog) -> str:
+def _describe_log(log: MeasuredLog) -> str:
     measurements = counted(log.measurements, _EXTENTS[log.extent])
-    number = "".join(f"{part}, " for part in (log.name and f"engine {log.name}", log.server) if part)
+    origin = "".join(f"{part}, " for part in (log.name and f"engine {log.name}", log.server) if part)
     if log.extent == "window":
-        return f"{number}{measurements}; the last: {_share(log.share)} of the latest requests' prompt tokens read"
+        return f"{origin}{measurements}; the last: {_percent(log.share)} of the latest requests' prompt tokens read"
     requests = f", {counted(log.requests, 'request')}" if log.requests is not None and log.extent != "request" else ""
     tokens = f"{log.cached_tokens or 0:,} of {log.prompt_tokens or 0:,} prompt tokens read"
-    return f"{number}{measurements}{requests}, {tokens}: {_share(log.share)}"
+    return f"{origin}{measurements}{requests}, {tokens}: {_percent(log.share)}"
 
 
-def _cells_of(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
+def _table_cells(rows: list[MeasuredRow], result: MeasuredResult) -> list[tuple[str, ...]]:
     """Return a header and rows as cells, without empty columns; nothing for a single sum."""
     if not rows or (len(rows) == 1 and result.pairing in (None, "totals")):
         return []
-    first = "turn" if rows[0].turn is not None else "time" if result.logs[0].extent == "window" else "until"
-    cells = [(first, *_HEADER), *(_cells(row, result) for row in rows)]
-    kept = [column for column in range(len(_HEADER) + 1) if any(row[column] for row in cells[1:])]
-    return [tuple([row[column] for column in kept]) for row in cells]
+    first_column = "turn" if rows[0].turn is not None else "time" if result.logs[0].extent == "window" else "until"
+    cells = [(first_column, *_HEADER), *(_row_cells(row, result) for row in rows)]
+    columns = [column for column in range(len(_HEADER) + 1) if any(row[column] for row in cells[1:])]
+    return [tuple([row[column] for column in columns]) for row in cells]
 
 
-def _cells(row: MeasuredRow, result: MeasuredResult) -> tuple[str, ...]:
-    both = None if row.share is None or row.predicted_share is None else row.share - row.predicted_share
-    name = _time(row.at, result)
+def _row_cells(row: MeasuredRow, result: MeasuredResult) -> tuple[str, ...]:
+    difference = None if row.share is None or row.predicted_share is None else row.share - row.predicted_share
+    name = _format_time(row.at, result)
     if row.turn is not None:
         name = f"{name} {turn_of(row.turn, row.chain)}"
     return (
-        name.strip(), _count(None if row.turn is not None else row.requests), _count(row.prompt_tokens),
-        _count(row.cached_tokens), _share(row.share, ""), _share(row.predicted_share, ""),
-        "" if both is None else f"{100 * both:+.1f}",
+        name.strip(), _format_count(None if row.turn is not None else row.requests), _format_count(row.prompt_tokens),
+        _format_count(row.cached_tokens), _percent(row.share, ""), _percent(row.predicted_share, ""),
+        "" if difference is None else f"{100 * difference:+.1f}",
     )  # fmt: skip
 
 
-def _time(at: float | None, result: MeasuredResult) -> str:
+def _format_time(at: float | None, result: MeasuredResult) -> str:
     clock = "utc" if result.pairing is not None else next((log.clock for log in result.logs if log.clock), None)
     if at is None or clock is None:
         return ""
@@ -109,13 +109,13 @@ def _describe_shift(seconds: float) -> str:
     return f"by {seconds / 3600:+g} h, where they fit those of the recordings best: the log names no zone"
 
 
-def _is_near(share: float | None, predicted: float | None) -> bool:
-    return share is not None and predicted is not None and abs(share - predicted) <= _NEAR
+def _is_near(share: float | None, predicted_share: float | None) -> bool:
+    return share is not None and predicted_share is not None and abs(share - predicted_share) <= _NEAR
 
 
-def _count(count: int | None) -> str:
+def _format_count(count: int | None) -> str:
     return "" if count is None else f"{count:,}"
 
 
-def _share(share: float | None, unknown: str = "unknown") -> str:
+def _percent(share: float | None, unknown: str = "unknown") -> str:
     return unknown if share is None else f"{share:.1%}"

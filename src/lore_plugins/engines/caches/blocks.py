@@ -70,8 +70,8 @@ class Vllm(EngineCache):
             self._memory = BlockPool(self._names, _UNLIMITED if capacity is None else capacity, layers)
         else:
             self._memory = Residence(self._names)
-        self._running: list[_Running] = []  # in order of arrival
-        self._unserved: tuple[Request, TreePath] | None = None
+        self._running: list[_RunningRequest] = []  # in order of arrival
+        self._unstarted: tuple[Request, TreePath] | None = None
         self._hybrid = hybrid
         self._outputs = self.outputs if decoded is None else decoded
 
@@ -83,18 +83,18 @@ class Vllm(EngineCache):
         if window is None and not states:
             if groups is not None or retention:
                 raise self._option_error("groups and retention need layers with a window or states")
-            others = 0
+            other_groups = 0
         elif window is not None and states:
             raise self._option_error("a model with windows and states is not supported")
         else:
-            others = 1 if groups is None else groups
-            if others < 1 or (window is not None and window < 1):
+            other_groups = 1 if groups is None else groups
+            if other_groups < 1 or (window is not None and window < 1):
                 message = "a window has at least 1 token, and there is at least 1 group of such layers"
                 raise self._option_error(message)
-        full_groups, kept = 1 if full is None else full, retention or 0
-        if full_groups < 0 or not full_groups + others or kept < 0 or kept % unit:
+        full_groups, retention_tokens = 1 if full is None else full, retention or 0
+        if full_groups < 0 or not full_groups + other_groups or retention_tokens < 0 or retention_tokens % unit:
             raise self._option_error("full is at least 0 (1 without other layers), retention a multiple of the block")
-        return LayerGroups(full_groups, others, 2 if window is None else window, states, kept)
+        return LayerGroups(full_groups, other_groups, 2 if window is None else window, states, retention_tokens)
 
     def _option_error(self, text: str) -> LoreError:
         name, options = self.row.name, ", ".join(self.row.options)
@@ -102,101 +102,101 @@ class Vllm(EngineCache):
 
     def predict(self, request: Request) -> Prediction:
         """Predict the read tokens; the request's blocks are kept once its usage has corrected their sizes."""
-        self._serve()
+        self._start_pending()
         path = self._lay(request)
         if not request.pieces:
             return UNKNOWN
         self._serve_until(inf if request.at is None else request.at)
-        self._unserved = request, path
-        self._name(request, path)
-        found, read = self._found(request, path)
+        self._unstarted = request, path
+        self._name_blocks(request, path)
+        hit, read = self._find_readable(request, path)
         reason = "blocks in memory" if read else "no block in memory"
-        if found.seen:
+        if hit.full_blocks:
             reason = "blocks that every layer holds" if read else "no block that every layer holds"
-        counted = self._counted(request, path)
-        confidence = "ceiling" if self._hybrid else "exact" if counted else "rule"
+        is_exact = self._is_exact(request, path)
+        confidence = "ceiling" if self._hybrid else "exact" if is_exact else "rule"
         return self._predicted(request, read, confidence, reason)
 
     def learn(self, usage: Usage | None) -> str:
         """Learn from a response's usage, then keep the request's blocks at the sizes that it implies."""
         contradiction = super().learn(usage)
-        if self._unserved is not None and usage is not None and not contradiction:
-            request, path = self._unserved
+        if self._unstarted is not None and usage is not None and not contradiction:
+            request, path = self._unstarted
             self._names.forget(path.nodes[path.new :])
-            self._name(request, path)
-        self._serve()
+            self._name_blocks(request, path)
+        self._start_pending()
         return contradiction
 
-    def _serve(self) -> None:
+    def _start_pending(self) -> None:
         """Start the request that was predicted last."""
-        if self._unserved is not None:
-            (request, path), self._unserved = self._unserved, None
-            self._begin(request, path, self._found(request, path)[0])
+        if self._unstarted is not None:
+            (request, path), self._unstarted = self._unstarted, None
+            self._begin(request, path, self._find_readable(request, path)[0])
 
-    def _found(self, request: Request, path: TreePath) -> tuple[HeldBlocks, int]:
+    def _find_readable(self, request: Request, path: TreePath) -> tuple[HeldBlocks, int]:
         """Return the held blocks at which all layers can resume, and the tokens that the request reads."""
-        found, unit = self._memory.find(path.nodes), self._names.unit
-        held = min(self._held(request, path, found), self._total(request) - self.recomputed)
-        read = max(0, held // unit * unit)
-        found = found._replace(blocks=min(found.blocks, read // unit))
-        resumed = self._memory.resume(path.nodes, found)
-        if resumed.blocks < found.blocks:
-            read = min(read, self._held(request, path, resumed) // unit * unit)
-        return resumed, read
+        hit, unit = self._memory.find(path.nodes), self._names.unit
+        held_tokens = min(self._held_tokens(request, path, hit), self._total(request) - self.recomputed)
+        read = max(0, held_tokens // unit * unit)
+        hit = hit._replace(blocks=min(hit.blocks, read // unit))
+        resumable = self._memory.resume(path.nodes, hit)
+        if resumable.blocks < hit.blocks:
+            read = min(read, self._held_tokens(request, path, resumable) // unit * unit)
+        return resumable, read
 
-    def _name(self, request: Request, path: TreePath) -> None:
+    def _name_blocks(self, request: Request, path: TreePath) -> None:
         """Name the blocks of pieces that the chain's previous request did not have."""
         common = 0
         if path.new < len(request.pieces):
             common = max(0, self._begun(request, path) - self._ruler.position(path.new - 1))
-        before = self._ruler.position(path.kept - 1)
+        begin = self._ruler.position(path.kept - 1)
         for place in range(path.kept, len(request.pieces)):
-            after = self._ruler.position(place)
-            alike = (path.similar_node, common) if place == path.new else (0, 0)
-            self._names.add(path.nodes[place], path.nodes[place - 1] if place else 0, after - before, *alike)
-            before = after
+            end = self._ruler.position(place)
+            similar = (path.similar_node, common) if place == path.new else (0, 0)
+            self._names.add(path.nodes[place], path.nodes[place - 1] if place else 0, end - begin, *similar)
+            begin = end
 
-    def _held(self, request: Request, path: TreePath, found: HeldBlocks) -> int:
+    def _held_tokens(self, request: Request, path: TreePath, hit: HeldBlocks) -> int:
         """Return the tokens that memory holds of a request, at the current counts."""
-        place = found.place
+        place = hit.place
         position = self._ruler.position(place - 1)
         if place >= len(request.pieces):
             return position
         end = self._begun(request, path) if place == path.new else self._ruler.position(place)
-        within = found.blocks * self._names.unit - self._names[path.nodes[place - 1] if place else 0].end
-        return position + max(0, min(within, end - position))
+        position_in_piece = hit.blocks * self._names.unit - self._names[path.nodes[place - 1] if place else 0].end
+        return position + max(0, min(position_in_piece, end - position))
 
-    def _begin(self, request: Request, path: TreePath, found: HeldBlocks) -> None:
+    def _begin(self, request: Request, path: TreePath, hit: HeldBlocks) -> None:
         """Start a request: wait until it fits, then compute its prompt."""
         prompt = self._names[path.nodes[-1]].end
-        nodes, tokens = self._generated(request, path.nodes[-1]) if self._outputs else ([], 0)
-        served = self._memory.begin(path.nodes, found, nodes)
+        nodes, tokens = self._name_output(request, path.nodes[-1]) if self._outputs else ([], 0)
+        served = self._memory.begin(path.nodes, hit, nodes)
         while self._running and not self._memory.fits(served, prompt):
-            first = min(running.ended for running in self._running)
-            for running in [running for running in self._running if running.ended == first]:
+            next_end = min(running.ended for running in self._running)
+            for running in [running for running in self._running if running.ended == next_end]:
                 self._end(running)
         self._memory.compute(served, prompt)
         begin = request.at if request.answered is None else request.answered
         ended = request.ended if begin is not None and request.ended is not None else -inf
-        running = _Running(served, prompt, tokens, begin or 0.0, ended, computed=prompt)
+        running = _RunningRequest(served, prompt, tokens, begin or 0.0, ended, computed=prompt)
         self._running.append(running)
         if ended <= (request.at or 0.0):
             self._end(running)
 
-    def _generated(self, request: Request, last: int) -> tuple[list[int], int]:
+    def _name_output(self, request: Request, last: int) -> tuple[list[int], int]:
         """Name the blocks of the output after a node; return its nodes and its size in tokens."""
         path, tokens = self._tree.generated(request), 0
         for place, piece in enumerate(request.output):
             size = round(self._ruler.size(piece))
             common = size * path.common_bytes // max(1, len(piece.data))
-            alike = (path.similar_node, common) if place == path.new else (0, 0)
-            self._names.add(path.nodes[place], last, size, *alike)
+            similar = (path.similar_node, common) if place == path.new else (0, 0)
+            self._names.add(path.nodes[place], last, size, *similar)
             last, tokens = path.nodes[place], tokens + size
         return path.nodes, tokens
 
     def _serve_until(self, at: float) -> None:
         """Advance running requests to a time, block by block in the order in which they need them."""
-        steps: list[tuple[float, int, int, _Running]] = []
+        steps: list[tuple[float, int, int, _RunningRequest]] = []
         for number, running in enumerate(self._running):
             counts = self._memory.steps(running.served, running.computed, running.reached(at))
             steps += [(running.time(tokens), number, tokens, running) for tokens in counts]
@@ -209,16 +209,16 @@ class Vllm(EngineCache):
                 running.computed = tokens
                 self._memory.compute(running.served, tokens)
 
-    def _end(self, running: _Running) -> None:
-        whole = running.prompt + max(0, running.output - 1)
-        for tokens in self._memory.steps(running.served, running.computed, whole):
+    def _end(self, running: _RunningRequest) -> None:
+        computed = running.prompt + max(0, running.output - 1)
+        for tokens in self._memory.steps(running.served, running.computed, computed):
             self._memory.compute(running.served, tokens)
         self._memory.end(running.served)
         self._running.remove(running)
 
 
 @dataclass(slots=True, eq=False)
-class _Running:
+class _RunningRequest:
     served: ServedRequest
     prompt: int  # tokens
     output: int  # tokens, generated evenly from `begin` to `ended`
@@ -229,8 +229,8 @@ class _Running:
     def reached(self, at: float) -> int:
         """Return the number of tokens computed at a time; the last generated token never is."""
         span = self.ended - self.begin
-        made = self.output if span <= 0 or at >= self.ended else int((at - self.begin) * self.output / span)
-        return self.prompt + max(0, min(made, self.output - 1))
+        generated = self.output if span <= 0 or at >= self.ended else int((at - self.begin) * self.output / span)
+        return self.prompt + max(0, min(generated, self.output - 1))
 
     def time(self, tokens: int) -> float:
         """Return when a number of tokens is computed."""

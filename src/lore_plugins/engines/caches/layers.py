@@ -34,17 +34,16 @@ _SLIDE = 128  # tokens of output between two releases of tokens outside the wind
 
 
 class RunningRequest:
-    """A request that holds memory: the first `length` tokens of `keys`, of which the tree has the first `shared`.
-
-    Positions in tokens: from `since` on its layers are locked, from `window_start` on it has windows, up to `branch`
-    the tree held its key though it could not be read, at `tracked` it has a state.
-    """
+    """A request that holds memory for the first `length` tokens of `keys`. Positions are in tokens."""
 
     def __init__(self, keys: Keys, prompt: int, match: Match, priority: int) -> None:
         self.keys, self.prompt, self.node, self.priority = keys, prompt, match.node, priority
-        self.length = self.shared = match.node.end
-        self.counted = self.since = self.window_start = self.tracked = 0
-        self.branch = match.held if match.held > self.shared else 0
+        self.length = self.shared = match.node.end  # the tree has its tokens up to `shared`
+        self.published_end = 0  # up to here it has published nodes
+        self.lock_start = self.window_start = 0  # from here on its layers are locked, or it has windows
+        self.tracked = 0  # where it has a state
+        # up to here the tree held its key, although not all of that could be read
+        self.branch = match.held_tokens if match.held_tokens > self.shared else 0
 
     @property
     def computed(self) -> int:
@@ -78,10 +77,10 @@ class PartialLayers:
         if node.part_used is not None:
             self._set_part_used(node, self._tree.tick())
 
-    def overlap(self, node: RadixNode, published: Publication) -> None:
+    def overlap(self, node: RadixNode, publication: Publication) -> None:
         """Add parts that an existing node lacks and a request has computed again."""
 
-    def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
+    def commit(self, node: RadixNode, publication: Publication, *, is_new: bool) -> None:
         """Add a request's part of the last node that it publishes."""
         self._add_part(node)
         self.use(node)
@@ -99,14 +98,14 @@ class PartialLayers:
 
     def lock(self, node: RadixNode) -> int:
         """Lock the parts that a request needs to resume after a node; return from which token on that is."""
-        since = self._since(node)
-        for step in takewhile(lambda step: step.end > since, node.path):
+        lock_start = self._find_lock_start(node)
+        for step in takewhile(lambda step: step.end > lock_start, node.path):
             step.part_locks += 1
-        return since
+        return lock_start
 
-    def unlock(self, node: RadixNode, since: int) -> None:
-        """Undo a `lock` of this node, which returned `since`."""
-        for step in takewhile(lambda step: step.end > since, node.path):
+    def unlock(self, node: RadixNode, lock_start: int) -> None:
+        """Undo a `lock` of this node, which returned `lock_start`."""
+        for step in takewhile(lambda step: step.end > lock_start, node.path):
             step.part_locks -= 1
             self._queue_part(step)
 
@@ -114,14 +113,14 @@ class PartialLayers:
         """Return how much must be evicted until `units` are free besides what requests hold outside the tree."""
         if self._capacity is None:
             return 0
-        return max(0, units + self.size + sum(map(self._own, running)) - self._capacity)
+        return max(0, units + self.size + sum(map(self._units_outside_tree, running)) - self._capacity)
 
     def evict(self, units: int) -> None:
         """Evict the least recently used parts until at least `units` are freed, or all are locked."""
-        least = self.size - units
-        while self.size > least and self._queue:
-            used, _, _, node = heappop(self._queue)
-            if node.part_used != used or node.part_locks:
+        target_size = self.size - units
+        while self.size > target_size and self._queue:
+            used_at, _, _, node = heappop(self._queue)
+            if node.part_used != used_at or node.part_locks:
                 continue
             if self._tree.is_leaf(node):
                 self._tree.remove(node)
@@ -131,8 +130,8 @@ class PartialLayers:
     def admit(self, running: RunningRequest) -> None:
         """Called when a request starts."""
 
-    def after_prefill(self, running: RunningRequest, since: int) -> None:
-        """Called when a chunk of a prompt, from the token `since` on, was computed."""
+    def after_prefill(self, running: RunningRequest, chunk_start: int) -> None:
+        """Called when a chunk of a prompt, from the token `chunk_start` on, was computed."""
 
     def before_token(self, running: RunningRequest) -> None:
         """Called before a token of output is computed."""
@@ -140,21 +139,21 @@ class PartialLayers:
     def after_token(self, running: RunningRequest) -> None:
         """Called when a token of output was computed."""
 
-    def publication_end(self, running: RunningRequest, *, ended: bool) -> int:
+    def publication_end(self, running: RunningRequest, *, has_ended: bool) -> int:
         """Return up to which token a request is published now."""
         raise NotImplementedError
 
-    def after_publication(self, running: RunningRequest, *, ended: bool) -> None:
+    def after_publication(self, running: RunningRequest, *, has_ended: bool) -> None:
         """Called when a request was published up to its `shared` token."""
 
-    def _own(self, running: RunningRequest) -> int:
+    def _units_outside_tree(self, running: RunningRequest) -> int:
         """Return how much memory a running request holds outside the tree."""
         return self.places
 
     def _units(self, node: RadixNode) -> int:
         return 1
 
-    def _since(self, node: RadixNode) -> int:
+    def _find_lock_start(self, node: RadixNode) -> int:
         """Return the token from which on a request that resumes after a node needs the parts."""
         return node.end - 1
 
@@ -197,19 +196,19 @@ class WindowLayers(PartialLayers):
         return has_whole_window
 
     def use(self, node: RadixNode) -> None:
-        now, far = self._tree.tick(), self._window + self._tree.page
-        for step in takewhile(lambda step: node.end - step.end < far, node.path):
+        now, reach = self._tree.tick(), self._window + self._tree.page
+        for step in takewhile(lambda step: node.end - step.end < reach, node.path):
             if step.part_used is not None:
                 self._set_part_used(step, now)
 
-    def overlap(self, node: RadixNode, published: Publication) -> None:
-        if published.own < node.end and node.part_used is None:
-            self._fill(node, published.window_start)
+    def overlap(self, node: RadixNode, publication: Publication) -> None:
+        if publication.tree_end < node.end and node.part_used is None:
+            self._fill(node, publication.window_start)
 
-    def commit(self, node: RadixNode, published: Publication, *, new: bool) -> None:
+    def commit(self, node: RadixNode, publication: Publication, *, is_new: bool) -> None:
         """Add the windows of a new leaf; cut off its last one as a node, so that the rest can be evicted alone."""
-        if new:
-            self._fill(node, published.window_start, most=self._pages)
+        if is_new:
+            self._fill(node, publication.window_start, most=self._pages)
         self.use(node)
 
     def _fill(self, node: RadixNode, start: int, most: int | None = None) -> None:
@@ -231,37 +230,37 @@ class WindowLayers(PartialLayers):
         if running.prompt < running.length and running.length - self._window >= running.window_start + _SLIDE:
             self._slide(running, running.length)
 
-    def publication_end(self, running: RunningRequest, *, ended: bool) -> int:
+    def publication_end(self, running: RunningRequest, *, has_ended: bool) -> int:
         """Return the end of the computed tokens, or first that of the held ones that could not be read."""
         end = running.branch if running.shared < running.branch <= running.length else running.length
-        if not ended:
+        if not has_ended:
             self._slide(running, end - 1)
         return end
 
-    def after_publication(self, running: RunningRequest, *, ended: bool) -> None:
+    def after_publication(self, running: RunningRequest, *, has_ended: bool) -> None:
         """Once the branch is published, let the window advance past it."""
         if 0 < running.branch <= running.shared:
             running.branch = 0
-            if not ended:
+            if not has_ended:
                 self._slide(running, running.length - 1)
 
     def _slide(self, running: RunningRequest, end: int) -> None:
         """Release whole pages that the window before `end` does not need."""
         page = self._tree.page
         if end - self._window > running.window_start:
-            before = (end - self._pages) // page * page
-            running.window_start = max(running.window_start, running.shared, before)
+            needed_start = (end - self._pages) // page * page
+            running.window_start = max(running.window_start, running.shared, needed_start)
 
-    def _own(self, running: RunningRequest) -> int:
+    def _units_outside_tree(self, running: RunningRequest) -> int:
         page = self._tree.page
         return -(-running.length // page) * page - max(running.shared, running.window_start) // page * page
 
     def _units(self, node: RadixNode) -> int:
         return node.end - node.begin
 
-    def _since(self, node: RadixNode) -> int:
-        within = [step.begin for step in takewhile(lambda step: node.end - step.end < self._window, node.path)]
-        return within[-1] if within else node.end
+    def _find_lock_start(self, node: RadixNode) -> int:
+        begins = [step.begin for step in takewhile(lambda step: node.end - step.end < self._window, node.path)]
+        return begins[-1] if begins else node.end
 
 
 class StateLayers(PartialLayers):
@@ -296,21 +295,21 @@ class StateLayers(PartialLayers):
         branch = running.branch // self._grid * self._grid
         running.branch = branch if branch > running.shared else 0
 
-    def after_prefill(self, running: RunningRequest, since: int) -> None:
+    def after_prefill(self, running: RunningRequest, chunk_start: int) -> None:
         """Keep the last state at a multiple of a chunk, or the one at the branch."""
-        length = running.length - since
+        length = running.length - chunk_start
         if not self._buffered or length < self._grid:
             return
-        last = since + length // self._grid * self._grid
-        seen = running.length if since + length // self._chunk * self._chunk == last else last + 1
-        aligned = (running.branch - since) % self._least == 0
-        running.tracked = running.branch if aligned and since < running.branch < seen else last
+        last = chunk_start + length // self._grid * self._grid
+        branch_limit = running.length if chunk_start + length // self._chunk * self._chunk == last else last + 1
+        is_aligned = (running.branch - chunk_start) % self._least == 0
+        running.tracked = running.branch if is_aligned and chunk_start < running.branch < branch_limit else last
 
     def after_token(self, running: RunningRequest) -> None:
         if self._buffered and running.length % self._interval == 0:
             running.tracked = running.length
 
-    def publication_end(self, running: RunningRequest, *, ended: bool) -> int:
+    def publication_end(self, running: RunningRequest, *, has_ended: bool) -> int:
         """Return the token at which a request has a state, 0 if it has none."""
         if not self._buffered:
             return running.length

@@ -9,8 +9,8 @@ Rules:
   with that window, else everything is computed. Checkpoints after the place where it resumes are dropped.
 - A prompt is computed in batches that end where a checkpoint may be made: 4 tokens, and `ubatch` + 4 tokens before its
   end, and where a user's message begins (the last one, and those more than `step` tokens after the newest checkpoint).
-  A checkpoint is made before a batch that begins at such a place or is near the end. At most `most` are kept: the
-  oldest is dropped, preferably one within `step` tokens of the one before it.
+  A checkpoint is made before a batch that begins at such a place or is near the end. At most `max_checkpoints` are
+  kept: the oldest is dropped, preferably one within `step` tokens of the one before it.
 - A checkpoint, and a copy of a slot in main memory, hold only the window.
 - `--cache-reuse` shifts chunks of a slot to their places in the request: from the first token not read, the next
   chunk of the slot that has at least `reuse` of the following tokens is shifted as far as both agree, until no chunk
@@ -37,7 +37,7 @@ from lore.model import common_prefix
 _ROUNDED = 256  # cells
 _OFFSET = 4  # tokens before the end of a prompt
 
-Kept: TypeAlias = Sequence[int]  # positions of a copy, in the order in which they are restored
+Positions: TypeAlias = Sequence[int]  # positions of a copy, in the order in which they are restored
 
 
 class SlotStates:
@@ -62,16 +62,16 @@ class SlotStates:
     def place(self, slot: int, positions: Sequence[int]) -> None:
         self._last[slot] = positions[-1]
 
-    def save(self, slot: int) -> Kept:
+    def save(self, slot: int) -> Positions:
         return (self._last.get(slot, -1),)
 
 
 class Cells:
-    """A ring of `most` cells (None: unlimited) that slots share."""
+    """A ring of `capacity` cells (None: unlimited) that slots share."""
 
-    def __init__(self, window: int, most: int | None) -> None:
+    def __init__(self, window: int, capacity: int | None) -> None:
         self._window = window
-        self._most = most
+        self._capacity = capacity
         self._cells: dict[int, tuple[int, int]] = {}  # slot and position by cell
         self._places: dict[int, dict[int, int]] = {}  # cells by slot and position, ascending
         self._head = 0
@@ -87,51 +87,51 @@ class Cells:
 
     def shift(self, slot: int, positions: range, start: int) -> None:
         """Move positions of a slot back to begin at `start`, and drop those between."""
-        by, places = positions.start - start, self._places.get(slot, {})
+        distance, places = positions.start - start, self._places.get(slot, {})
         self._free(slot, [at for at in places if start <= at < positions.start])
-        moved = {at - by if at in positions else at: cell for at, cell in places.items()}
-        for at, cell in moved.items():
+        shifted_cells = {at - distance if at in positions else at: cell for at, cell in places.items()}
+        for at, cell in shifted_cells.items():
             self._cells[cell] = (slot, at)
-        self._places[slot] = dict(sorted(moved.items()))
+        self._places[slot] = dict(sorted(shifted_cells.items()))
         self._head = 0
 
     def place(self, slot: int, positions: Sequence[int]) -> None:
         """Store positions that are computed in one step."""
         cells = self._free_cells(len(positions))
-        over: dict[int, int] = {}
+        last_overwritten: dict[int, int] = {}
         for cell in cells:
-            before = self._cells.get(cell)
-            if before is not None:
-                over[before[0]] = max(over.get(before[0], -1), before[1])
-                self._clear(cell, before)
-        own = self._places.setdefault(slot, {})
+            occupant = self._cells.get(cell)
+            if occupant is not None:
+                last_overwritten[occupant[0]] = max(last_overwritten.get(occupant[0], -1), occupant[1])
+                self._clear(cell, occupant)
+        slot_cells = self._places.setdefault(slot, {})
         ordered = sorted(zip(positions, cells, strict=True))
-        own.update(ordered)
+        slot_cells.update(ordered)
         for at, cell in ordered:
             self._cells[cell] = (slot, at)
-        for other, last in over.items():
-            self._free(other, [at for at in self._places[other] if at <= last])
+        for slot_to_cut, last in last_overwritten.items():
+            self._free(slot_to_cut, [at for at in self._places[slot_to_cut] if at <= last])
         self._head = cells[-1] + 1
 
-    def save(self, slot: int) -> Kept:
+    def save(self, slot: int) -> Positions:
         """Return the positions that a copy of a slot keeps."""
         last = self.span(slot)[1]
-        within = [(cell, at) for at, cell in self._places.get(slot, {}).items() if last - at < self._window]
-        return [at for _, at in sorted(within)]
+        window_cells = [(cell, at) for at, cell in self._places.get(slot, {}).items() if last - at < self._window]
+        return [at for _, at in sorted(window_cells)]
 
     def _free_cells(self, count: int) -> list[int]:
         """Return the next cells that are empty or outside the window; there are always enough."""
         head = 0 if self._head > len(self._cells) + 2 * count else self._head
         limits = {slot: self.span(slot)[1] + 1 - self._window for slot, places in self._places.items() if places}
-        found: list[int] = []
-        for at in range(head, head + (self._most or head + len(self._cells) + count)):
-            cell = at % self._most if self._most is not None else at
-            held = self._cells.get(cell)
-            if held is None or held[1] <= limits[held[0]]:
-                found.append(cell)
-            if len(found) == count:
+        cells: list[int] = []
+        for at in range(head, head + (self._capacity or head + len(self._cells) + count)):
+            cell = at % self._capacity if self._capacity is not None else at
+            occupant = self._cells.get(cell)
+            if occupant is None or occupant[1] <= limits[occupant[0]]:
+                cells.append(cell)
+            if len(cells) == count:
                 break
-        return found
+        return cells
 
     def _free(self, slot: int, positions: Sequence[int]) -> None:
         cells = [self._places[slot][at] for at in positions]
@@ -139,9 +139,9 @@ class Cells:
             self._clear(cell, (slot, at))
         self._head = min(self._head, *cells) if cells else self._head
 
-    def _clear(self, cell: int, held: tuple[int, int]) -> None:
+    def _clear(self, cell: int, occupant: tuple[int, int]) -> None:
         del self._cells[cell]
-        del self._places[held[0]][held[1]]
+        del self._places[occupant[0]][occupant[1]]
 
 
 SlotMemory: TypeAlias = SlotStates | Cells
@@ -154,7 +154,7 @@ class SlotCheckpoint(NamedTuple):
     first: int  # first position of the window
     last: int  # last position of the window
     request: int  # number of the request that made it
-    kept: Kept
+    positions: Positions
 
 
 class Batches(NamedTuple):
@@ -162,7 +162,7 @@ class Batches(NamedTuple):
 
     batch: int = 2048  # tokens
     ubatch: int = 512  # tokens computed in one step
-    most: int = 32  # checkpoints of a slot
+    max_checkpoints: int = 32  # of a slot
     step: int = 8192  # tokens between checkpoints
 
 
@@ -175,7 +175,7 @@ class Resuming:
     def __init__(self, batches: Batches, *, window: int, slots: int, unified: bool, full: bool) -> None:
         self._batches = batches
         self._window = 0 if full else window
-        self._most = 0 if full else batches.most
+        self._max_checkpoints = 0 if full else batches.max_checkpoints
         size = window * (slots if unified else 1) + batches.ubatch
         cells = None if full else -(-size // _ROUNDED) * _ROUNDED
         shared: SlotMemory = Cells(window, cells) if window else SlotStates()
@@ -188,29 +188,29 @@ class Resuming:
         self._memory[slot].cut(slot, 0)
         self.checkpoints[slot] = []
 
-    def save(self, slot: int) -> tuple[Kept, tuple[SlotCheckpoint, ...]]:
+    def save(self, slot: int) -> tuple[Positions, tuple[SlotCheckpoint, ...]]:
         """Return a copy of a slot."""
         return self._memory[slot].save(slot), tuple(self.checkpoints[slot])
 
-    def restore(self, slot: int, copy: tuple[Kept, tuple[SlotCheckpoint, ...]]) -> None:
+    def restore(self, slot: int, copy: tuple[Positions, tuple[SlotCheckpoint, ...]]) -> None:
         """Put a copy into a slot."""
-        self._restored(slot, copy[0])
+        self._restore_positions(slot, copy[0])
         self.checkpoints[slot] = list(copy[1])
 
-    def resume(self, slot: int, found: int, total: int) -> int:
-        """Return how many of the `found` tokens of a request's `total` are read."""
-        threshold = max(0, found - self._window - (0 if found < total else 1))
-        place = found
-        if found > 0 and self._memory[slot].span(slot)[0] >= threshold:
+    def resume(self, slot: int, slot_tokens: int, total: int) -> int:
+        """Return how many of the `slot_tokens` that a slot holds of a request's `total` are read."""
+        threshold = max(0, slot_tokens - self._window - (0 if slot_tokens < total else 1))
+        place = slot_tokens
+        if slot_tokens > 0 and self._memory[slot].span(slot)[0] >= threshold:
             newest = reversed(self.checkpoints[slot])
-            fits = (made for made in newest if made.last <= found and (made.first < threshold or made.first == 0))
-            made = next(fits, None)
-            place = 0 if made is None else min(found, max(made.first + 1, made.last))
-            found = 0 if made is None else min(place, made.tokens)
-            if made is not None:
-                self._restored(slot, made.kept)
-        self.checkpoints[slot] = [made for made in self.checkpoints[slot] if made.last <= place]
-        return found - 1 if found == total and found > 0 else found
+            usable = (point for point in newest if point.last <= slot_tokens and point.first < max(1, threshold))
+            checkpoint = next(usable, None)
+            place = 0 if checkpoint is None else min(slot_tokens, max(checkpoint.first + 1, checkpoint.last))
+            slot_tokens = 0 if checkpoint is None else min(place, checkpoint.tokens)
+            if checkpoint is not None:
+                self._restore_positions(slot, checkpoint.positions)
+        self.checkpoints[slot] = [point for point in self.checkpoints[slot] if point.last <= place]
+        return slot_tokens - 1 if slot_tokens == total and slot_tokens > 0 else slot_tokens
 
     def shift(self, slot: int, chunks: Sequence[Chunk]) -> None:
         """Move chunks of a slot to their places in a request."""
@@ -223,10 +223,10 @@ class Resuming:
         memory.cut(slot, read)
         start = read
         while start < total:
-            end = self._end(slot, start, total, users)
-            near = total < end + size
-            if self._most and (end == total or near or start in users):
-                self._make(slot, start, request, wanted=near or start in users[-1:])
+            end = self._batch_end(slot, start, total, users)
+            is_near_end = total < end + size
+            if self._max_checkpoints and (end == total or is_near_end or start in users):
+                self._make_checkpoint(slot, start, request, force=is_near_end or start in users[-1:])
             for at in range(start, end, size):
                 memory.place(slot, range(at, min(end, at + size)))
             start = end
@@ -236,37 +236,37 @@ class Resuming:
         for at in range(start, end):
             self._memory[slot].place(slot, (at,))
 
-    def _end(self, slot: int, start: int, total: int, users: Sequence[int]) -> int:
+    def _batch_end(self, slot: int, start: int, total: int, users: Sequence[int]) -> int:
         """Return the end of the batch that begins at `start`."""
         batch, size, _, step = self._batches
         end = min(total, start + batch)
-        if self._most:
-            made = self.checkpoints[slot]
-            due = [at for at in users if at == users[-1] or not made or at > made[-1].tokens + step]
-            before = [total - min(batch, offset) for offset in (_OFFSET + size, _OFFSET)]
-            end = min([end, *(at for at in (*due, *before) if at > start)])
+        if self._max_checkpoints:
+            checkpoints = self.checkpoints[slot]
+            starts = [at for at in users if at == users[-1] or not checkpoints or at > checkpoints[-1].tokens + step]
+            near_end = [total - min(batch, offset) for offset in (_OFFSET + size, _OFFSET)]
+            end = min([end, *(at for at in (*starts, *near_end) if at > start)])
         return end
 
-    def _make(self, slot: int, start: int, request: int, *, wanted: bool) -> None:
+    def _make_checkpoint(self, slot: int, start: int, request: int, *, force: bool) -> None:
         """Make a checkpoint after the first `start` tokens, unless the slot is empty or the last one is too near."""
-        first, last = self._memory[slot].span(slot)
-        made, (_, _, most, step) = self.checkpoints[slot], self._batches
-        if first < 0 or (made and not wanted and start <= made[-1].tokens + step):
+        memory, checkpoints, (_, _, limit, step) = self._memory[slot], self.checkpoints[slot], self._batches
+        first, last = memory.span(slot)
+        if first < 0 or (checkpoints and not force and start <= checkpoints[-1].tokens + step):
             return
-        before, left = -1, list[SlotCheckpoint]()
-        for number, checkpoint in enumerate(made):
-            full = len(left) + len(made) - number + 1 >= most
-            if full and checkpoint.request != request and before >= 0 and checkpoint.tokens - before <= step:
+        previous, remaining = -1, list[SlotCheckpoint]()
+        for number, point in enumerate(checkpoints):
+            is_full = len(remaining) + len(checkpoints) - number + 1 >= limit
+            if is_full and point.request != request and previous >= 0 and point.tokens - previous <= step:
                 continue
-            before = checkpoint.tokens
-            left.append(checkpoint)
-        left = [checkpoint for checkpoint in left[max(0, len(left) - most + 1) :] if checkpoint.tokens != start]
-        self.checkpoints[slot] = [*left, SlotCheckpoint(start, first, last, request, self._memory[slot].save(slot))]
+            previous = point.tokens
+            remaining.append(point)
+        remaining = [point for point in remaining[max(0, len(remaining) - limit + 1) :] if point.tokens != start]
+        self.checkpoints[slot] = [*remaining, SlotCheckpoint(start, first, last, request, memory.save(slot))]
 
-    def _restored(self, slot: int, kept: Kept) -> None:
+    def _restore_positions(self, slot: int, positions: Positions) -> None:
         self._memory[slot].cut(slot, 0)
-        if kept:
-            self._memory[slot].place(slot, kept)
+        if positions:
+            self._memory[slot].place(slot, positions)
 
 
 class Chunk(NamedTuple):
@@ -285,43 +285,43 @@ class TokenRun:
     """Consecutive pieces, given as their bytes and number of tokens."""
 
     def __init__(self, pieces: Sequence[tuple[bytes, int]]) -> None:
-        counted = [(data, tokens) for data, tokens in pieces if tokens and data]
-        self.data = b"".join([data for data, _ in counted])
-        self._bytes = [0, *accumulate(len(data) for data, _ in counted)]
-        self._tokens = [0, *accumulate(tokens for _, tokens in counted)]
+        nonempty = [(data, tokens) for data, tokens in pieces if tokens and data]
+        self.data = b"".join([data for data, _ in nonempty])
+        self._bytes = [0, *accumulate(len(data) for data, _ in nonempty)]
+        self._tokens = [0, *accumulate(tokens for _, tokens in nonempty)]
 
     @property
     def tokens(self) -> int:
         return self._tokens[-1]
 
-    def at(self, token: int) -> int:
+    def byte_of(self, token: int) -> int:
         """Return the byte at which a token begins."""
-        return _between(self._tokens, self._bytes, token)
+        return _interpolate(self._tokens, self._bytes, token)
 
-    def before(self, byte: int) -> int:
+    def tokens_before(self, byte: int) -> int:
         """Return the number of tokens that end at or before a byte."""
-        return _between(self._bytes, self._tokens, byte)
+        return _interpolate(self._bytes, self._tokens, byte)
 
 
-def find_chunks(held: TokenRun, wanted: TokenRun, found: int, size: int, reuse: int) -> list[Chunk]:
-    """Return the chunks to shift, in order; the first `found` tokens are common, and the slot holds `size`."""
-    data, chunks = held.data[: held.at(size)], list[Chunk]()
-    at, place = held.at(found), found
-    while place + reuse <= wanted.tokens:
-        begin = wanted.at(place)
-        at = data.find(wanted.data[begin : wanted.at(place + reuse)], at)
+def find_chunks(slot_run: TokenRun, request_run: TokenRun, common: int, size: int, reuse: int) -> list[Chunk]:
+    """Return the chunks to shift, in order; the first `common` tokens are equal, and the slot holds `size`."""
+    data, chunks = slot_run.data[: slot_run.byte_of(size)], list[Chunk]()
+    at, place = slot_run.byte_of(common), common
+    while place + reuse <= request_run.tokens:
+        begin = request_run.byte_of(place)
+        at = data.find(request_run.data[begin : request_run.byte_of(place + reuse)], at)
         if at < 0:
             break
-        alike = wanted.before(begin + common_prefix(data[at:], wanted.data[begin:]))
-        chunks.append(Chunk(held.before(at), place, alike - place))
-        at, place = at + wanted.at(alike) - begin, alike
+        chunk_end = request_run.tokens_before(begin + common_prefix(data[at:], request_run.data[begin:]))
+        chunks.append(Chunk(slot_run.tokens_before(at), place, chunk_end - place))
+        at, place = at + request_run.byte_of(chunk_end) - begin, chunk_end
     return chunks
 
 
-def _between(ends: Sequence[int], others: Sequence[int], value: int) -> int:
-    """Interpolate: map a position in the scale `ends` to the scale `others`, at most to its end."""
-    number = bisect_right(ends, value)
-    if number >= len(ends):
-        return others[-1]
-    low, begin = ends[number - 1], others[number - 1]
-    return begin + (value - low) * (others[number] - begin) // (ends[number] - low)
+def _interpolate(scale: Sequence[int], target_scale: Sequence[int], value: int) -> int:
+    """Interpolate: map a position in `scale` to `target_scale`, at most to its end."""
+    number = bisect_right(scale, value)
+    if number >= len(scale):
+        return target_scale[-1]
+    low, begin = scale[number - 1], target_scale[number - 1]
+    return begin + (value - low) * (target_scale[number] - begin) // (scale[number] - low)

@@ -5,9 +5,10 @@ nodes. A node is cut where a look-up or an insertion ends inside it, and never j
 leaf, then its parent if it has become a leaf; a locked node and its ancestors are kept. The policy (`POLICIES`) ranks
 the leaves, the smallest rank first.
 
-Time is a counter of operations. Of a node, `used` is its last look-up or insertion, `made` its creation, `hits` the
-number of requests that published it, `priority` the highest of theirs. When a node is cut, the new front half gets its
-hits, priority and locks; its `made` is the time of the cut in `RadixCache`, that of the node in `UnifiedRadixCache`.
+Time is a counter of operations. Of a node, `used_at` is its last look-up or insertion, `created_at` its creation,
+`hits` the number of requests that published it, `priority` the highest of theirs. When a node is cut, the new front
+half gets its hits, priority and locks; its `created_at` is the time of the cut in `RadixCache`, that of the node in
+`UnifiedRadixCache`.
 
 Layers that do not keep every token (`layers.py`) decide at which nodes a request can resume: a look-up ends at the
 deepest of those, and counts as a use of its path.
@@ -46,14 +47,14 @@ class RadixNode:
     """The tokens from `begin` to `end` of all keys through this node."""
 
     __slots__ = (
-        "begin", "children", "end", "hits", "keys", "locks", "made", "parent", "part_locks", "part_used", "priority",
-        "used",
+        "begin", "children", "created_at", "end", "hits", "keys", "locks", "parent", "part_locks", "part_used",
+        "priority", "used_at",
     )  # fmt: skip
 
     def __init__(self, parent: RadixNode | None, keys: Keys, begin: int, end: int) -> None:
         self.parent, self.keys, self.begin, self.end = parent, keys, begin, end
         self.children: dict[int, RadixNode] = {}
-        self.locks = self.hits = self.used = self.made = self.priority = 0
+        self.locks = self.hits = self.used_at = self.created_at = self.priority = 0
         self.part_used: int | None = None  # last use of the part that `layers` hold of it; None: they hold none
         self.part_locks = 0
 
@@ -67,13 +68,13 @@ class RadixNode:
 
 
 POLICIES: dict[str, Callable[[RadixNode], tuple[int, ...]]] = {
-    "lru": lambda node: (node.used,),
-    "lfu": lambda node: (node.hits, node.used),
-    "fifo": lambda node: (node.made, node.used),
-    "mru": lambda node: (-node.used,),
-    "filo": lambda node: (-node.made, node.used),
-    "priority": lambda node: (node.priority, node.used),
-    "slru": lambda node: (node.hits >= 2, node.used),
+    "lru": lambda node: (node.used_at,),
+    "lfu": lambda node: (node.hits, node.used_at),
+    "fifo": lambda node: (node.created_at, node.used_at),
+    "mru": lambda node: (-node.used_at,),
+    "filo": lambda node: (-node.created_at, node.used_at),
+    "priority": lambda node: (node.priority, node.used_at),
+    "slru": lambda node: (node.hits >= 2, node.used_at),
 }
 
 
@@ -81,7 +82,7 @@ class Match(NamedTuple):
     """The result of a look-up."""
 
     node: RadixNode  # where the request resumes
-    held: int  # tokens of its key that the tree holds, which may be more than can be read
+    held_tokens: int  # how much of its key the tree holds, which may be more than can be read
 
 
 class Publication(NamedTuple):
@@ -89,8 +90,8 @@ class Publication(NamedTuple):
 
     end: int  # where they end
     priority: int = 0
-    counted: int = 0  # up to here the request published nodes before
-    own: int = 0  # up to here the tree had them already
+    published_end: int = 0  # up to here the request published nodes before
+    tree_end: int = 0  # up to here the tree had them already
     window_start: int = 0  # up to here the request has released its window
 
 
@@ -111,59 +112,59 @@ class RadixTree:
         self._serial = count()
         self._clock = 0
 
-    def share(self, node: int, like: int, end: int) -> None:
-        """Record that a piece's tokens before the position `end` equal those of the piece `like`."""
-        self._shared[node] = (self._first(like, end), end)
+    def share(self, node: int, similar_node: int, end: int) -> None:
+        """Record that a piece's tokens before the position `end` equal those of `similar_node`."""
+        self._shared[node] = (self._first_equal_piece(similar_node, end), end)
 
     def match(self, keys: Keys, end: int) -> Match:
         """Return where a request resumes, looking up the whole pages of its key before `end`."""
         now, end = self.tick(), end // self.page * self.page
         node = best = self.root
         can_resume = self.layers.resume_check() if self.layers is not None else None
-        whole = True
-        while whole and (child := self._child(node, keys, end)) is not None:
-            node, whole = self._entered(child, keys, end)
+        is_whole = True
+        while is_whole and (child := self._child(node, keys, end)) is not None:
+            node, is_whole = self._enter_child(child, keys, end)
             if can_resume is None or can_resume(node):
                 best = node
         if self.layers is not None:
             self.layers.use(best)
         for step in best.path:
-            step.used = now
-            self._offer(step)
+            step.used_at = now
+            self._queue_leaf(step)
         return Match(best, node.end)
 
-    def insert(self, keys: Keys, published: Publication) -> RadixNode:
+    def insert(self, keys: Keys, publication: Publication) -> RadixNode:
         """Insert the published whole pages of a key; return the node at which they end."""
-        now, end = self.tick(), published.end // self.page * self.page
-        node, whole = self.root, True
-        while whole and (child := self._child(node, keys, end)) is not None:
-            child.used = now
-            node, whole = self._entered(child, keys, end)
-            node.priority = max(node.priority, published.priority)
+        now, end = self.tick(), publication.end // self.page * self.page
+        node, is_whole = self.root, True
+        while is_whole and (child := self._child(node, keys, end)) is not None:
+            child.used_at = now
+            node, is_whole = self._enter_child(child, keys, end)
+            node.priority = max(node.priority, publication.priority)
             if self.layers is not None:
-                self.layers.overlap(node, published)
-            node.hits += node.end > published.counted
-            self._offer(node)
+                self.layers.overlap(node, publication)
+            node.hits += node.end > publication.published_end
+            self._queue_leaf(node)
         begin = node.end
-        if new := begin < end:
+        if is_new := begin < end:
             leaf = RadixNode(node, keys.part(begin, end), begin, end)
-            leaf.used = leaf.made = self.tick()
-            leaf.priority = published.priority
-            node.children[self._name(keys, begin + self.page)] = leaf
+            leaf.used_at = leaf.created_at = self.tick()
+            leaf.priority = publication.priority
+            node.children[self._key_id(keys, begin + self.page)] = leaf
             self.size += end - begin
             node = leaf
         if self.layers is not None and node is not self.root:
-            self.layers.commit(node, published, new=new)
-        if new:
-            node.hits = int(begin + node.end - node.begin > published.counted)
-            self._offer(node)
+            self.layers.commit(node, publication, is_new=is_new)
+        if is_new:
+            node.hits = int(begin + node.end - node.begin > publication.published_end)
+            self._queue_leaf(node)
         return node
 
-    def lock(self, node: RadixNode, by: int = 1) -> None:
-        """Lock a node and its ancestors; `by` -1 unlocks them."""
+    def lock(self, node: RadixNode, amount: int = 1) -> None:
+        """Lock a node and its ancestors; `amount` -1 unlocks them."""
         for step in node.path:
-            step.locks += by
-            self._offer(step)
+            step.locks += amount
+            self._queue_leaf(step)
 
     def is_leaf(self, node: RadixNode) -> bool:
         """Return whether a node is an unlocked leaf."""
@@ -175,39 +176,39 @@ class RadixTree:
         assert parent is not None
         if self.layers is not None:
             self.layers.drop(leaf)
-        del parent.children[self._name(leaf.keys, leaf.begin + self.page)]
+        del parent.children[self._key_id(leaf.keys, leaf.begin + self.page)]
         leaf.parent = None
         self.size -= leaf.end - leaf.begin
-        self._offer(parent)
+        self._queue_leaf(parent)
 
     def evict(self, tokens: int) -> None:
         """Remove leaves until at least `tokens` are freed, or all are locked."""
-        least = self.size - tokens
-        while self.size > least and self._leaves:
+        target_size = self.size - tokens
+        while self.size > target_size and self._leaves:
             rank, _, node = heappop(self._leaves)
             if node.parent is not None and self.is_leaf(node) and rank == self._rank(node):
                 self.remove(node)
 
-    def _first(self, node: int, end: int) -> int:
+    def _first_equal_piece(self, node: int, end: int) -> int:
         """Return the first piece with the same tokens before a position."""
         while node in self._shared and end <= self._shared[node][1]:
             node = self._shared[node][0]
         return node
 
-    def _name(self, keys: Keys, end: int) -> int:
+    def _key_id(self, keys: Keys, end: int) -> int:
         """Return the number that identifies a key up to a position."""
-        return self._first(keys.nodes[bisect_left(keys.ends, end)], end)
+        return self._first_equal_piece(keys.nodes[bisect_left(keys.ends, end)], end)
 
     def _child(self, node: RadixNode, keys: Keys, end: int) -> RadixNode | None:
         """Return the child with the next page of a key."""
-        return node.children.get(self._name(keys, node.end + self.page)) if node.end < end else None
+        return node.children.get(self._key_id(keys, node.end + self.page)) if node.end < end else None
 
-    def _entered(self, child: RadixNode, keys: Keys, end: int) -> tuple[RadixNode, bool]:
+    def _enter_child(self, child: RadixNode, keys: Keys, end: int) -> tuple[RadixNode, bool]:
         """Return a child and True; if the key leaves it or ends in it, its front half, cut off there, and False."""
         low, high = child.begin // self.page + 1, min(child.end, end) // self.page  # bounds of the common pages
 
         def differs(pages: int) -> bool:
-            return self._name(child.keys, pages * self.page) != self._name(keys, pages * self.page)
+            return self._key_id(child.keys, pages * self.page) != self._key_id(keys, pages * self.page)
 
         if low < high:  # nearly always all are common
             low = high if not differs(high) else low + bisect_left(range(low + 1, high), 1, key=differs)
@@ -221,18 +222,18 @@ class RadixTree:
         assert parent is not None
         head = RadixNode(parent, node.keys.part(node.begin, at), node.begin, at)
         head.hits, head.priority, head.locks = node.hits, node.priority, node.locks
-        head.used = self.tick()
-        head.made = head.used if self._cut_is_new else node.made
-        parent.children[self._name(node.keys, node.begin + self.page)] = head
-        node.parent, node.begin, node.used = head, at, self.tick()
+        head.used_at = self.tick()
+        head.created_at = head.used_at if self._cut_is_new else node.created_at
+        parent.children[self._key_id(node.keys, node.begin + self.page)] = head
+        node.parent, node.begin, node.used_at = head, at, self.tick()
         node.keys = node.keys.part(at, node.end)
-        head.children[self._name(node.keys, at + self.page)] = node
+        head.children[self._key_id(node.keys, at + self.page)] = node
         if self.layers is not None:
             self.layers.cut(head, node)
-        self._offer(node)
+        self._queue_leaf(node)
         return head
 
-    def _offer(self, node: RadixNode) -> None:
+    def _queue_leaf(self, node: RadixNode) -> None:
         """Queue an unlocked leaf by its current rank."""
         if self._bounded and self.is_leaf(node):
             heappush(self._leaves, (self._rank(node), next(self._serial), node))

@@ -40,12 +40,12 @@ from typing import NamedTuple
 
 
 class BlockRun:
-    """Consecutive blocks, numbered from `first`; in unlimited memory the first `held` of them are held."""
+    """Consecutive blocks, numbered from `first`; in unlimited memory the first `held_count` of them are held."""
 
-    __slots__ = ("first", "held")
+    __slots__ = ("first", "held_count")
 
     def __init__(self, first: int) -> None:
-        self.first, self.held = first, 0
+        self.first, self.held_count = first, 0
 
 
 class BlockRange(NamedTuple):
@@ -74,67 +74,67 @@ class BlockNames:
 
     def __init__(self, unit: int) -> None:
         self.unit = unit
-        self._named: dict[int, NamedNode] = {0: NamedNode(0, (), None)}
+        self._nodes: dict[int, NamedNode] = {0: NamedNode(0, (), None)}
         self._next = 0
 
     def __getitem__(self, node: int) -> NamedNode:
-        return self._named[node]
+        return self._nodes[node]
 
     def forget(self, nodes: Iterable[int]) -> None:
         """Remove the names of nodes without held blocks."""
         for node in nodes:
-            self._named.pop(node, None)
+            self._nodes.pop(node, None)
 
-    def add(self, node: int, before: int, tokens: int, like: int = 0, common: int = 0) -> None:
-        """Name the blocks of a piece that follows the node `before`, if it has no names; negative tokens count as 0.
+    def add(self, node: int, previous_node: int, tokens: int, similar_node: int = 0, common: int = 0) -> None:
+        """Name the blocks of a piece that follows `previous_node`, if it has no names; negative tokens count as 0.
 
-        The first `common` tokens equal those of the piece `like` at the same position.
+        The first `common` tokens equal those of `similar_node` at the same position.
         """
-        if node in self._named:
+        if node in self._nodes:
             return
-        begin = self._named[before].end
+        begin = self._nodes[previous_node].end
         end = begin + max(0, tokens)
-        rest = end // self.unit - begin // self.unit
+        unnamed = end // self.unit - begin // self.unit
         parts: list[BlockRange] = []
-        shared = min(rest, (begin + common) // self.unit - begin // self.unit)
-        for part in self._named[like].parts if like in self._named else ():
+        shared = min(unnamed, (begin + common) // self.unit - begin // self.unit)
+        for part in self._nodes[similar_node].parts if similar_node in self._nodes else ():
             size = min(part.end - part.begin, shared)
             if size <= 0:
                 break
             parts.append(part._replace(end=part.begin + size))
-            shared, rest = shared - size, rest - size
-        if rest:
-            parts.append(BlockRange(BlockRun(self._next), 0, rest))
-            self._next += rest
-        self._named[node] = NamedNode(end, tuple(parts), parts[-1] if parts else self._named[before].last)
+            shared, unnamed = shared - size, unnamed - size
+        if unnamed:
+            parts.append(BlockRange(BlockRun(self._next), 0, unnamed))
+            self._next += unnamed
+        self._nodes[node] = NamedNode(end, tuple(parts), parts[-1] if parts else self._nodes[previous_node].last)
 
 
 class ServedRequest:
-    """A running request: the parts of its blocks; the first `done` blocks are found or computed."""
+    """A running request: the parts of its blocks; the first `ready_blocks` of them are held or computed."""
 
-    __slots__ = ("_rest", "done")
+    __slots__ = ("_remaining", "ready_blocks")
 
-    def __init__(self, parts: Iterable[BlockRange], done: int) -> None:
-        self._rest = list(parts)[::-1]
-        self.done = done
+    def __init__(self, parts: Iterable[BlockRange], ready_blocks: int) -> None:
+        self._remaining = list(parts)[::-1]
+        self.ready_blocks = ready_blocks
 
-    def take(self, until: int) -> Iterator[BlockRange]:
-        """Advance to the block number `until`, and yield the parts up to there."""
-        while self.done < until and self._rest:
-            run, begin, end = self._rest.pop()
-            cut = min(end, begin + until - self.done)
+    def take(self, end_block: int) -> Iterator[BlockRange]:
+        """Advance to the block number `end_block`, and yield the parts up to there."""
+        while self.ready_blocks < end_block and self._remaining:
+            run, begin, end = self._remaining.pop()
+            cut = min(end, begin + end_block - self.ready_blocks)
             if cut < end:
-                self._rest.append(BlockRange(run, cut, end))
-            self.done += cut - begin
+                self._remaining.append(BlockRange(run, cut, end))
+            self.ready_blocks += cut - begin
             yield BlockRange(run, begin, cut)
 
 
 class HeldBlocks(NamedTuple):
-    """The part of a request that memory holds."""
+    """The part of a request that memory holds: a cache hit."""
 
     place: int  # pieces held as a whole
     blocks: int  # blocks held
-    seen: int = 0  # blocks that full attention holds, if other layers hold fewer; else 0
+    full_blocks: int = 0  # blocks that full attention holds, if other layers hold fewer; else 0
 
 
 class Residence:
@@ -148,36 +148,36 @@ class Residence:
 
         def lacks_blocks(node: int) -> bool:
             last = self.names[node].last
-            return last is not None and last.run.held < last.end
+            return last is not None and last.run.held_count < last.end
 
         place = bisect_left(nodes, 1, key=lacks_blocks)
         blocks = self.names[nodes[place - 1] if place else 0].end // self.names.unit
         for run, begin, end in self.names[nodes[place]].parts if place < len(nodes) else ():
-            blocks += max(0, min(end, run.held) - begin)
+            blocks += max(0, min(end, run.held_count) - begin)
         return HeldBlocks(place, blocks)
 
-    def resume(self, nodes: Sequence[int], found: HeldBlocks) -> HeldBlocks:
-        """Return the part of `found` after which all layers can resume."""
-        return found
+    def resume(self, nodes: Sequence[int], hit: HeldBlocks) -> HeldBlocks:
+        """Return the part of `hit` after which all layers can resume."""
+        return hit
 
-    def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> ServedRequest:
-        """Start a request that reads the found blocks; `output` are the nodes of its later output."""
-        before = self.names[nodes[found.place - 1] if found.place else 0]
-        rest = chain(nodes[found.place :], output)
-        return ServedRequest((part for node in rest for part in self.names[node].parts), before.end // self.names.unit)
+    def begin(self, nodes: Sequence[int], hit: HeldBlocks, output: Sequence[int]) -> ServedRequest:
+        """Start a request that reads the held blocks; `output` are the nodes of its later output."""
+        start = self.names[nodes[hit.place - 1] if hit.place else 0]
+        parts = (part for node in chain(nodes[hit.place :], output) for part in self.names[node].parts)
+        return ServedRequest(parts, start.end // self.names.unit)
 
     def fits(self, served: ServedRequest, tokens: int) -> bool:
         """Return whether there is room for the first `tokens` of a request."""
         return True
 
-    def steps(self, served: ServedRequest, since: int, until: int) -> Iterable[int]:
-        """Return the token counts after `since`, up to `until`, at which a request needs, fills or releases a block."""
-        return (until,)
+    def steps(self, served: ServedRequest, start: int, end: int) -> Iterable[int]:
+        """Return the token counts after `start`, up to `end`, at which a request needs, fills or releases a block."""
+        return (end,)
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
         """Hold the blocks that the first `tokens` of a request fill."""
         for run, _, end in served.take(tokens // self.names.unit):
-            run.held = max(run.held, end)
+            run.held_count = max(run.held_count, end)
 
     def end(self, served: ServedRequest) -> None:
         """End a request."""
@@ -210,25 +210,25 @@ class Chunks(Bounded):
 
     def __init__(self, names: BlockNames, capacity: int) -> None:
         super().__init__(names, capacity)
-        self._held: OrderedDict[int, None] = OrderedDict()  # the least recently used first
+        self._chunks: OrderedDict[int, None] = OrderedDict()  # the least recently used first
 
     def holds(self, block: int) -> bool:
-        return block in self._held
+        return block in self._chunks
 
-    def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> ServedRequest:
+    def begin(self, nodes: Sequence[int], hit: HeldBlocks, output: Sequence[int]) -> ServedRequest:
         served = super().begin(nodes, HeldBlocks(0, 0), output)
-        for block in reversed([block for part in served.take(found.blocks) for block in part.blocks]):
-            self._held.move_to_end(block)
+        for block in reversed([block for part in served.take(hit.blocks) for block in part.blocks]):
+            self._chunks.move_to_end(block)
         return served
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
         """Evict old chunks to make room for those of the first `tokens`, then add these."""
-        fresh = [block for part in served.take(tokens // self.names.unit) for block in part.blocks[: self.capacity]]
-        fresh = fresh[: self.capacity]
-        for _ in range(len(self._held) + len(fresh) - self.capacity):
-            self._held.popitem(last=False)
-        for block in fresh:
-            self._held.setdefault(block)
+        chunks = [block for part in served.take(tokens // self.names.unit) for block in part.blocks[: self.capacity]]
+        chunks = chunks[: self.capacity]
+        for _ in range(len(self._chunks) + len(chunks) - self.capacity):
+            self._chunks.popitem(last=False)
+        for block in chunks:
+            self._chunks.setdefault(block)
 
 
 class LayerGroups(NamedTuple):
@@ -261,9 +261,9 @@ class PooledRequest(ServedRequest):
         self.prompt, self.computed = prompt, 0  # tokens
         self.edges = edges  # block counts after which a later prompt can resume
 
-    def name(self, until: int) -> None:
-        """Advance to the block number `until`."""
-        for part in self.take(until):
+    def name(self, end_block: int) -> None:
+        """Advance to the block number `end_block`."""
+        for part in self.take(end_block):
             self.blocks += part.blocks
 
 
@@ -274,48 +274,48 @@ class BlockPool(Bounded):
         super().__init__(names, capacity)
         self._layers = layers
         self._groups = range(layers.full + layers.groups)
-        self._run = -(-(layers.window - 1) // names.unit)  # blocks of a window
-        self._empty = capacity
+        self._window_blocks = -(-(layers.window - 1) // names.unit)  # blocks of a window
+        self._empty_count = capacity
         self._numbers = count()  # a place gets a new number with each block
-        self._idle: OrderedDict[int, int] = OrderedDict()  # blocks by unused place, the oldest first
-        self._used: dict[int, int] = {}  # number of requests by place
-        self._copies: dict[int, dict[int, None]] = {}  # places by block and group (`_key`), the oldest first
+        self._idle_places: OrderedDict[int, int] = OrderedDict()  # blocks by unused place, the oldest first
+        self._use_counts: dict[int, int] = {}  # number of requests by place
+        self._copies: dict[int, dict[int, None]] = {}  # places by block and group (`_group_key`), the oldest first
         self._blocks: dict[int, int] = {}  # block and group by place
 
     def holds(self, block: int) -> bool:
         """Return whether all groups with full attention hold a block."""
         return self._all_hold(block, self._groups[: self._layers.full])
 
-    def resume(self, nodes: Sequence[int], found: HeldBlocks) -> HeldBlocks:
-        """Return the part of `found` after which the other groups hold their whole window."""
-        others = self._groups[self._layers.full :]
-        if not others or not found.blocks:
-            return found
+    def resume(self, nodes: Sequence[int], hit: HeldBlocks) -> HeldBlocks:
+        """Return the part of `hit` after which the other groups hold their whole window."""
+        other_groups = self._groups[self._layers.full :]
+        if not other_groups or not hit.blocks:
+            return hit
         blocks = [block for node in nodes for part in self.names[node].parts for block in part.blocks]
         run = 0
-        for number in range(found.blocks - 1, -1, -1):
-            run = run + 1 if self._all_hold(blocks[number], others) else 0
-            if run and run >= self._run:
+        for number in range(hit.blocks - 1, -1, -1):
+            run = run + 1 if self._all_hold(blocks[number], other_groups) else 0
+            if run and run >= self._window_blocks:
                 run += number
                 break
-        if run == found.blocks:
-            return found
+        if run == hit.blocks:
+            return hit
         place = bisect_right(nodes, run * self.names.unit, key=lambda node: self.names[node].end)
-        return HeldBlocks(place, run, found.blocks if self._layers.full else 0)
+        return HeldBlocks(place, run, hit.blocks if self._layers.full else 0)
 
-    def begin(self, nodes: Sequence[int], found: HeldBlocks, output: Sequence[int]) -> PooledRequest:
+    def begin(self, nodes: Sequence[int], hit: HeldBlocks, output: Sequence[int]) -> PooledRequest:
         unit, prompt = self.names.unit, self.names[nodes[-1]].end
         parts = (part for node in chain(nodes, output) for part in self.names[node].parts)
-        served = PooledRequest(parts, prompt, (found.seen, (prompt - 1) // unit), len(self._groups))
-        served.name(found.blocks)
-        served.computed = found.blocks * unit
+        served = PooledRequest(parts, prompt, (hit.full_blocks, (prompt - 1) // unit), len(self._groups))
+        served.name(hit.blocks)
+        served.computed = hit.blocks * unit
         for group in self._groups:
             first = served.skipped[group] = self._layers.skipped(group, served.computed, unit)
             served.places[group] += [None] * first
             for block in served.blocks[first:]:
-                place = next(iter(self._copies[self._key(group, block)]))
-                self._idle.pop(place, None)
-                self._used[place] = self._used.get(place, 0) + 1
+                place = next(iter(self._copies[self._group_key(group, block)]))
+                self._idle_places.pop(place, None)
+                self._use_counts[place] = self._use_counts.get(place, 0) + 1
                 served.places[group].append(place)
         return served
 
@@ -327,17 +327,17 @@ class BlockPool(Bounded):
             if not self._layers.states or group < self._layers.full:
                 needed += max(0, blocks - len(places))
             else:  # a place for each end of a chunk; the found one is released before the second
-                found = places[-1] if places else None
-                needed += chunks - (chunks == 2 and found is not None and self._used[found] == 1)
-        return min(needed, self.capacity) <= self._empty + len(self._idle)
+                last_place = places[-1] if places else None
+                needed += chunks - (chunks == 2 and last_place is not None and self._use_counts[last_place] == 1)
+        return min(needed, self.capacity) <= self._empty_count + len(self._idle_places)
 
-    def steps(self, served: ServedRequest, since: int, until: int) -> Iterable[int]:
+    def steps(self, served: ServedRequest, start: int, end: int) -> Iterable[int]:
         unit = self.names.unit
-        edges = set(range(since // unit * unit, until + 1, unit))
+        edges = set(range(start // unit * unit, end + 1, unit))
         edges |= {edge + 1 for edge in edges}
         if self._layers.groups:  # a block outside the window is released with the next token
-            edges |= {since + 1, *range(since + 1 + (self._layers.window - since - 1) % unit, until + 1, unit)}
-        return sorted(edge for edge in edges if since < edge <= until)
+            edges |= {start + 1, *range(start + 1 + (self._layers.window - start - 1) % unit, end + 1, unit)}
+        return sorted(edge for edge in edges if start < edge <= end)
 
     def compute(self, served: ServedRequest, tokens: int) -> None:
         """Take free places for the first `tokens` of a request, and fill them; output is computed step by step."""
@@ -359,23 +359,23 @@ class BlockPool(Bounded):
         edges = {edge * self.names.unit for edge in served.edges} if self._layers.states else set[int]()
         return [*sorted(edge for edge in edges if served.computed < edge < tokens), tokens]
 
-    def _compute(self, served: PooledRequest, before: int, tokens: int) -> None:
+    def _compute(self, served: PooledRequest, computed: int, tokens: int) -> None:
         unit = self.names.unit
         for group in self._groups:
-            self._release(served, group, self._layers.skipped(group, before, unit))
+            self._release(served, group, self._layers.skipped(group, computed, unit))
         needed = -(-tokens // unit)
         for group, places in enumerate(served.places):
             if self._layers.states and group >= self._layers.full:
                 places += [None] * (needed - 1 - len(places))
-            while len(places) < needed and (self._empty or self._idle):
-                places.append(self._take())
-        first = served.done
+            while len(places) < needed and (self._empty_count or self._idle_places):
+                places.append(self._take_place())
+        first = served.ready_blocks
         served.name(min(tokens // unit, *map(len, served.places)))
         for group, places in enumerate(served.places):
-            for number in range(first, served.done):
+            for number in range(first, served.ready_blocks):
                 place = places[number]
                 if place is not None and self._is_kept(served, group, number):
-                    block = self._blocks[place] = self._key(group, served.blocks[number])
+                    block = self._blocks[place] = self._group_key(group, served.blocks[number])
                     self._copies.setdefault(block, {})[place] = None
         served.computed = tokens
 
@@ -383,41 +383,41 @@ class BlockPool(Bounded):
         """Return whether later requests can find a block of this one."""
         if group < self._layers.full:
             return True
-        every = self._layers.retention // self.names.unit
-        if every and (self._run >= every or number % every >= every - self._run):
+        interval = self._layers.retention // self.names.unit
+        if interval and (self._window_blocks >= interval or number % interval >= interval - self._window_blocks):
             return True
-        return any(edge - self._run <= number < edge for edge in served.edges)
+        return any(edge - self._window_blocks <= number < edge for edge in served.edges)
 
-    def _release(self, served: PooledRequest, group: int, until: int) -> None:
+    def _release(self, served: PooledRequest, group: int, end_block: int) -> None:
         places = served.places[group]
-        for number in range(min(until, len(places)) - 1, served.skipped[group] - 1, -1):
+        for number in range(min(end_block, len(places)) - 1, served.skipped[group] - 1, -1):
             place, places[number] = places[number], None
             if place is None:
                 continue
-            self._used[place] -= 1
-            if self._used[place]:
+            self._use_counts[place] -= 1
+            if self._use_counts[place]:
                 continue
-            del self._used[place]
+            del self._use_counts[place]
             if place in self._blocks:
-                self._idle[place] = self._blocks[place]
+                self._idle_places[place] = self._blocks[place]
             else:
-                self._empty += 1
-        served.skipped[group] = max(served.skipped[group], until)
+                self._empty_count += 1
+        served.skipped[group] = max(served.skipped[group], end_block)
 
-    def _take(self) -> int:
-        if self._empty:
-            self._empty -= 1
+    def _take_place(self) -> int:
+        if self._empty_count:
+            self._empty_count -= 1
         else:
-            old, block = self._idle.popitem(last=False)
-            del self._blocks[old], self._copies[block][old]
+            oldest, block = self._idle_places.popitem(last=False)
+            del self._blocks[oldest], self._copies[block][oldest]
             if not self._copies[block]:
                 del self._copies[block]
         place = next(self._numbers)
-        self._used[place] = 1
+        self._use_counts[place] = 1
         return place
 
-    def _key(self, group: int, block: int) -> int:
+    def _group_key(self, group: int, block: int) -> int:
         return block * len(self._groups) + group
 
     def _all_hold(self, block: int, groups: Iterable[int]) -> bool:
-        return all(self._key(group, block) in self._copies for group in groups)
+        return all(self._group_key(group, block) in self._copies for group in groups)

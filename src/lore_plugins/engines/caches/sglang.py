@@ -30,7 +30,7 @@ from itertools import count
 from lore.cache import UNKNOWN, Look, Prediction, Request, TreePath
 from lore.errors import LoreError
 from lore_plugins.engines.caches.layers import PartialLayers, RunningRequest, StateLayers, WindowLayers
-from lore_plugins.engines.caches.measured import EngineCache, Laid
+from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
 from lore_plugins.engines.caches.radix import Keys, Publication, RadixNode, RadixTree
 
 TREES = ("unified", "radix")
@@ -57,7 +57,7 @@ class SGLang(EngineCache):
         page = page_size if page_size is not None else int(look("block_tokens", None, None) or 1)
         if page < 1 or min(capacity or 0, window_capacity or 0) < 0:
             raise LoreError("sglang: a page holds at least 1 token, and memory at least 0 pages", hint="page_size=1")
-        self._held = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
+        self._radix = RadixTree(page, policy, bounded=capacity is not None, cut_is_new=tree == "radix")
         self._capacity = capacity
         chunk = chunked_prefill or 0
         self._chunk = max(page, chunk // page * page) if chunk > 0 else math.inf
@@ -68,14 +68,15 @@ class SGLang(EngineCache):
         if window is not None and states:
             raise LoreError("sglang: a model with windows and states is not supported", hint="hybrid=true")
         if window is not None:
-            self._layers = WindowLayers(self._held, window, None if window_capacity is None else window_capacity * page)
+            tokens = None if window_capacity is None else window_capacity * page
+            self._layers = WindowLayers(self._radix, window, tokens)
         elif window_capacity is not None:
             raise LoreError("sglang: window_capacity needs a model with windows", hint="window=TOKENS")
         if states:
-            self._layers = StateLayers(self._held, *of_states)
+            self._layers = StateLayers(self._radix, *of_states)
         elif any(value is not None for value in of_states):
             raise LoreError("sglang: strategy and state_… need a model with states", hint="states=true")
-        self._held.layers = self._layers
+        self._radix.layers = self._layers
         self._counts = capacity is not None or self._layers is not None  # whether each token is simulated
         self._hybrid = hybrid
         self._events: list[tuple[float, int, int, RunningRequest]] = []
@@ -88,59 +89,59 @@ class SGLang(EngineCache):
         if not request.pieces:
             return UNKNOWN
         self._advance(math.inf if request.at is None else request.at)
-        laid = self._laid(request, path)
-        self._share(request, path, laid)
-        keys, prompt = Keys(laid.nodes, laid.ends), laid.prompt
+        layout = self._layout_of(request, path)
+        self._share_beginnings(request, path, layout)
+        keys, prompt = Keys(layout.nodes, layout.ends), layout.prompt
         if self._capacity is not None and self._pages(keys.ends[-1]) > self._capacity:
             reason = "memory cannot hold the request"
-            return self._read(request, 0, reason, exact=self._counted(request, path), hybrid=self._hybrid)
-        running = RunningRequest(keys, prompt, self._held.match(keys, max(0, prompt - 1)), request.priority)
-        held = running.shared
+            return self._predict_read(request, 0, reason, exact=self._is_exact(request, path), hybrid=self._hybrid)
+        running = RunningRequest(keys, prompt, self._radix.match(keys, max(0, prompt - 1)), request.priority)
+        tree_tokens = running.shared
         self._lock(running, running.node)
         self._running.add(running)
         self._prefill(running)
         self._begin(request, running)
-        read = self._billed(laid, held) // self._held.page * self._held.page
+        read = self._corrected_position(layout, tree_tokens) // self._radix.page * self._radix.page
         reason = "pages in memory" if read else "no page in memory"
-        return self._read(request, read, reason, exact=self._counted(request, path), hybrid=self._hybrid)
+        return self._predict_read(request, read, reason, exact=self._is_exact(request, path), hybrid=self._hybrid)
 
-    def _share(self, request: Request, path: TreePath, laid: Laid) -> None:
+    def _share_beginnings(self, request: Request, path: TreePath, layout: RequestLayout) -> None:
         """Record the common beginning of the request's and the output's first new piece with the piece at its place."""
         if path.new < len(request.pieces) and path.common_bytes:
-            before = laid.ends[path.new - 1] if path.new else 0
-            alike = self._begun(request, path) - self._ruler.position(path.new - 1)
-            self._held.share(path.nodes[path.new], path.similar_node, before + alike)
-        made = laid.made
-        if made.new < len(request.output) and made.common_bytes:
-            place = len(request.pieces) + made.new
-            begin, end = laid.ends[place - 1], laid.ends[place]
-            alike = made.common_bytes * (end - begin) // len(request.output[made.new].data)
-            self._held.share(made.nodes[made.new], made.similar_node, begin + alike)
+            piece_begin = layout.ends[path.new - 1] if path.new else 0
+            common = self._begun(request, path) - self._ruler.position(path.new - 1)
+            self._radix.share(path.nodes[path.new], path.similar_node, piece_begin + common)
+        output_path = layout.output_path
+        if output_path.new < len(request.output) and output_path.common_bytes:
+            place = len(request.pieces) + output_path.new
+            begin, end = layout.ends[place - 1], layout.ends[place]
+            common = output_path.common_bytes * (end - begin) // len(request.output[output_path.new].data)
+            self._radix.share(output_path.nodes[output_path.new], output_path.similar_node, begin + common)
 
     def _pages(self, tokens: int) -> int:
-        return -(-tokens // self._held.page)
+        return -(-tokens // self._radix.page)
 
     def _make_room(self, tokens: int) -> None:
         """Evict unused pages until `tokens` are free, or all are in use."""
-        layers, page = self._layers, self._held.page
-        parts = layers.size if layers is not None else 0
-        short = layers.shortage(tokens, self._running) if layers is not None and layers.per_token else 0
+        layers, page = self._layers, self._radix.page
+        size_before = layers.size if layers is not None else 0
+        missing = layers.shortage(tokens, self._running) if layers is not None and layers.per_token else 0
         if self._capacity is not None:
-            own = sum(self._pages(running.length) - running.shared // page for running in self._running)
-            self._held.evict(max(0, tokens - (self._capacity - own) * page + self._held.size))
+            private_pages = sum(self._pages(running.length) - running.shared // page for running in self._running)
+            self._radix.evict(max(0, tokens - (self._capacity - private_pages) * page + self._radix.size))
         if layers is not None:
-            layers.evict(short - parts + layers.size)
+            layers.evict(missing - size_before + layers.size)
 
     def _lock(self, running: RunningRequest, node: RadixNode) -> None:
         running.node = node
-        self._held.lock(node)
+        self._radix.lock(node)
         if self._layers is not None:
-            running.since = self._layers.lock(node)
+            running.lock_start = self._layers.lock(node)
 
     def _unlock(self, running: RunningRequest) -> None:
-        self._held.lock(running.node, -1)
+        self._radix.lock(running.node, -1)
         if self._layers is not None:
-            self._layers.unlock(running.node, running.since)
+            self._layers.unlock(running.node, running.lock_start)
 
     def _prefill(self, running: RunningRequest) -> None:
         """Compute a prompt chunk by chunk, and publish each chunk except the last."""
@@ -148,12 +149,12 @@ class SGLang(EngineCache):
             self._layers.admit(running)
             self._layers.evict(self._layers.shortage(0, self._running))
         while running.length < running.prompt:
-            since = running.length
-            end = int(min(running.prompt, since + self._chunk))
-            self._make_room(end - since + (self._held.page if self._held.page > 1 else 0))
+            chunk_start = running.length
+            end = int(min(running.prompt, chunk_start + self._chunk))
+            self._make_room(end - chunk_start + (self._radix.page if self._radix.page > 1 else 0))
             running.length = end
             if self._layers is not None:
-                self._layers.after_prefill(running, since)
+                self._layers.after_prefill(running, chunk_start)
             if end < running.prompt:
                 self._publish(running)
 
@@ -196,7 +197,7 @@ class SGLang(EngineCache):
         if layers is not None:
             for running in batch:
                 layers.before_token(running)
-        self._make_room(len(batch) * self._held.page)
+        self._make_room(len(batch) * self._radix.page)
         for running in batch:
             running.length += 1
             if layers is not None:
@@ -217,28 +218,28 @@ class SGLang(EngineCache):
             while running.length < running.computed and self._counts:
                 self._decode([running])
             running.length = running.computed
-            self._publish(running, ended=True)
+            self._publish(running, has_ended=True)
             self._unlock(running)
             self._running.discard(running)
 
-    def _publish(self, running: RunningRequest, *, ended: bool = False) -> None:
+    def _publish(self, running: RunningRequest, *, has_ended: bool = False) -> None:
         """Insert the computed tokens of a request into the tree, and lock the node at their end."""
-        page, layers, end = self._held.page, self._layers, running.length
+        page, layers, end = self._radix.page, self._layers, running.length
         if layers is not None:
-            end = layers.publication_end(running, ended=ended)
+            end = layers.publication_end(running, has_ended=has_ended)
             if not end:
                 return
-            if not ended:
+            if not has_ended:
                 layers.evict(layers.shortage(int(not layers.per_token), self._running))
         end = end // page * page
-        published = Publication(end, running.priority, running.counted, running.shared, running.window_start)
-        node = self._held.insert(running.keys, published)
-        running.counted = max(running.counted, end)
+        publication = Publication(end, running.priority, running.published_end, running.shared, running.window_start)
+        node = self._radix.insert(running.keys, publication)
+        running.published_end = max(running.published_end, end)
         prompt = running.prompt // page * page
         if layers is None and 0 < prompt < end:
-            self._held.insert(running.keys, Publication(prompt, running.priority + 1, prompt))
+            self._radix.insert(running.keys, Publication(prompt, running.priority + 1, prompt))
         self._unlock(running)
         self._lock(running, node)
         running.shared = end
         if layers is not None:
-            layers.after_publication(running, ended=ended)
+            layers.after_publication(running, has_ended=has_ended)

@@ -23,8 +23,8 @@ LARGEST_COUNT = 10**15  # tokens: a larger counter is damaged
 MOST_REQUESTS = 4096  # open requests, for logs that never close any
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 _RFC3339 = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)"
-_COLLECTED = re.compile(rb"[\w.-]*[ |]*(" + _RFC3339 + rb")[ \t]")
-_NAMED = re.compile(rb"(\w[\w.-]{0,127}) {1,64}\| ?|\[pod/([\w./-]{1,253})\] ")
+_COLLECTOR_TIME = re.compile(rb"[\w.-]*[ |]*(" + _RFC3339 + rb")[ \t]")
+_COLLECTOR_NAME = re.compile(rb"(\w[\w.-]{0,127}) {1,64}\| ?|\[pod/([\w./-]{1,253})\] ")
 _BEGINNING = 512  # bytes of a line that are searched for other engines' measurements
 # Lines that measure a cache, by the format that reads them.
 _ENGINES = re.compile(
@@ -43,7 +43,7 @@ class LogTime(NamedTuple):
 
 
 class EngineLog(TextReader):
-    """A reader of an engine's log; a format implements `_line` and `_own_time`."""
+    """A reader of an engine's log; a format implements `_line` and `_engine_time`."""
 
     name: ClassVar[str]
 
@@ -59,10 +59,10 @@ class EngineLog(TextReader):
             return [problem(Code.LINE_TOO_LONG, f"line skipped: {too_much(LineCutter.limit * self.times)}", line)]
         text = without_colours(line.data).rstrip(b"\r")
         self._server, text = split_name(text)
-        if found := self._line(text, line):
-            return found
-        other = _ENGINES.search(text[:_BEGINNING])
-        name = "" if other is None or other.lastgroup is None else other.lastgroup.replace("_", "-")
+        if reads := self._line(text, line):
+            return reads
+        match = _ENGINES.search(text[:_BEGINNING])
+        name = "" if match is None or match.lastgroup is None else match.lastgroup.replace("_", "-")
         if name and name != self.name:
             self._first = self._first if self._skipped else Line(line.number, line.byte, b"")
             self._skipped[name] = self._skipped.get(name, 0) + 1
@@ -75,11 +75,11 @@ class EngineLog(TextReader):
 
     def _time(self, text: bytes) -> LogTime:
         """Return the time of a line: the collector's, else the engine's."""
-        match = _COLLECTED.match(text)
+        match = _COLLECTOR_TIME.match(text)
         at = None if match is None else parse_timestamp(match[1].decode())
-        return self._own_time(text) if at is None else LogTime(at)
+        return self._engine_time(text) if at is None else LogTime(at)
 
-    def _own_time(self, text: bytes) -> LogTime:
+    def _engine_time(self, text: bytes) -> LogTime:
         raise NotImplementedError
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
@@ -89,7 +89,7 @@ class EngineLog(TextReader):
 
 def split_name(text: bytes) -> tuple[str, bytes]:
     """Return the name that a collector wrote before a line ("" if none), and the rest of the line."""
-    match = _NAMED.match(text)
+    match = _COLLECTOR_NAME.match(text)
     return ("", text) if match is None else ((match[1] or match[2]).decode("utf-8", "replace"), text[match.end() :])
 
 
@@ -105,22 +105,22 @@ def utc_seconds(digits: Sequence[bytes | str], fraction: bytes = b"") -> float |
     """
     try:
         year, month, day, hour, minute, second = map(int, digits)
-        whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+        whole_seconds = datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except (ValueError, OverflowError):
         return None
-    return whole + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
+    return whole_seconds + (int(fraction) / 10 ** len(fraction) if fraction else 0.0)
 
 
 def count_in(digits: bytes | None) -> int | None:
     """Return a count of tokens, None if it is too large."""
     if digits is None or len(digits) > 16:
         return None
-    found = int(digits)
-    return found if found <= LARGEST_COUNT else None
+    count = int(digits)
+    return count if count <= LARGEST_COUNT else None
 
 
-def remember(known: dict[str, T], name: str, value: T) -> None:
+def remember(table: dict[str, T], name: str, value: T) -> None:
     """Store a value under a name, and drop the oldest if there are too many."""
-    known[name] = value
-    if len(known) > MOST_REQUESTS:
-        known.pop(next(iter(known)))
+    table[name] = value
+    if len(table) > MOST_REQUESTS:
+        table.pop(next(iter(table)))

@@ -24,40 +24,40 @@ from lore.model import Measurement, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, without_colours
 
 ENGINE = "llama.cpp"
-_OWN = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")
+_ENGINE_TIME = re.compile(rb"(?:^|[\] ])(\d{1,7})\.(\d\d)\.(\d{3})\.(\d{3}) ")
 _JSONL = re.compile(rb'\{"type": ?"log", ?"time": ?(\d{1,16}),')
 _SLOT = re.compile(rb"^.{0,96}?\bslot +[\w ]{1,14}: id +\d{1,6} \| task (-?\d{1,9}) \| ")
 _SERVER = re.compile(rb"\b(?:slot|srv) {1,12}\w{1,12}: ")
 _PROMPT = re.compile(rb"new prompt, .{0,200}(?:task\.n_tokens|n_prompt_tokens) = (\d+)")
-_KEPT = re.compile(rb"(?:memory_seq_rm|kv cache rm) \[(\d+), end\)")
-_PROCESSED = re.compile(rb"\s*prompt eval time = +[\d.]+ ms / +(\d+) tokens")
-_GENERATED = re.compile(rb"\s*eval time = +[\d.]+ ms / +(\d+) (?:tokens|runs)")
-_RELEASED = re.compile(rb"stop processing: n_(?:tokens|past) = (\d+), truncated = ([01])")
+_READ_TOKENS = re.compile(rb"(?:memory_seq_rm|kv cache rm) \[(\d+), end\)")
+_PROCESSED_TOKENS = re.compile(rb"\s*prompt eval time = +[\d.]+ ms / +(\d+) tokens")
+_GENERATED_TOKENS = re.compile(rb"\s*eval time = +[\d.]+ ms / +(\d+) (?:tokens|runs)")
+_SLOT_RELEASE = re.compile(rb"stop processing: n_(?:tokens|past) = (\d+), truncated = ([01])")
 
 
 class _Task(Struct):
     """The token counts of a request."""
 
     prompt: int | None = None
-    kept: int | None = None  # of the slot's earlier contents
+    read_tokens: int | None = None  # of the slot's earlier contents
     processed: int | None = None
     generated: int | None = None
-    drafted: bool = False
-    mixed: bool = False  # two prompts with one number: from two servers
+    has_draft: bool = False
+    is_mixed: bool = False  # two prompts with one number: from two servers
 
-    def measure(self, held: int | None, time: LogTime, *, truncated: bool) -> Measurement | None:
-        """Return the measurement, with `held` tokens in the slot at the end; None if it is uncertain."""
-        prompt, kept = self.prompt, self.kept
-        if kept is None and prompt is not None and self.processed is not None:
-            kept = prompt - self.processed
-        sure = not (self.drafted or truncated) and None not in (held, self.processed, self.generated)
-        if kept is None and sure:
-            kept = (held or 0) + 1 - (self.processed or 0) - (self.generated or 0)
-        if prompt is None and kept is not None and self.processed is not None:
-            prompt = kept + self.processed
-        if prompt is None or kept is None or self.mixed or not 0 <= kept <= prompt:
+    def measure(self, final_tokens: int | None, time: LogTime, *, truncated: bool) -> Measurement | None:
+        """Return the measurement, with `final_tokens` in the slot at the end; None if it is uncertain."""
+        prompt, read_tokens = self.prompt, self.read_tokens
+        if read_tokens is None and prompt is not None and self.processed is not None:
+            read_tokens = prompt - self.processed
+        is_certain = not (self.has_draft or truncated) and None not in (final_tokens, self.processed, self.generated)
+        if read_tokens is None and is_certain:
+            read_tokens = (final_tokens or 0) + 1 - (self.processed or 0) - (self.generated or 0)
+        if prompt is None and read_tokens is not None and self.processed is not None:
+            prompt = read_tokens + self.processed
+        if prompt is None or read_tokens is None or self.is_mixed or not 0 <= read_tokens <= prompt:
             return None
-        return Measurement("request", ENGINE, time.at, time.clock, "", 1, prompt, kept)
+        return Measurement("request", ENGINE, time.at, time.clock, "", 1, prompt, read_tokens)
 
 
 class LlamaLog(EngineLog):
@@ -68,17 +68,17 @@ class LlamaLog(EngineLog):
     def __init__(self) -> None:
         super().__init__()
         self._tasks: dict[str, _Task] = {}  # by number and server
-        self._timed: dict[str, str] = {}  # by server, the task that the next timings belong to
+        self._current_tasks: dict[str, str] = {}  # by server, the task that the next timings belong to
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         is_server = _SERVER.search(without_colours(head)) is not None
         return is_server and (b"| task " in head or b"llama_" in head or b"srv  " in head)
 
-    def _own_time(self, text: bytes) -> LogTime:
+    def _engine_time(self, text: bytes) -> LogTime:
         if (match := _JSONL.match(text)) is not None:
             return LogTime(int(match[1]) / 1e6, "start")
-        match = _OWN.search(text[:96])
+        match = _ENGINE_TIME.search(text[:96])
         if match is None:
             return LogTime(None, "start")
         minutes, seconds, milliseconds, microseconds = map(int, match.groups())
@@ -95,34 +95,34 @@ class LlamaLog(EngineLog):
 
     def _message(self, text: bytes, time: LogTime, line: Line) -> list[Read]:
         """Read a message about a task; its timings may be on lines of their own after the one that names it."""
-        match = _SLOT.match(text)
-        server, timed = self._server, self._timed
-        name = timed.get(server, "") if match is None else f"{match[1].decode()} {server}"
-        text = text if match is None else text[match.end() :]
-        if match is None and not name:
+        slot_match = _SLOT.match(text)
+        server, current_tasks = self._server, self._current_tasks
+        name = current_tasks.get(server, "") if slot_match is None else f"{slot_match[1].decode()} {server}"
+        text = text if slot_match is None else text[slot_match.end() :]
+        if slot_match is None and not name:
             return []
         task = self._tasks.get(name)
-        if match is not None:
-            remember(timed, server, name)
+        if slot_match is not None:
+            remember(current_tasks, server, name)
             if task is None:
                 task = _Task()
                 remember(self._tasks, name, task)
         if task is None:
             return []
-        if (found := _PROMPT.match(text)) is not None:
-            task.mixed = task.prompt is not None
-            task.prompt = count_in(found[1])
-        elif (found := _KEPT.search(text[:96])) is not None:
-            task.kept = count_in(found[1]) if task.kept is None else task.kept
-        elif (found := _PROCESSED.match(text)) is not None:
-            task.processed = count_in(found[1])
-        elif (found := _GENERATED.match(text)) is not None:
-            task.generated = count_in(found[1])
+        if (match := _PROMPT.match(text)) is not None:
+            task.is_mixed = task.prompt is not None
+            task.prompt = count_in(match[1])
+        elif (match := _READ_TOKENS.search(text[:96])) is not None:
+            task.read_tokens = count_in(match[1]) if task.read_tokens is None else task.read_tokens
+        elif (match := _PROCESSED_TOKENS.match(text)) is not None:
+            task.processed = count_in(match[1])
+        elif (match := _GENERATED_TOKENS.match(text)) is not None:
+            task.generated = count_in(match[1])
         elif text.startswith((b"draft acceptance", b"accepted ")):
-            task.drafted = True
-        elif match is not None and (found := _RELEASED.match(text)) is not None:
+            task.has_draft = True
+        elif slot_match is not None and (match := _SLOT_RELEASE.match(text)) is not None:
             del self._tasks[name]
-            timed.pop(server, None)
-            measure = task.measure(count_in(found[1]), time, truncated=found[2] == b"1")
+            current_tasks.pop(server, None)
+            measure = task.measure(count_in(match[1]), time, truncated=match[2] == b"1")
             return [] if measure is None else [placed(replace(measure, server=server), line)]
         return []

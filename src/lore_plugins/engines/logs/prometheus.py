@@ -35,39 +35,39 @@ class _Counters(NamedTuple):
     requests: tuple[str, ...] = ()
     external: tuple[str, ...] = ()  # tokens read from an external cache
     excludes_cached: bool = False  # whether `prompt` does not include `cached`
-    late: bool = False  # whether `cached` is missing until something was read
+    sparse: bool = False  # whether `cached` is missing until it is more than 0
 
 
 _ENGINES: dict[str, _Counters] = {
     "vllm": _Counters(("vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries"),
                       ("vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits"),
                       ("vllm:request_success",), ("vllm:external_prefix_cache_hits",)),
-    "sglang": _Counters(("sglang:prompt_tokens",), ("sglang:cached_tokens",), ("sglang:num_requests",), late=True),
+    "sglang": _Counters(("sglang:prompt_tokens",), ("sglang:cached_tokens",), ("sglang:num_requests",), sparse=True),
     "llama.cpp": _Counters(("llamacpp:prompt_tokens",), ("llamacpp:prompt_tokens_cached",), excludes_cached=True),
     "lmcache": _Counters(("lmcache:num_requested_tokens",), ("lmcache:num_hit_tokens",)),
 }  # fmt: skip
-_WANTED = frozenset(name for counters in _ENGINES.values() for part in counters[:4] for name in part)
+_COUNTER_NAMES = frozenset(name for counters in _ENGINES.values() for part in counters[:4] for name in part)
 _PREFIXES = (b"vllm:", b"sglang:", b"llamacpp:", b"lmcache:")
 _SAMPLE = re.compile(
     rb'((?:vllm|sglang|llamacpp|lmcache):[a-z_]{1,80})(\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?'
     rb" +(\S{1,32})(?: +(\d{1,16}))?\s*$"
 )
 _COMMENT = re.compile(rb"# (?:HELP|TYPE|EOF)\b")
-_FELL = "counters fell: the server was restarted, or two servers without labels are scraped to this file"
+_FALLEN_MESSAGE = "counters fell: the server was restarted, or two servers without labels are scraped to this file"
 _MOST_SERIES = 10_000  # of one scrape; the counters read here have a few for each model
-_LONGEST = 4096  # bytes of a sample
+_LONGEST_SAMPLE = 4096  # bytes of a sample
 _MILLISECONDS = 1e11  # a larger time is in milliseconds
 
 
 class _Scrape(Struct):
     series: dict[bytes, float] = {}
     at: float | None = None
-    crowded: bool = False  # whether series were skipped
+    is_cut: bool = False  # whether series were skipped
 
 
 class _ServerState(Struct):
-    now: _Scrape
-    before: dict[bytes, float]  # the values of all earlier scrapes
+    scrape: _Scrape  # the scrape whose lines are read
+    previous: dict[bytes, float]  # the values of all earlier scrapes
 
 
 class EngineMetrics(EngineLog):
@@ -84,17 +84,17 @@ class EngineMetrics(EngineLog):
     def recognises(cls, head: bytes) -> bool:
         lines = [line for line in head.removeprefix(BOM).split(b"\n", 8)[:8] if line.strip(SPACE)]
         lines = [split_name(line)[1] for line in lines]
-        known = any(_COMMENT.match(line) or line.startswith(_PREFIXES) for line in lines)
-        return known and any(prefix in head for prefix in _PREFIXES)
+        has_metric_line = any(_COMMENT.match(line) or line.startswith(_PREFIXES) for line in lines)
+        return has_metric_line and any(prefix in head for prefix in _PREFIXES)
 
     @property
-    def _scrapes(self) -> _ServerState:
+    def _state(self) -> _ServerState:
         """The scrapes of the server whose line is read."""
         if self._server not in self._servers:
             remember(self._servers, self._server, _ServerState(_Scrape(), {}))
         return self._servers[self._server]
 
-    def _own_time(self, text: bytes) -> LogTime:
+    def _engine_time(self, text: bytes) -> LogTime:
         return LogTime(_time_in(text))
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
@@ -105,70 +105,70 @@ class EngineMetrics(EngineLog):
         at = _time_in(text)
         if at is None:
             return []
-        found = self._end_scrape(line)
-        self._scrapes.now.at = at
-        return found
+        reads = self._end_scrape(line)
+        self._state.scrape.at = at
+        return reads
 
     def _sample(self, text: bytes, line: Line) -> list[Read]:
-        match = _SAMPLE.match(text) if len(text) <= _LONGEST else None
+        match = _SAMPLE.match(text) if len(text) <= _LONGEST_SAMPLE else None
         name = "" if match is None else match[1].decode().removesuffix("_total")
-        if match is None or name not in _WANTED:
+        if match is None or name not in _COUNTER_NAMES:
             return []
-        value = _count(match[3])
+        value = _parse_count(match[3])
         if value is None:
             return [problem(Code.UNREADABLE_LINE, "unreadable line: a sample that is not a count", line)]
-        series, found = match[1] + (match[2] or b""), list[Read]()
-        if series in self._scrapes.now.series:
-            found = self._end_scrape(line)
-        now = self._scrapes.now
-        if len(now.series) >= _MOST_SERIES:
+        series, reads = match[1] + (match[2] or b""), list[Read]()
+        if series in self._state.scrape.series:
+            reads = self._end_scrape(line)
+        scrape = self._state.scrape
+        if len(scrape.series) >= _MOST_SERIES:
             message = f"series of a scrape are skipped: it has more than {_MOST_SERIES:,}"
-            found += [] if now.crowded else [problem(Code.CAPTURE_TOO_LARGE, message, line)]
-            now.crowded = True
-            return found
-        now.series[series] = value
+            reads += [] if scrape.is_cut else [problem(Code.CAPTURE_TOO_LARGE, message, line)]
+            scrape.is_cut = True
+            return reads
+        scrape.series[series] = value
         if match[4] is not None:
-            now.at = int(match[4]) / 1e3
-        return found
+            scrape.at = int(match[4]) / 1e3
+        return reads
 
     def _end_scrape(self, line: Line) -> list[Read]:
         """Return the increases of the counters since the previous scrape."""
-        scrapes = self._scrapes
-        now, before = scrapes.now, scrapes.before
-        if not now.series:
+        state = self._state
+        scrape, previous = state.scrape, state.previous
+        if not scrape.series:
             return []
-        known = {**before, **now.series}
-        scrapes.now, scrapes.before = _Scrape(), known if len(known) <= _MOST_SERIES else now.series
-        fell = {_labels(series) for series, value in now.series.items() if value < before.get(series, 0.0)}
-        gained: dict[str, float] = {}
-        for series, value in now.series.items():
+        latest = {**previous, **scrape.series}
+        state.scrape, state.previous = _Scrape(), latest if len(latest) <= _MOST_SERIES else scrape.series
+        fallen = {_labels(series) for series, value in scrape.series.items() if value < previous.get(series, 0.0)}
+        increases: dict[str, float] = {}
+        for series, value in scrape.series.items():
             name = series.partition(b"{")[0].decode().removesuffix("_total")
-            start = 0.0 if _labels(series) in fell else before.get(series, 0.0)
-            gained[name] = gained.get(name, 0.0) + value - start
-        measures = (_measure(engine, counters, gained, now.at) for engine, counters in _ENGINES.items())
-        found = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
-        if fell and not self._has_fallen:
+            start = 0.0 if _labels(series) in fallen else previous.get(series, 0.0)
+            increases[name] = increases.get(name, 0.0) + value - start
+        measures = (_measure(engine, counters, increases, scrape.at) for engine, counters in _ENGINES.items())
+        reads = [placed(replace(measure, server=self._server), line) for measure in measures if measure is not None]
+        if fallen and not self._has_fallen:
             self._has_fallen = True
-            found.append(problem(Code.ENGINES_MIXED, _FELL, line))
-        return found
+            reads.append(problem(Code.ENGINES_MIXED, _FALLEN_MESSAGE, line))
+        return reads
 
     def _rest(self) -> list[Read]:
-        found: list[Read] = []
+        reads: list[Read] = []
         for server in list(self._servers):
             self._server = server
-            found += self._end_scrape(self._last)
-        return found + super()._rest()
+            reads += self._end_scrape(self._last)
+        return reads + super()._rest()
 
 
 def _labels(series: bytes) -> bytes:
     return series.partition(b"{")[2]
 
 
-def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: float | None) -> Measurement | None:
+def _measure(engine: str, counters: _Counters, increases: dict[str, float], at: float | None) -> Measurement | None:
     prompt, cached, requests, external = (
-        next((gained[name] for name in names if name in gained), None) for names in counters[:4]
+        next((increases[name] for name in names if name in increases), None) for names in counters[:4]
     )
-    cached = 0.0 if cached is None and counters.late else cached
+    cached = 0.0 if cached is None and counters.sparse else cached
     if prompt is None or cached is None:
         return None
     cached += external or 0.0
@@ -179,7 +179,7 @@ def _measure(engine: str, counters: _Counters, gained: dict[str, float], at: flo
     return Measurement("interval", engine, at, "utc", "", number, int(prompt), int(min(cached, prompt)))
 
 
-def _count(digits: bytes) -> float | None:
+def _parse_count(digits: bytes) -> float | None:
     try:
         value = float(digits)
     except ValueError:
@@ -193,6 +193,6 @@ def _time_in(text: bytes) -> float | None:
         return None
     piece = text.lstrip(b"# \t").rstrip(SPACE).decode("utf-8", "replace")
     if piece.replace(".", "", 1).isdigit() and piece.isascii():
-        found = float(piece)
-        return found / 1e3 if found > _MILLISECONDS else found if found > 1e8 else None
+        seconds = float(piece)
+        return seconds / 1e3 if seconds > _MILLISECONDS else seconds if seconds > 1e8 else None
     return parse_timestamp(piece) if piece[:4].isdigit() and piece[4:5] == "-" else None

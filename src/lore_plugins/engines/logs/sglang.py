@@ -24,9 +24,9 @@ from lore.model import Code, Exchange, Measurement, Usage, raw_members, text_of
 from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, remember, utc_seconds
 
 ENGINE = "sglang"
-_OWN = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?: [\w ]+)?\] ")
+_ENGINE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(?: [\w ]+)?\] ")
 _SIGNS = (b"] Prefill batch", b"] Receive: obj=", b"] Finish: obj=", b'"event": "request.', b"server_args=ServerArgs(")
-_EXPORTED = (b'"request_parameters"', b'"prompt_tokens"')
+_EXPORT_SIGNS = (b'"request_parameters"', b'"prompt_tokens"')
 _PREFILL = re.compile(rb"Prefill batch[^#]{0,40}#new-seq: \d+, #new-token: (\d+), #cached-token: (\d+)")
 _META = b"'meta_info': {"
 _PYTHON_ID, _PYTHON_PROMPT, _PYTHON_CACHED = (
@@ -37,10 +37,10 @@ _EVENT = re.compile(
     rb'\{"timestamp": "(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?", '
     rb'"event": "request\.(received\.openai|received|finished)"'
 )
-_CUT = re.compile(r'"(?:[^"\\]|\\.){1024}\.\.\.(?:[^"\\]|\\.){1024}"')  # a text that level 2 has cut
+_CUT_TEXT = re.compile(r'"(?:[^"\\]|\\.){1024}\.\.\.(?:[^"\\]|\\.){1024}"')  # a text that level 2 has cut
 _BEGINNING = 256  # bytes of a line that contain its time
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens")
-_WHOLE = "--log-requests-level 3 --log-requests-format json logs them whole"
+_FULL_BODIES_HINT = "--log-requests-level 3 --log-requests-format json logs them whole"
 
 
 class _SglangBody(Struct, frozen=True):
@@ -63,16 +63,16 @@ class SglangLog(EngineLog):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        signed = any(sign in head for sign in _SIGNS) and _OWN.search(head) is not None
-        return signed or all(sign in head for sign in _EXPORTED) and head[:1] == b"{"
+        signed = any(sign in head for sign in _SIGNS) and _ENGINE_TIME.search(head) is not None
+        return signed or all(sign in head for sign in _EXPORT_SIGNS) and head[:1] == b"{"
 
-    def _own_time(self, text: bytes) -> LogTime:
-        match = _OWN.search(text[:_BEGINNING])
+    def _engine_time(self, text: bytes) -> LogTime:
+        match = _ENGINE_TIME.search(text[:_BEGINNING])
         return LogTime() if match is None else LogTime(utc_seconds(match.groups()[:6], match[7] or b""), "local")
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
-        own = _OWN.search(text[:_BEGINNING])
-        message = text if own is None else text[own.end() :]
+        prefix = _ENGINE_TIME.search(text[:_BEGINNING])
+        message = text if prefix is None else text[prefix.end() :]
         if message[:1] == b"{":
             return self._record(message, self._time(text), line)
         if (match := _PREFILL.match(message)) is not None:
@@ -85,22 +85,22 @@ class SglangLog(EngineLog):
             )  # fmt: skip
             return [placed(step, line)]
         if message.startswith(b"Finish: obj="):
-            return _ended_in_python(message, self._time(text), line)
+            return _read_python_end(message, self._time(text), line)
         if message.startswith(b"Receive OpenAI: obj=") and not self._knows_python:
             self._knows_python = True
-            return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_WHOLE}", line)]
+            return [problem(Code.CONTENT_NOT_RECORDED, f"bodies are logged as Python text: {_FULL_BODIES_HINT}", line)]
         return []
 
     def _record(self, message: bytes, time: LogTime, line: Line) -> list[Read]:
         """Read an event of a request (body, id or end), or the record of one exported when it ended."""
         event = _EVENT.match(message)
-        if event is None and not all(sign in message for sign in _EXPORTED):
+        if event is None and not all(sign in message for sign in _EXPORT_SIGNS):
             return []
         record = raw_members(message)
         if record is None:
             return [problem(Code.UNREADABLE_LINE, "unreadable line: a record that is not JSON", line)]
         if event is None:
-            return _ended(record, time, line, None)
+            return _read_end(record, time, line, None)
         name = text_of(record.get("rid", b'""'))
         time = time if time.clock == "utc" else LogTime(utc_seconds(event.groups()[:6], event[7] or b""), "local")
         if event[8] == b"received.openai":
@@ -111,54 +111,54 @@ class SglangLog(EngineLog):
                 remember(self._running, name, body[0])
             return []
         meta = raw_members((raw_members(record.get("out", b"null")) or {}).get("meta_info", b"null")) or {}
-        return _ended(meta, time, line, self._running.pop(name, None))
+        return _read_end(meta, time, line, self._running.pop(name, None))
 
     def _received(self, body: bytes, time: LogTime, line: Line) -> list[Read]:
         """Keep a body for the next request; if two wait, return both without a request."""
-        if b"..." in body and _CUT.search(body.decode("utf-8", "replace")) is not None:
-            return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_WHOLE}", line)]
+        if b"..." in body and _CUT_TEXT.search(body.decode("utf-8", "replace")) is not None:
+            return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_FULL_BODIES_HINT}", line)]
         if not is_body(raw_members(body) or {}, sent=True):
             return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
         received = _SglangBody(body, time.at, line.number, line.byte)
         if not self._waiting:
             self._waiting = [received]
             return []
-        waiting, self._waiting = [*self._waiting, received], []
-        return [_exchange(found, None, "") for found in waiting]
+        bodies, self._waiting = [*self._waiting, received], []
+        return [_exchange(waiting_body, None, "") for waiting_body in bodies]
 
     def _rest(self) -> list[Read]:
-        left = [*self._running.values(), *self._waiting]
+        bodies = [*self._running.values(), *self._waiting]
         self._running, self._waiting = {}, []
-        return [*(_exchange(body, None, "") for body in sorted(left, key=lambda body: body.byte)), *super()._rest()]
+        return [*(_exchange(body, None, "") for body in sorted(bodies, key=lambda body: body.byte)), *super()._rest()]
 
 
-def _ended_in_python(message: bytes, time: LogTime, line: Line) -> list[Read]:
+def _read_python_end(message: bytes, time: LogTime, line: Line) -> list[Read]:
     """Return a request's measurement from the last `meta_info`: everything before it may be content."""
     meta = message[message.rfind(_META) :] if _META in message else b""
     prompt, cached, name = (pattern.search(meta) for pattern in (_PYTHON_PROMPT, _PYTHON_CACHED, _PYTHON_ID))
     if prompt is None or cached is None:
         return []
-    shown = "" if name is None else name[1].decode("utf-8", "replace")
-    return _measured(shown, count_in(prompt[1]), count_in(cached[1]), time, line)
+    request_id = "" if name is None else name[1].decode("utf-8", "replace")
+    return _measure_of(request_id, count_in(prompt[1]), count_in(cached[1]), time, line)
 
 
-def _ended(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
+def _read_end(meta: dict[str, bytes], time: LogTime, line: Line, body: _SglangBody | None) -> list[Read]:
     """Return the measurement of an ended request, and its body if known."""
-    bill = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
+    usage = billed_of(object_of({key: meta[key] for key in _COUNTS if key in meta}))
     name = text_of(meta.get("id", b'""'))
-    found = [] if body is None else [_exchange(body, bill, name)]
-    if bill is None or bill.uncached_tokens is None or bill.read_tokens is None:
-        return found
-    return [*_measured(name, bill.uncached_tokens + bill.read_tokens, bill.read_tokens, time, line), *found]
+    exchanges = [] if body is None else [_exchange(body, usage, name)]
+    if usage is None or usage.uncached_tokens is None or usage.read_tokens is None:
+        return exchanges
+    return [*_measure_of(name, usage.uncached_tokens + usage.read_tokens, usage.read_tokens, time, line), *exchanges]
 
 
-def _exchange(body: _SglangBody, bill: Usage | None, name: str) -> Read:
+def _exchange(body: _SglangBody, usage: Usage | None, name: str) -> Read:
     call = call_of({}, raw_members(body.body) or {})
-    exchange = Exchange(body.body, "structural", body.at, bill, response_id=name, call=call)
+    exchange = Exchange(body.body, "structural", body.at, usage, response_id=name, call=call)
     return Read(exchange, body.line, body.byte)
 
 
-def _measured(name: str, prompt: int | None, cached: int | None, time: LogTime, line: Line) -> list[Read]:
+def _measure_of(name: str, prompt: int | None, cached: int | None, time: LogTime, line: Line) -> list[Read]:
     if prompt is None or cached is None or cached > prompt:
         return []
     return [placed(Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached), line)]

@@ -25,9 +25,9 @@ from lore_plugins.engines.logs.lines import EngineLog, LogTime, count_in, rememb
 ENGINE = "vllm"
 _BEGINNING = 512  # bytes of a line that contain its time and place
 _PROCESS = re.compile(rb"^.{0,128}?\(\w{1,64} pid=(\d{1,9})\) ")
-_EARLY, _SURELY = 5.0, 2  # seconds, half of vLLM's interval between reports; so often it is not a coincidence
+_EARLY, _MANY_EARLY = 5.0, 2  # seconds, half of the interval between reports; so often it is not a coincidence
 _LMCACHE_TIME = re.compile(rb"\[(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d),(\d{3})\] LMCache ")
-_OWN = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?: \[|[ ,.])")
+_ENGINE_TIME = re.compile(rb"(?:DEBUG|INFO|WARNING|ERROR) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?: \[|[ ,.])")
 _JSON_TIME = re.compile(rb'"asctime": ?"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)[,.]?(\d{0,6})')
 _SIGNS = (b"vllm", b"vLLM", b"[loggers.py:", b"[request_logger.py:", b"Avg prompt throughput")
 # The place in the code before a message; only the first match counts, the rest of the line may quote a prompt.
@@ -37,7 +37,7 @@ _REPORT = re.compile(
 )
 _RATE = re.compile(rb"Prefix cache hit rate: (?:GPU: )?(\d{1,3}(?:\.\d{1,4})?)%")
 _EXTERNAL = re.compile(rb"External prefix cache hit rate: (\d{1,3}(?:\.\d{1,4})?)%")
-_LOOKED_UP = re.compile(
+_LOOKUP = re.compile(
     rb"Reqid: ([^\s,]{1,200}), Total tokens (\d+),(?: [\w ]+: \d+,)? LMCache hit tokens: (\d+), need to load: (-?\d+)"
 )
 _BODY = re.compile(rb"Request [^\s]{1,200} JSON body: (.*)", re.DOTALL)
@@ -50,75 +50,79 @@ class VllmLog(EngineLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self._reported: dict[str, float] = {}  # time of the last report by engine
-        self._early = 0  # reports that came too early for one engine
+        self._report_times: dict[str, float] = {}  # time of the last report by engine
+        self._early_reports = 0  # reports that came too early for one engine
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         if not any(sign in head for sign in _SIGNS):
             return False
         is_json_log = b'"levelname"' in head and _JSON_TIME.search(head) is not None
-        return is_json_log or _OWN.search(without_colours(head)) is not None
+        return is_json_log or _ENGINE_TIME.search(without_colours(head)) is not None
 
     def _line(self, text: bytes, line: Line) -> list[Read]:
-        kinds = ((b"refix cache hit rate: ", _rates), (b"LMCache hit tokens: ", _lookup), (b" JSON body: ", _body))
-        for sign, values in kinds:
+        kinds = (
+            (b"refix cache hit rate: ", _rates_in),
+            (b"LMCache hit tokens: ", _lookup_in),
+            (b" JSON body: ", _body_in),
+        )
+        for sign, parse in kinds:
             if sign in text:
-                found = [self._of_server(value, text) for value in values(_message(text), self._time(text))]
-                return [*(placed(value, line) for value in found), *self._mixed(found, line)]
+                values = [self._with_server(value, text) for value in parse(_message(text), self._time(text))]
+                return [*(placed(value, line) for value in values), *self._report_mixed_servers(values, line)]
         return []
 
-    def _mixed(self, found: list[Measurement | Exchange | Problem], line: Line) -> list[Read]:
+    def _report_mixed_servers(self, values: list[Measurement | Exchange | Problem], line: Line) -> list[Read]:
         """Report once that an engine reports too often, so that two unnamed servers may be mixed."""
-        first = found[0] if found else None
+        first = values[0] if values else None
         if not isinstance(first, Measurement) or first.extent != "window" or first.server or first.at is None:
             return []
-        last = self._reported.get(first.name)
-        remember(self._reported, first.name, first.at)
+        last = self._report_times.get(first.name)
+        remember(self._report_times, first.name, first.at)
         if last is None or abs(first.at - last) >= _EARLY:
             return []
-        self._early += 1
-        if self._early != _SURELY:
+        self._early_reports += 1
+        if self._early_reports != _MANY_EARLY:
             return []
         text = f"engine {first.name or '0'} reports more than once in {_EARLY:g} seconds: if these are two servers, "
         return [problem(Code.ENGINES_MIXED, text + "their rates are read as one", line)]
 
-    def _of_server(self, value: Measurement | Exchange | Problem, text: bytes) -> Measurement | Exchange | Problem:
+    def _with_server(self, value: Measurement | Exchange | Problem, text: bytes) -> Measurement | Exchange | Problem:
         """Return a measurement with its server: the collector's name, else the process that wrote the line."""
         if not isinstance(value, Measurement):
             return value
         process = _PROCESS.search(text[:_BEGINNING])
         return replace(value, server=self._server or (f"{PROCESS}{process[1].decode()}" if process else ""))
 
-    def _own_time(self, text: bytes) -> LogTime:
+    def _engine_time(self, text: bytes) -> LogTime:
         beginning = text[:_BEGINNING]
         if (match := _JSON_TIME.search(beginning) or _LMCACHE_TIME.search(beginning)) is not None:
             return LogTime(utc_seconds(match.groups()[:6], match[7]), "local")
-        match = _OWN.search(beginning)
+        match = _ENGINE_TIME.search(beginning)
         return LogTime() if match is None else LogTime(utc_seconds(("2000", *match.groups())), "year")
 
 
-def _rates(text: bytes, time: LogTime) -> list[Measurement]:
+def _rates_in(text: bytes, time: LogTime) -> list[Measurement]:
     """Return the hit rate of the engine's own cache, and of the external cache for the rest."""
     report = _REPORT.match(text)
     if report is None:
         return []
     name = "" if report[1] is None else report[1].decode()
-    found: list[Measurement] = []
+    rates: list[Measurement] = []
     for engine, pattern in ((ENGINE, _RATE), (EXTERNAL, _EXTERNAL)):
         match = pattern.search(text)
         share = None if match is None else float(match[1]) / 100
         if share is not None and share <= 1:
-            found.append(Measurement("window", engine, time.at, time.clock, name, share=share))
-    return found
+            rates.append(Measurement("window", engine, time.at, time.clock, name, share=share))
+    return rates
 
 
-def _lookup(text: bytes, time: LogTime) -> list[Measurement]:
+def _lookup_in(text: bytes, time: LogTime) -> list[Measurement]:
     """Return the tokens that a request found in both caches: its own, and loaded from LMCache.
 
     If LMCache holds the whole prompt, its last token is computed again and not loaded.
     """
-    match = _LOOKED_UP.match(text)
+    match = _LOOKUP.match(text)
     if match is None:
         return []
     prompt, external, load = count_in(match[2]), count_in(match[3]), count_in(match[4].lstrip(b"-"))
@@ -132,7 +136,7 @@ def _lookup(text: bytes, time: LogTime) -> list[Measurement]:
     return [Measurement("request", ENGINE, time.at, time.clock, name, 1, prompt, cached)]
 
 
-def _body(text: bytes, time: LogTime) -> list[Exchange | Problem]:
+def _body_in(text: bytes, time: LogTime) -> list[Exchange | Problem]:
     match = _BODY.match(text)
     if match is None:
         return []

@@ -40,7 +40,7 @@ def test_requests_are_paired_by_size():
 
 
 def test_unbilled_requests_are_paired_by_order():
-    unbilled = [one._replace(billed=False, name="") for one in TURNS]
+    unbilled = [one._replace(has_usage=False, name="") for one in TURNS]
     requests = [request(110, 0), request(210, 96), request(310, 96)]
     assert pairs(compare_measures([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
     assert compare_measures([log(*requests[:2])], unbilled).pairing == "totals"
