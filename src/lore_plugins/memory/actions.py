@@ -23,27 +23,27 @@ from lore_plugins.memory.agent import NOTHING_NEW, AgentMemory, configured_model
 
 def list_users(store: Store) -> results.MemoryUsers:
     """Return the users with memory. Costs a list of the store's sessions, and reading all memory."""
-    found: list[results.RememberedUser] = []
+    users: list[results.RememberedUser] = []
     for user, agents in buckets.agents_by_user(store).items():
         counts = {agent: buckets.read_bucket(store, identities.MemoryBucket(user, agent)).counts() for agent in agents}
-        holding = [agent for agent, kinds in counts.items() if any(kinds.values())]
+        holders = [agent for agent, kinds in counts.items() if any(kinds.values())]
         sums = {kind: sum(kinds[kind] for kinds in counts.values()) for kind in buckets.KINDS}
-        if holding:
-            found.append(results.RememberedUser(user=user, agents=holding, counts=sums))
-    return results.MemoryUsers(store=store.url, users=found)
+        if holders:
+            users.append(results.RememberedUser(user=user, agents=holders, counts=sums))
+    return results.MemoryUsers(store=store.url, users=users)
 
 
 def read_memory(
     store: Store, user: str | None, agent: str | None, *, now: str, tell: Tell = ignore
 ) -> results.MemoryShown:
     """Return all memory of a user, or one agent's part of it, expired topics included."""
-    known = _read_buckets(store, user, agent)
+    memories = _read_buckets(store, user, agent)
     valid_user = identities.valid_user(user)
     log = audit.read_audit_log(store, valid_user)
     session_ids = {summary.session_id for summary in store.list()} if log.entries else set[str]()
     agents = [
         _remembered_agent(owner.agent, memory, audit.last_failure(log, owner.agent), session_ids, now)
-        for owner, memory in known.items()
+        for owner, memory in memories.items()
     ]
     _report_shared(store, valid_user, agent, "is not shown", tell)
     return results.MemoryShown(store=store.url, user=valid_user, agents=agents)
@@ -68,41 +68,40 @@ def _read_buckets(
     return {owner: buckets.read_bucket(store, owner) for owner in owners}
 
 
-def without_contents(shown: results.MemoryShown) -> results.MemoryShown:
+def without_contents(memory: results.MemoryShown) -> results.MemoryShown:
     """Return the result without texts and without the contents of topics."""
-    brief = [[replace(topic, content="") for topic in agent.topics] for agent in shown.agents]
-    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(shown.agents, brief, strict=True)]
-    return replace(shown, agents=agents)
+    summaries = [[replace(topic, content="") for topic in agent.topics] for agent in memory.agents]
+    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(memory.agents, summaries, strict=True)]
+    return replace(memory, agents=agents)
 
 
-def select_names(shown: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:
+def select_names(memory: results.MemoryShown, names: Sequence[str]) -> results.MemoryShown:
     """Return only the topics and texts with these names; raise LoreError for an unknown name."""
-    known, agents = list[str](), list[results.RememberedAgent]()
-    for agent in shown.agents:
-        known += [*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)]
+    known_names, agents = set[str](), list[results.RememberedAgent]()
+    for agent in memory.agents:
+        known_names |= {*(topic.topic for topic in agent.topics), *(text.id for text in agent.texts)}
         topics = [topic for topic in agent.topics if topic.topic in names]
         texts = [text for text in agent.texts if text.id in names]
         if topics or texts:
             agents.append(replace(agent, topics=topics, texts=texts))
-    _require_known(names, known)
-    return replace(shown, agents=agents)
+    _require_known(names, known_names)
+    return replace(memory, agents=agents)
 
 
-def _require_known(names: Iterable[str], known: Iterable[str]) -> None:
-    known_names = set(known)
+def _require_known(names: Iterable[str], known_names: set[str]) -> None:
     unknown = next((name for name in names if name not in known_names), None)
     if unknown is not None:
         raise LoreError(f"nothing is remembered as {unknown!r}", hint="`lore memory show` prints the names")
 
 
 def _remembered_agent(
-    agent: str, known: buckets.KnownMemory, failure: audit.AuditRecord | None, session_ids: set[str], now: str
+    agent: str, memory: buckets.KnownMemory, failure: audit.AuditRecord | None, session_ids: set[str], now: str
 ) -> results.RememberedAgent:
     topics = [
         convert({**asdict(topic), "expired": buckets.has_expired(topic, now)}, results.RememberedTopic)
-        for _, topic in sorted(known.topics.items())
+        for _, topic in sorted(memory.topics.items())
     ]
-    entries = sorted(known.entries.values(), key=lambda entry: buckets.KINDS.index(entry.section))
+    entries = sorted(memory.entries.values(), key=lambda entry: buckets.KINDS.index(entry.section))
     texts = [
         results.RememberedText(
             id=buckets.entry_id(entry.section, entry.text), kind=entry.section, text=entry.text, at=entry.at,
@@ -111,22 +110,22 @@ def _remembered_agent(
         for entry in entries
     ]  # fmt: skip
     return results.RememberedAgent(
-        agent=agent, counts=known.counts(), undreamt=known.is_fresh, topics=topics, texts=texts,
-        last_failure=None if failure is None else _audit_entry(failure, session_ids, known),
-        unreadable=known.unreadable,
+        agent=agent, counts=memory.counts(), undreamt=memory.is_fresh, topics=topics, texts=texts,
+        last_failure=None if failure is None else _audit_entry(failure, session_ids, memory),
+        unreadable=memory.unreadable,
     )  # fmt: skip
 
 
 def read_audit(store: Store, user: str | None, agent: str | None = None) -> results.MemoryAudit:
     """Return a user's audit log, with whether the session of each entry was deleted since."""
     valid_user = identities.valid_user(user)
-    wanted = identities.valid_agent_filter(agent)
+    scope = identities.valid_agent_filter(agent)
     log = audit.read_audit_log(store, valid_user)
     session_ids = {summary.session_id for summary in store.list()}
     memories = {owner.agent: memory for owner, memory in _read_buckets(store, valid_user, None).items()}
     entries = [
         _audit_entry(entry, session_ids, memories.get(entry.agent or "", buckets.KnownMemory()))
-        for entry in log.entries if wanted in (None, entry.agent, entry.by)
+        for entry in log.entries if scope in (None, entry.agent, entry.by)
     ]  # fmt: skip
     return results.MemoryAudit(store=store.url, user=valid_user, entries=entries, unreadable=log.unreadable)
 
@@ -135,7 +134,7 @@ def _audit_entry(
     entry: audit.AuditRecord, session_ids: set[str], memory: buckets.KnownMemory
 ) -> results.AuditEntry:  # fmt: skip
     deleted = None if entry.session_id is None else entry.session_id not in session_ids
-    dropped = [topic.topic for topic in memory.dropped if (entry.op, entry.at) == ("dream", topic.at)]
+    dropped = [topic.topic for topic in memory.dropped_topics if (entry.op, entry.at) == ("dream", topic.at)]
     return convert({**asdict(entry), "session_deleted": deleted, "dropped": dropped}, results.AuditEntry)
 
 
@@ -146,27 +145,27 @@ def delete_names(
 
     They are removed from the store's log too. Each agent's memory is one transaction.
     """
-    known = _read_buckets(store, user, agent)
-    known_names = [name for memory in known.values() for name in memory.topics]
-    known_names += [buckets.entry_id(*key) for memory in known.values() for key in memory.entries]
+    memories = _read_buckets(store, user, agent)
+    known_names = {name for memory in memories.values() for name in memory.topics}
+    known_names |= {buckets.entry_id(*key) for memory in memories.values() for key in memory.entries}
     _require_known(names, known_names)
     counts, still_in = dict.fromkeys(buckets.KINDS, 0), dict[str, None]()
 
-    def selected(memory: buckets.KnownMemory) -> tuple[list[tuple[str, str]], list[str]]:
+    def select_keys(memory: buckets.KnownMemory) -> tuple[list[tuple[str, str]], list[str]]:
         texts = [key for key in memory.entries if buckets.entry_id(*key) in names]
         return texts, [name for name in memory.topics if name in names]
 
-    for owner, memory in known.items():
-        texts, topics = selected(memory)
+    for owner, memory in memories.items():
+        texts, topics = select_keys(memory)
         if not texts and not topics:
             continue
-        after = buckets.change_bucket(
-            store, owner, lambda memory: memory.without(*selected(memory)), at=now, purge=True
+        changed_memory = buckets.change_bucket(
+            store, owner, lambda memory: memory.without_entries(*select_keys(memory)), at=now, purge=True
         )
         removed = {kind: sum(section == kind for section, _ in texts) for kind in buckets.SECTIONS}
         removed["topics"] = len(topics)
         counts = {kind: number + removed[kind] for kind, number in counts.items()}
-        for name, topic in sorted(after.topics.items()):
+        for name, topic in sorted(changed_memory.topics.items()):
             if any(text in topic.content for _, text in texts):
                 still_in[name] = None
         record = audit.AuditRecord(at=now, op="delete", agent=owner.agent, removed=removed)
@@ -181,12 +180,12 @@ def wipe_memory(store: Store, user: str | None, agent: str | None, *, now: str, 
     """Delete all memory of a user, or one agent's part of it; a second wipe finds nothing."""
     valid_user = identities.valid_user(user)
     scope = identities.valid_agent_filter(agent)
-    found = buckets.wipe(store, valid_user, scope)
-    if any(found.counts.values()):
-        record = audit.AuditRecord(at=now, op="wipe", agent=scope, removed=found.counts)
+    result = buckets.wipe(store, valid_user, scope)
+    if any(result.counts.values()):
+        record = audit.AuditRecord(at=now, op="wipe", agent=scope, removed=result.counts)
         audit.append_audit(store, valid_user, record, tell)
     _report_shared(store, valid_user, scope, "remains", tell)
-    return found
+    return result
 
 
 def preview_wipe(store: Store, user: str | None, agent: str | None) -> results.MemoryWiped:
@@ -217,12 +216,12 @@ def extract_session(
     folding = Folding(State())
     for event in events:
         folding.apply(event)
-    done = agent_memory.learn(folding.state().main().entries, again=again)
-    if agent_memory.ask is None and not (done.added or done.removed or done.skipped or done.failure):
+    result = agent_memory.learn(folding.state().main().entries, again=again)
+    if agent_memory.ask is None and not (result.added or result.removed or result.skipped or result.failure):
         tell(NO_MODEL)
-    if done.skipped == NOTHING_NEW:
+    if result.skipped == NOTHING_NEW:
         tell("--again learns from the whole session, including items closed or deleted since")
-    return done
+    return result
 
 
 def dream(

@@ -27,7 +27,7 @@ from lore.errors import LoreError
 from lore.model import CompactDivider, Event, FoldedSession, SessionStarted, decode_time, encode, format_timestamp
 from lore.store import Store, StoreError, Tell, ignore, is_reserved, trylock
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_wipe, nonzero, read_audit_log
-from lore_plugins.memory.buckets import SECTIONS, KnownMemory, Learnt, Texts, change_bucket, read_bucket
+from lore_plugins.memory.buckets import SECTIONS, KnownMemory, SessionMark, Texts, change_bucket, read_bucket
 from lore_plugins.memory.extraction import (
     NO_ENTRIES,
     Extraction,
@@ -73,15 +73,15 @@ class AgentMemory:
         self._agent = agent if bucket.agent == SHARED else None
         self._unshared: AgentMemory | None = None
         if self._agent is not None:
-            own = MemoryBucket(bucket.user, self._agent)
-            self._unshared = AgentMemory(store, own, clock=clock, ask=ask, window=window, tell=tell)
+            own_bucket = MemoryBucket(bucket.user, self._agent)
+            self._unshared = AgentMemory(store, own_bucket, clock=clock, ask=ask, window=window, tell=tell)
         self._clock, self._session_id, self._window, self._tell = clock, session_id, window, tell
         self._owner = f"agent {self._agent or bucket.agent} of user {bucket.user}"
         self._mark: Mark | None = None  # the last mark made here, for when a wipe removed the stored one
         self._gap_secs = gap_secs
         self._learning: Future[None] | None = None
-        self._tried: Mark | None = None  # how far the latest background pass went, whether or not it failed
-        self._rested_moves = 0  # moves of the session when it was last learned from because it was idle
+        self._tried_mark: Mark | None = None  # how far the latest background pass went, whether or not it failed
+        self._idle_moves = 0  # moves of the session when it was last learned from because it was idle
         self._turn_ended: float | None = None
 
     def learn(self, entries: Entries, stop: int | None = None, *, again: bool = False) -> MemoryExtracted:
@@ -91,30 +91,30 @@ class AgentMemory:
         if another writer changes the bucket.
         """
         at, name, mark = self._clock(), self._session_id, mark_of(entries, stop)
-        learnt = None if name is None or not mark else Learnt(session_id=name, mark=mark, at=at)
-        before, new, found, tries = KnownMemory(), NO_ENTRIES, Extraction({}), 0
+        session_mark = None if name is None or not mark else SessionMark(session_id=name, mark=mark, at=at)
+        old_memory, new, extraction, tries = KnownMemory(), NO_ENTRIES, Extraction({}), 0
 
-        def change(known: KnownMemory) -> KnownMemory:
-            nonlocal before, new, found, tries
-            if not tries or (known.texts, known.learnt) != (before.texts, before.learnt):
+        def change(memory: KnownMemory) -> KnownMemory:
+            nonlocal old_memory, new, extraction, tries
+            if not tries or (memory.texts, memory.marks) != (old_memory.texts, old_memory.marks):
                 tries += 1
                 if tries > TRIES:
                     raise StoreError("gave up after repeated write conflicts", hint="extract again")
-                new = select_new_entries(entries, None if again else self._stored_mark(known), stop)
-                before, found = known, self._extract(known.texts, new)
-            if new is NO_ENTRIES or found.failure:
-                return known
-            after = known.with_texts(found.texts, at=at, session_id=name)
-            return after if learnt is None else after.with_mark(learnt)
+                new = select_new_entries(entries, None if again else self._stored_mark(memory), stop)
+                old_memory, extraction = memory, self._extract(memory.texts, new)
+            if new is NO_ENTRIES or extraction.failure:
+                return memory
+            new_memory = memory.with_texts(extraction.texts, at=at, session_id=name)
+            return new_memory if session_mark is None else new_memory.with_mark(session_mark)
 
-        if change(known := read_bucket(self.store, self.bucket)) != known:
+        if change(memory := read_bucket(self.store, self.bucket)) != memory:
             change_bucket(self.store, self.bucket, change, at=at)
-        if found.failure:
-            self._tell(f"{self._owner} remembered nothing: {found.failure}; the known texts stay as they were")
-            self._audit("extract", at, failure=found.failure, unusable=found.unusable)
-            return self._result(MemoryExtracted, failure=found.failure)
-        if found.unusable:
-            self._tell(f"{self._owner}: {found.unusable} unusable answers of a model, each requested again")
+        if extraction.failure:
+            self._tell(f"{self._owner} remembered nothing: {extraction.failure}; the known texts stay as they were")
+            self._audit("extract", at, failure=extraction.failure, unusable=extraction.unusable)
+            return self._result(MemoryExtracted, failure=extraction.failure)
+        if extraction.unusable:
+            self._tell(f"{self._owner}: {extraction.unusable} unusable answers of a model, each requested again")
         skipped = None
         if new is not NO_ENTRIES:
             self._mark = mark
@@ -124,10 +124,11 @@ class AgentMemory:
             skipped = COMPACTED
         else:
             skipped = NO_PERSON
-        removed, added = _count_missing(before.texts, found.texts), _count_missing(found.texts, before.texts)
+        removed = _count_missing(old_memory.texts, extraction.texts)
+        added = _count_missing(extraction.texts, old_memory.texts)
         result = self._result(MemoryExtracted, removed=removed, added=added, skipped=skipped)
-        if result.removed or result.added or found.unusable:
-            self._audit("extract", at, result.removed, result.added, unusable=found.unusable)
+        if result.removed or result.added or extraction.unusable:
+            self._audit("extract", at, result.removed, result.added, unusable=extraction.unusable)
         return result
 
     def _result(self, kind: type[R], **fields: object) -> R:
@@ -139,19 +140,19 @@ class AgentMemory:
         }  # fmt: skip
         return convert(values | fields, kind)
 
-    def _extract(self, known: Texts, new: NewEntries) -> Extraction:
+    def _extract(self, known_texts: Texts, new: NewEntries) -> Extraction:
         if new is NO_ENTRIES:
-            return Extraction(known)
+            return Extraction(known_texts)
         messages = transcript(*new)
         if self.ask is None:
-            return Extraction(extract_by_rule(messages, known))
-        return extract_by_model(self.ask, messages, known, window=self._window)
+            return Extraction(extract_by_rule(messages, known_texts))
+        return extract_by_model(self.ask, messages, known_texts, window=self._window)
 
-    def _stored_mark(self, known: KnownMemory) -> Mark | None:
-        found = None if self._session_id is None else known.learnt.get(self._session_id)
-        if found is None and self._unshared is not None and self._session_id is not None:  # from before it was shared
-            found = read_bucket(self.store, self._unshared.bucket).learnt.get(self._session_id)
-        return self._mark if found is None else found.mark
+    def _stored_mark(self, memory: KnownMemory) -> Mark | None:
+        record = None if self._session_id is None else memory.marks.get(self._session_id)
+        if record is None and self._unshared is not None and self._session_id is not None:  # from before it was shared
+            record = read_bucket(self.store, self._unshared.bucket).marks.get(self._session_id)
+        return self._mark if record is None else record.mark
 
     def mark(self) -> Mark | None:
         """Return how far the session was learned from; None if it was not, or the bucket is unreadable."""
@@ -181,28 +182,28 @@ class AgentMemory:
         with self._lock("dream") as is_held:
             if not is_held:
                 return self._result(MemoryDreamt, skipped=BUSY)
-            at, before = self._clock(), read_bucket(self.store, self.bucket)
-            if not before.is_fresh:
+            at, old_memory = self._clock(), read_bucket(self.store, self.bucket)
+            if not old_memory.is_fresh:
                 return self._result(MemoryDreamt, skipped=NO_NEWS)
-            made, written = consolidate(before, self.ask, at=at), before
+            dream, latest_memory = consolidate(old_memory, self.ask, at=at), old_memory
 
-            def change(known: KnownMemory) -> KnownMemory:
-                nonlocal written
-                if known.texts != before.texts:
+            def change(memory: KnownMemory) -> KnownMemory:
+                nonlocal latest_memory
+                if memory.texts != old_memory.texts:
                     raise StoreError("something else was extracted meanwhile", hint="dream again")
-                written = known
-                return known.with_topics(made.topics, made.supersedes, at=at, is_whole=not made.failure)
+                latest_memory = memory
+                return memory.with_topics(dream.topics, dream.supersedes, at=at, is_whole=not dream.failure)
 
             change_bucket(self.store, self.bucket, change, at=at)
-            removed = tuple(name for name in written.topics if name in made.supersedes)
-            if made.unusable and not made.failure:
+            removed = tuple(name for name in latest_memory.topics if name in dream.supersedes)
+            if dream.unusable and not dream.failure:
                 self._tell(f"{self._owner}: a model's first answer could not be used, the second could")
-            if made.failure:
-                self._tell(f"{self._owner} dreamt without a model: {made.failure}")
-            counts = {"topics": len(removed)}, {"topics": len(made.topics)}
-            self._audit("dream", at, *counts, made.failure, made.unusable)
+            if dream.failure:
+                self._tell(f"{self._owner} dreamt without a model: {dream.failure}")
+            counts = {"topics": len(removed)}, {"topics": len(dream.topics)}
+            self._audit("dream", at, *counts, dream.failure, dream.unusable)
             return self._result(
-                MemoryDreamt, topics=sorted(made.topics), superseded=removed, failure=made.failure or None
+                MemoryDreamt, topics=sorted(dream.topics), superseded=removed, failure=dream.failure or None
             )
 
     def _lock(self, action: str) -> AbstractContextManager[bool]:
@@ -222,10 +223,10 @@ class AgentMemory:
         def learn() -> MemoryExtracted:
             if last is not None and self._stored_mark(read_bucket(self.store, self.bucket)) is None:
                 owners = [self.bucket, *([] if self._unshared is None else [self._unshared.bucket])]
-                wiped = last_wipe(read_audit_log(self.store, self.bucket.user), *[owner.agent for owner in owners])
-                limits = [*[read_bucket(self.store, owner).horizon for owner in owners], wiped]
-                past = [decode_time(encode(time)) for time in limits if time is not None]
-                if any(time is not None and last <= time for time in past):
+                wiped_at = last_wipe(read_audit_log(self.store, self.bucket.user), *[owner.agent for owner in owners])
+                limits = [*[read_bucket(self.store, owner).horizon for owner in owners], wiped_at]
+                limit_times = [decode_time(encode(time)) for time in limits if time is not None]
+                if any(time is not None and last <= time for time in limit_times):
                     return self._result(MemoryExtracted, skipped=NOTHING_NEW)
             return self.learn(entries)
 
@@ -233,8 +234,8 @@ class AgentMemory:
             with self._lock("rest") as is_held:
                 if not is_held:
                     return None, self._result(MemoryDreamt, skipped=BUSY)
-                learnt = self._report_failure(MemoryExtracted, learn)
-                return learnt, self._report_failure(MemoryDreamt, self.consolidate)
+                extracted = self._report_failure(MemoryExtracted, learn)
+                return extracted, self._report_failure(MemoryDreamt, self.consolidate)
         except LoreError as error:  # the lock cannot be taken
             self._tell(f"{self._owner} remembered nothing: {error.message}")
             failure = error.message
@@ -256,29 +257,29 @@ class AgentMemory:
     def after_turn(self, entries: Entries, window: int, now: float) -> None:
         """Learn in the background if enough is new. After a failure, wait until as much is new again."""
         self._turn_ended = now
-        if self._tried is None:
-            self._tried = self.mark() or ()
-        if not self._is_learning() and is_extraction_due(entries, self._tried, window):
+        if self._tried_mark is None:
+            self._tried_mark = self.mark() or ()
+        if not self._is_learning() and is_extraction_due(entries, self._tried_mark, window):
             self._learn_in_background(entries, lambda: self.before_drop(entries))
 
     def while_idle(self, entries: Entries, moves: int, moved_at: float | None, now: float) -> None:
         """Learn and consolidate in the background, once for each long silence."""
         last = self._turn_ended if moved_at is None else moved_at
-        if moves <= self._rested_moves or not is_idle(self._gap_secs, last, now) or self._is_learning():
+        if moves <= self._idle_moves or not is_idle(self._gap_secs, last, now) or self._is_learning():
             return
-        self._rested_moves = moves
+        self._idle_moves = moves
 
-        def rest() -> None:
+        def learn_idle_session() -> None:
             if self.learn_when_idle(entries, moved_at)[0] is None:
-                self._rested_moves = 0  # another session of this user holds the lock: try again at the next call
+                self._idle_moves = 0  # another session of this user holds the lock: try again at the next call
 
-        self._learn_in_background(entries, rest)
+        self._learn_in_background(entries, learn_idle_session)
 
     def _is_learning(self) -> bool:
         return self._learning is not None and not self._learning.done()
 
     def _learn_in_background(self, entries: Entries, learn: Callable[[], object]) -> None:
-        self._tried = mark_of(entries)
+        self._tried_mark = mark_of(entries)
         self._learning = run_in_thread(lambda: (learn(), None)[1], "lore-memory")
 
     def settle(self, *, wait: bool = False) -> None:

@@ -58,8 +58,8 @@ def append_audit(store: Store, user: str, record: AuditRecord, tell: Tell) -> No
     try:
         for _ in range(ATTEMPTS):
             try:
-                known = load_notes(store, name)
-                head = store.create(header_line(name, user)) if known is None else known.head
+                session = load_notes(store, name)
+                head = store.create(header_line(name, user)) if session is None else session.head
                 store.save_delta(name, SessionDelta(base=head, new_events=(line,), updated_at=record.at))
             except (ConflictError, UnknownSessionError):
                 continue

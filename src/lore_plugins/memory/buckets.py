@@ -52,7 +52,7 @@ class _Line(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
     at: str | None = None  # when it was learned or made
 
 
-class Remembered(_Line, frozen=True, kw_only=True, tag="remembered"):
+class MemoryText(_Line, frozen=True, kw_only=True, tag="remembered"):
     """A text; `session_id` is the session that it was learned from."""
 
     section: str
@@ -69,14 +69,14 @@ class Topic(_Line, frozen=True, kw_only=True, tag="topic"):
     expires_at: str | None = None
 
 
-class Learnt(_Line, frozen=True, kw_only=True, tag="learnt"):
+class SessionMark(_Line, frozen=True, kw_only=True, tag="learnt"):
     """How far a session was learned from: `extraction.mark_of`."""
 
     session_id: str
     mark: tuple[str, ...]
 
 
-class Dropped(_Line, frozen=True, kw_only=True, tag="dropped"):
+class DroppedTopic(_Line, frozen=True, kw_only=True, tag="dropped"):
     """The name of a topic that a dream removed; it is memory, so a wipe removes it too."""
 
     topic: str
@@ -87,24 +87,24 @@ class _State(_Line, frozen=True, kw_only=True, tag="state"):
     horizon: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(Remembered | Topic | Learnt | Dropped | _State)
+_DECODER = msgspec.json.Decoder(MemoryText | Topic | SessionMark | DroppedTopic | _State)
 
 
 class KnownMemory(Struct, frozen=True):
     """The contents of a bucket."""
 
-    entries: dict[tuple[str, str], Remembered] = {}  # by section and text
+    entries: dict[tuple[str, str], MemoryText] = {}  # by section and text
     topics: dict[str, Topic] = {}  # by name
     is_fresh: bool = False  # whether texts changed since the last dream
     unreadable: int = 0  # lines that are not valid; the next change drops them
-    learnt: dict[str, Learnt] = {}  # marks by session, the oldest first
-    dropped: tuple[Dropped, ...] = ()  # topics that dreams removed, the oldest first
+    marks: dict[str, SessionMark] = {}  # by session, the oldest first
+    dropped_topics: tuple[DroppedTopic, ...] = ()  # topics that dreams removed, the oldest first
     horizon: str | None = None  # marks up to then were dropped: a session silent since then counts as learned from
 
     @property
     def texts(self) -> Texts:
         """The extracted texts."""
-        return {section: tuple(text for of, text in self.entries if of == section) for section in SECTIONS}
+        return {section: tuple(text for kind, text in self.entries if kind == section) for section in SECTIONS}
 
     def visible_topics(self, now: str) -> tuple[Topic, ...]:
         """Return the topics that have not expired at a time (RFC 3339), by name."""
@@ -116,78 +116,78 @@ class KnownMemory(Struct, frozen=True):
 
     def with_texts(self, new: Texts, *, at: str, session_id: str | None) -> KnownMemory:
         """Return the memory with these texts instead of its own; unchanged ones keep their time and session."""
-        wanted = dict.fromkeys((section, text) for section in SECTIONS for text in new[section])
-        if wanted.keys() == self.entries.keys():
+        new_keys = dict.fromkeys((section, text) for section in SECTIONS for text in new[section])
+        if new_keys.keys() == self.entries.keys():
             return self
-        entries = {key: entry for key, entry in self.entries.items() if key in wanted}
-        for section, text in wanted:
-            entry = Remembered(section=section, text=text, at=at, session_id=session_id)
+        entries = {key: entry for key, entry in self.entries.items() if key in new_keys}
+        for section, text in new_keys:
+            entry = MemoryText(section=section, text=text, at=at, session_id=session_id)
             entries.setdefault((section, text), entry)
         return replace(self, entries=entries, is_fresh=True)
 
-    def with_mark(self, mark: Learnt) -> KnownMemory:
+    def with_mark(self, mark: SessionMark) -> KnownMemory:
         """Return the memory with this mark as the latest; the oldest beyond `MOST_MARKS` is dropped."""
-        learnt = {name: known for name, known in self.learnt.items() if name != mark.session_id}
-        learnt[mark.session_id] = mark
-        dropped = learnt.pop(next(iter(learnt))).at if len(learnt) > MOST_MARKS else None
-        return replace(self, learnt=learnt, horizon=dropped or self.horizon)
+        marks = {name: old_mark for name, old_mark in self.marks.items() if name != mark.session_id}
+        marks[mark.session_id] = mark
+        dropped_at = marks.pop(next(iter(marks))).at if len(marks) > MOST_MARKS else None
+        return replace(self, marks=marks, horizon=dropped_at or self.horizon)
 
     def with_topics(
         self, new: Mapping[str, Topic], superseded: Iterable[str], *, at: str, is_whole: bool
     ) -> KnownMemory:
         """Return the memory after a dream; if it fell back (`is_whole` false), the texts stay due for the next one."""
-        removed = set(superseded) - new.keys()
-        dropped = [Dropped(topic=name, at=at) for name in self.topics if name in removed]
-        topics = {name: topic for name, topic in self.topics.items() if name not in removed}
+        removed_names = set(superseded) - new.keys()
+        dropped_topics = [DroppedTopic(topic=name, at=at) for name in self.topics if name in removed_names]
+        topics = {name: topic for name, topic in self.topics.items() if name not in removed_names}
         for name, topic in new.items():
             if name not in topics or replace(topics[name], at=topic.at) != topic:
                 topics[name] = topic
-        dropped = (*self.dropped, *dropped)[-MOST_MARKS:]
-        return replace(self, topics=topics, dropped=dropped, is_fresh=self.is_fresh and not is_whole)
+        dropped_topics = (*self.dropped_topics, *dropped_topics)[-MOST_MARKS:]
+        return replace(self, topics=topics, dropped_topics=dropped_topics, is_fresh=self.is_fresh and not is_whole)
 
-    def without(self, texts: Iterable[tuple[str, str]], topics: Iterable[str]) -> KnownMemory:
+    def without_entries(self, texts: Iterable[tuple[str, str]], topics: Iterable[str]) -> KnownMemory:
         """Return the memory without these texts and topics."""
         entries = {key: entry for key, entry in self.entries.items() if key not in texts}
         is_fresh = self.is_fresh or len(entries) < len(self.entries)
-        kept = {name: topic for name, topic in self.topics.items() if name not in topics}
-        return replace(self, entries=entries, topics=kept, is_fresh=is_fresh)
+        other_topics = {name: topic for name, topic in self.topics.items() if name not in topics}
+        return replace(self, entries=entries, topics=other_topics, is_fresh=is_fresh)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines that `memory_in` reads."""
+        """Yield the lines that `parse_memory` reads."""
         state = _State(is_fresh=self.is_fresh, horizon=self.horizon)
-        for line in (*self.entries.values(), *self.topics.values(), *self.learnt.values(), *self.dropped, state):
+        for line in (*self.entries.values(), *self.topics.values(), *self.marks.values(), *self.dropped_topics, state):
             yield msgspec.json.encode(line)
 
 
-def memory_in(lines: Iterable[bytes]) -> KnownMemory:
+def parse_memory(lines: Iterable[bytes]) -> KnownMemory:
     """Return the memory that the lines after a session's header describe. Costs O(their bytes)."""
-    entries, topics, learnt = dict[tuple[str, str], Remembered](), dict[str, Topic](), dict[str, Learnt]()
-    state, unreadable, dropped = _State(), 0, list[Dropped]()
+    entries, topics, marks = dict[tuple[str, str], MemoryText](), dict[str, Topic](), dict[str, SessionMark]()
+    state, unreadable, dropped_topics = _State(), 0, list[DroppedTopic]()
     for line in lines:
         try:
-            match found := _DECODER.decode(line):
-                case Remembered() if found.section in SECTIONS:
-                    entries[(found.section, found.text)] = found
+            match record := _DECODER.decode(line):
+                case MemoryText() if record.section in SECTIONS:
+                    entries[(record.section, record.text)] = record
                 case Topic():
-                    topics[found.topic] = found
-                case Learnt():
-                    learnt[found.session_id] = found
-                case Dropped():
-                    dropped.append(found)
+                    topics[record.topic] = record
+                case SessionMark():
+                    marks[record.session_id] = record
+                case DroppedTopic():
+                    dropped_topics.append(record)
                 case _State():
-                    state = found
+                    state = record
                 case _:
                     unreadable += 1
         except (ValueError, RecursionError):
             unreadable += 1
-    return KnownMemory(entries, topics, state.is_fresh, unreadable, learnt, tuple(dropped), state.horizon)
+    return KnownMemory(entries, topics, state.is_fresh, unreadable, marks, tuple(dropped_topics), state.horizon)
 
 
 def has_expired(topic: Topic, now: str) -> bool:
     """Return whether a topic has expired; an unreadable time never expires."""
-    ends = None if topic.expires_at is None else decode_time(encode(topic.expires_at))
-    today = decode_time(encode(now))
-    return ends is not None and today is not None and ends <= today
+    end = None if topic.expires_at is None else decode_time(encode(topic.expires_at))
+    time = decode_time(encode(now))
+    return end is not None and time is not None and end <= time
 
 
 def entry_id(section: str, text: str) -> str:
@@ -212,9 +212,9 @@ def read_bucket(store: Store, bucket: MemoryBucket) -> KnownMemory:
         user, anchor = load_notes(store, anchor_id(bucket.user)), load_notes(store, bucket.anchor)
         if anchor is None or _notes(anchor).wiped or (user is not None and _notes(user).wiped):
             return KnownMemory()
-        known = _load_volume(store, bucket, _notes(anchor))
-        if known is not None:
-            return known
+        memory = _load_volume(store, bucket, _notes(anchor))
+        if memory is not None:
+            return memory
     message = f"the session that {bucket.anchor} names is missing: its memory is lost"
     raise StoreError(message, hint="`lore memory wipe` clears the rest away")
 
@@ -231,19 +231,19 @@ def change_bucket(
         try:
             anchor = _create_or_open(store, bucket, at)
             notes = _notes(anchor)
-            known = _load_volume(store, bucket, notes)
-            if known is None:  # replaced or deleted meanwhile
+            memory = _load_volume(store, bucket, notes)
+            if memory is None:  # replaced or deleted meanwhile
                 continue
             if notes.old is not None:
                 _delete(store, bucket.volume(notes.old))
-            after = change(known)
-            if after == known:
-                return known
+            new_memory = change(memory)
+            if new_memory == memory:
+                return memory
             if purge:  # listed before the anchor is changed, so no writer can still point to one of these
-                outdated = [name for name in _names_in(store) if name.startswith(f"{bucket.anchor}/")]
+                outdated = [name for name in _session_ids(store) if name.startswith(f"{bucket.anchor}/")]
             else:
                 outdated = [] if notes.volume is None else [bucket.volume(notes.volume)]
-            _point_to_new_volume(store, bucket, anchor, notes, after)
+            _point_to_new_volume(store, bucket, anchor, notes, new_memory)
         except (ConflictError, UnknownSessionError):
             continue  # another writer changed or wiped the bucket: read it again
         try:
@@ -252,7 +252,7 @@ def change_bucket(
         except StoreError as error:
             error.message += "; the change is stored, but the removed entries are still in the store's log"
             raise
-        return replace(after, unreadable=0)
+        return replace(new_memory, unreadable=0)
     read_bucket(store, bucket)  # raises if the volume is missing
     raise StoreError(BUSY, hint=HINT_WIPE)
 
@@ -270,7 +270,7 @@ def _load_volume(store: Store, bucket: MemoryBucket, notes: _AnchorNotes) -> Kno
     if notes.volume is None:
         return KnownMemory()
     try:
-        return memory_in(store.load(bucket.volume(notes.volume)).events[1:])
+        return parse_memory(store.load(bucket.volume(notes.volume)).events[1:])
     except UnknownSessionError:
         return None
 
@@ -303,7 +303,7 @@ def header_line(
 
 
 def _point_to_new_volume(
-    store: Store, bucket: MemoryBucket, anchor: SessionData, notes: _AnchorNotes, known: KnownMemory
+    store: Store, bucket: MemoryBucket, anchor: SessionData, notes: _AnchorNotes, memory: KnownMemory
 ) -> None:
     """Write a volume, then name it on the anchor as it was read, which decides between writers.
 
@@ -311,20 +311,20 @@ def _point_to_new_volume(
     """
     volume = token_hex(8)
     name = bucket.volume(volume)
-    events = (header_line(name, bucket.user, bucket.agent, bucket.anchor), *known.lines())
+    events = (header_line(name, bucket.user, bucket.agent, bucket.anchor), *memory.lines())
     store.save(SessionData(session_id=name, head=NOTHING, events=events, parent_session_id=bucket.anchor))
     try:
-        _note(store, anchor, {"volume": volume, "old": notes.volume})
+        _write_notes(store, anchor, {"volume": volume, "old": notes.volume})
     except (ConflictError, UnknownSessionError):
         _delete(store, name)
         raise
 
 
-def _note(store: Store, anchor: SessionData, notes: dict[str, object]) -> None:
+def _write_notes(store: Store, anchor: SessionData, notes: dict[str, object]) -> None:
     store.save_delta(anchor.session_id, SessionDelta(base=anchor.head, metadata=encode(notes)))
 
 
-def _names_in(store: Store) -> list[str]:
+def _session_ids(store: Store) -> list[str]:
     return [summary.session_id for summary in store.list()]
 
 
@@ -345,16 +345,16 @@ def wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
         if data is None or b'"wiped":true' in data.metadata:
             break
         with suppress(ConflictError, UnknownSessionError):
-            _note(store, data, {"wiped": True})
+            _write_notes(store, data, {"wiped": True})
             break
     else:
         raise StoreError(BUSY, hint=HINT_WIPE)
-    found = preview_wipe(store, user, agent)
+    result = preview_wipe(store, user, agent)
     _delete(store, anchor)
-    for name in _names_in(store):
+    for name in _session_ids(store):
         if name.startswith(f"{anchor}/"):
             _delete(store, name)
-    return found
+    return result
 
 
 def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWiped:
@@ -362,14 +362,14 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWip
     agents, sessions = dict[str, dict[str, int]](), set[str]()
     for name in agents_by_user(store).get(user, ()):
         if agent in (None, name):
-            bucket, known = MemoryBucket(user, name), None
+            bucket, memory = MemoryBucket(user, name), None
             with suppress(StoreError):
                 anchor = load_notes(store, bucket.anchor)
-                known = None if anchor is None else _load_volume(store, bucket, _notes(anchor))
-            known = known or KnownMemory()
-            agents[name] = known.counts()
-            sessions.update(entry.session_id for entry in known.entries.values() if entry.session_id is not None)
-    counts = {kind: sum(found[kind] for found in agents.values()) for kind in KINDS}
+                memory = None if anchor is None else _load_volume(store, bucket, _notes(anchor))
+            memory = memory or KnownMemory()
+            agents[name] = memory.counts()
+            sessions.update(entry.session_id for entry in memory.entries.values() if entry.session_id is not None)
+    counts = {kind: sum(agent_counts[kind] for agent_counts in agents.values()) for kind in KINDS}
     return MemoryWiped(
         store=store.url, user=user, agent=agent, entries=sum(counts.values()), sessions=len(sessions), counts=counts,
         agents=agents,
@@ -378,9 +378,9 @@ def preview_wipe(store: Store, user: str, agent: str | None = None) -> MemoryWip
 
 def agents_by_user(store: Store) -> dict[str, tuple[str, ...]]:
     """Return the agents that remember something of each user, sorted. Costs a list of the store's sessions."""
-    found: dict[str, set[str]] = {}
-    for name in _names_in(store):
+    agents: dict[str, set[str]] = {}
+    for name in _session_ids(store):
         owner = parse_owner(name)
         if owner is not None:
-            found.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
-    return {user: tuple(sorted(found[user])) for user in sorted(found)}
+            agents.setdefault(owner[0], set()).update(() if owner[1] is None else (owner[1],))
+    return {user: tuple(sorted(agents[user])) for user in sorted(agents)}

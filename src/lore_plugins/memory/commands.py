@@ -83,8 +83,8 @@ def show(
     from lore_plugins.memory.actions import select_names
     from lore_plugins.memory.report import write_memory
 
-    found = _read(store, user, agent)
-    return common.answer(select_names(found, names) if names else found, write_memory, as_json=as_json, color=color)
+    memory = _read(store, user, agent)
+    return common.answer(select_names(memory, names) if names else memory, write_memory, as_json=as_json, color=color)
 
 
 @app.command("delete")
@@ -103,8 +103,8 @@ def delete(
     from lore_plugins.memory.report import write_deleted
 
     with opened(store) as memories:
-        found = delete_names(memories, names, user, agent, now=now(), tell=_note)
-    return common.answer(found, write_deleted, as_json=as_json, color=color)
+        result = delete_names(memories, names, user, agent, now=now(), tell=_note)
+    return common.answer(result, write_deleted, as_json=as_json, color=color)
 
 
 @app.command("wipe")
@@ -134,8 +134,8 @@ def wipe(
             preview = preview_wipe(memories, user, agent)
             if preview.entries and not common.confirmed(wipe_question(preview)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
-        found = wipe_memory(memories, user, agent, now=now(), tell=_note)
-    return common.answer(found, write_wiped, as_json=as_json, color=color)
+        result = wipe_memory(memories, user, agent, now=now(), tell=_note)
+    return common.answer(result, write_wiped, as_json=as_json, color=color)
 
 
 @app.command("export")
@@ -148,9 +148,9 @@ def export(
     """
     import msgspec
 
-    found = _read(store, user, agent)
+    memory = _read(store, user, agent)
     with common.destination(output, force=force, inputs=(store.partition(":")[2],)) as file:
-        file.write(msgspec.json.encode(found) + b"\n")
+        file.write(msgspec.json.encode(memory) + b"\n")
     return 0
 
 
@@ -187,11 +187,11 @@ def extract(
 
     loaded = _settings(config)
     with opened(store) as memories:
-        found = extract_session(
+        result = extract_session(
             memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again
         )
-    common.answer(found, write_extracted, as_json=as_json, color=color)
-    return 0 if found.failure is None else 3
+    common.answer(result, write_extracted, as_json=as_json, color=color)
+    return 0 if result.failure is None else 3
 
 
 @app.command("dream")
@@ -209,9 +209,9 @@ def dream_(
 
     loaded = _settings(config)
     with opened(store) as memories:
-        found = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
-    common.answer(found, write_dreamt, as_json=as_json, color=color)
-    return 0 if found.failure is None else 3
+        result = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
+    common.answer(result, write_dreamt, as_json=as_json, color=color)
+    return 0 if result.failure is None else 3
 
 
 @app.command("page")

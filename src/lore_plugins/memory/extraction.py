@@ -63,8 +63,8 @@ class Utterance(NamedTuple):
     is_new: bool = True  # if not, it is only context for the following messages
 
 
-def transcript(entries: Iterable[Entry], old: int = 0) -> Iterator[Utterance]:
-    """Yield what the user and the model said, oldest first; the first `old` entries are not new."""
+def transcript(entries: Iterable[Entry], old_count: int = 0) -> Iterator[Utterance]:
+    """Yield what the user and the model said, oldest first; the first `old_count` entries are not new."""
     is_real = False  # whether a person began the exchange; unknown before the first message
     for place, entry in enumerate(entries):
         item, text = entry.item, ""
@@ -75,33 +75,33 @@ def transcript(entries: Iterable[Entry], old: int = 0) -> Iterator[Utterance]:
             text = text_in(item)
         if is_real and text.strip():
             role: Role = "user" if isinstance(item, UserMessage) else "assistant"
-            yield Utterance(role, mask_credentials(printable(text))[:MOST_CHARACTERS], place >= old)
+            yield Utterance(role, mask_credentials(printable(text))[:MOST_CHARACTERS], place >= old_count)
 
 
 def _without_tags(text: str) -> str:
     """Remove text between a harness's tag and its end, and tags without an end. Takes linear time."""
-    kept, begin, endless = list[str](), 0, set[str]()
+    pieces, begin, endless = list[str](), 0, set[str]()
     for tag in _TAG.finditer(text):
         if tag.start() < begin:
             continue
         end = -1 if tag[1] in endless else text.find(f"</{tag[1]}>", tag.end())
         if end < 0:
             endless.add(tag[1])
-        kept.append(text[begin : tag.start()])
+        pieces.append(text[begin : tag.start()])
         begin = tag.end() if end < 0 else end + len(tag[1]) + 3
-    return "".join((*kept, text[begin:]))
+    return "".join((*pieces, text[begin:]))
 
 
 Mark: TypeAlias = tuple[str, ...]
 
-BACK = (1, 2, 5, 17, 65, 257)  # distances from the end of the entries that a mark notes
-DIGITS = 16
+MARK_DISTANCES = (1, 2, 5, 17, 65, 257)  # distances from the end of the entries that a mark notes
+MARK_DIGITS = 16
 
 
 def mark_of(entries: Entries, stop: int | None = None) -> Mark:
     """Return the mark of all entries before `stop`, empty for no entries."""
     end = len(entries) if stop is None else stop
-    return tuple([_digest(entries[end - back].item.uuid) for back in BACK if back <= end])
+    return tuple([_digest(entries[end - back].item.uuid) for back in MARK_DISTANCES if back <= end])
 
 
 def index_after_mark(entries: Entries, mark: Mark | None) -> int:
@@ -114,14 +114,14 @@ def index_after_mark(entries: Entries, mark: Mark | None) -> int:
 
 
 def _digest(uuid: str) -> str:
-    return sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()[:DIGITS]
+    return sha256(uuid.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_DIGITS]
 
 
 class NewEntries(NamedTuple):
     """Entries to learn from."""
 
     entries: Iterable[Entry] = ()
-    old: int = 0  # how many at the start were learned from before: the beginning of the exchange
+    old_count: int = 0  # how many at the start were learned from before: the beginning of the exchange
 
 
 NO_ENTRIES = NewEntries()
@@ -136,11 +136,12 @@ def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = N
     if place >= end:
         return NO_ENTRIES
     begin = _exchange_begin(entries, place)
-    old, new = (
+    old_entries, new_entries = (
         [entries[at] for at in range(*ends) if not is_injected(entries[at].item)]
         for ends in ((begin, place), (place, end))
     )
-    return NewEntries([*old, *new], len(old)) if new and has_real_activity([*old, *new]) else NO_ENTRIES
+    exchanges = [*old_entries, *new_entries]
+    return NewEntries(exchanges, len(old_entries)) if new_entries and has_real_activity(exchanges) else NO_ENTRIES
 
 
 EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
@@ -163,7 +164,7 @@ def _exchange_begin(entries: Entries, place: int) -> int:
     return place
 
 
-MOST = 40  # texts of a section; the oldest are removed
+MOST_TEXTS = 40  # texts of a section; the oldest are removed
 WRAPPED = 50  # characters from which a line without an end mark may continue in the next line
 SHORTEST, LONGEST = 8, 300  # characters of a sentence: a shorter one says too little, a longer one is not a sentence
 
@@ -187,7 +188,7 @@ _TABLE = [(row.section, row.roles, re.compile("|".join(row.patterns), re.IGNOREC
 _FORGET = re.compile(
     r"^(?:please )?forget (?:that |about |what i said about |what i told you about )?(.+)", re.IGNORECASE
 )
-_DONE = re.compile(
+_COMPLETION = re.compile(
     r"^(?:done|finished|completed|fixed|resolved|closed)\s*[:\-]?\s+(.+)"
     r"|^(.+?) (?:is|are|has been|have been)(?: now)? (?:done|finished|completed|fixed|resolved|closed)\b",
     re.IGNORECASE,
@@ -205,96 +206,96 @@ _INTRODUCTION = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 # Somebody else's words in indirect speech, if this precedes a sentence that would be learnt.
-_REPORTED = re.compile(
+_REPORTED_SPEECH = re.compile(
     r"\baccording to\b"
     r"|(?<!\bi)(?<!\bwe)(?<!'ve) (?:says|said|writes|wrote|states|stated|claims|claimed|tells|told|mentions|mentioned|"
     r"announces|announced|asks|asked|demands|demanded|suggests|suggested|recommends|recommended)\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
+_QUOTATION = re.compile(r'"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»')
 _NAME_WORDS = 3  # a longer quotation may hold a sentence of somebody else
-_SMALL = frozenset(
+_SMALL_WORDS = frozenset(
     ("a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "our", "my", "that", "the",
      "this", "to", "was", "we", "with", "you")
 )  # fmt: skip
 
 
-def extract_by_rule(messages: Iterable[Utterance], known: Texts) -> Texts:
+def extract_by_rule(messages: Iterable[Utterance], known_texts: Texts) -> Texts:
     """Return the known texts after these messages. Costs O(their text)."""
-    kept = {section: dict.fromkeys(known[section]) for section in SECTIONS}
+    memory = {section: dict.fromkeys(known_texts[section]) for section in SECTIONS}
     for message in messages:
         facts = key_value_facts(message.text) if message.is_new and message.role == "user" else ()
         for fact in facts:
-            _add(kept, "facts", fact)
-        for sentence in _sentences(message.text) if message.is_new and not facts else ():
-            _learn_sentence(kept, message.role, sentence)
-    return {section: tuple(texts) for section, texts in kept.items()}
+            _add_text(memory, "facts", fact)
+        for sentence in _split_sentences(message.text) if message.is_new and not facts else ():
+            _learn_sentence(memory, message.role, sentence)
+    return {section: tuple(texts) for section, texts in memory.items()}
 
 
-def _learn_sentence(kept: dict[str, dict[str, None]], role: str, sentence: str) -> None:
-    reported = _REPORTED.search(sentence)
-    own = len(sentence) if reported is None else reported.start()  # characters before words of somebody else
+def _learn_sentence(memory: dict[str, dict[str, None]], role: str, sentence: str) -> None:
+    speech = _REPORTED_SPEECH.search(sentence)
+    own_length = len(sentence) if speech is None else speech.start()  # characters before words of somebody else
     if role == "user" and (forget := _FORGET.match(sentence)):
-        _remove_matching(kept, SECTIONS, forget[1])
-    elif (done := _DONE.match(sentence)) and done.end() <= own:
-        _remove_matching(kept, ("tasks", "open_items"), done[1] or done[2])
+        _remove_matching(memory, SECTIONS, forget[1])
+    elif (completion := _COMPLETION.match(sentence)) and completion.end() <= own_length:
+        _remove_matching(memory, ("tasks", "open_items"), completion[1] or completion[2])
     else:
-        fitting = (
+        sections = (
             section
             for section, roles, pattern in _TABLE
-            if role in roles and (found := pattern.search(sentence)) and found.start() < own
+            if role in roles and (match := pattern.search(sentence)) and match.start() < own_length
         )
-        section = next(fitting, None)
+        section = next(sections, None)
         if section is not None:
-            _add(kept, section, sentence)
+            _add_text(memory, section, sentence)
 
 
-def _add(kept: dict[str, dict[str, None]], section: str, sentence: str) -> None:
-    texts, same = kept[section], normal_form(sentence)
-    for text in [text for text in texts if text != sentence and normal_form(text) == same]:
+def _add_text(memory: dict[str, dict[str, None]], section: str, sentence: str) -> None:
+    texts, form = memory[section], normal_form(sentence)
+    for text in [text for text in texts if text != sentence and normal_form(text) == form]:
         del texts[text]  # the new wording wins
     texts[sentence] = None
-    while len(texts) > MOST:  # here, not at the end: each new sentence is compared with all that are kept
+    while len(texts) > MOST_TEXTS:  # here, not at the end: each new sentence is compared with all that are kept
         del texts[next(iter(texts))]
 
 
-def _remove_matching(kept: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:
+def _remove_matching(memory: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:
     """Remove texts that contain every significant word of `about`; without such a word, remove nothing."""
     words = _significant_words(about)
     for section in sections if words else ():
-        for found in [text for text in kept[section] if words <= _significant_words(text)]:
-            del kept[section][found]
+        for old_text in [text for text in memory[section] if words <= _significant_words(text)]:
+            del memory[section][old_text]
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL
+    return frozenset(normal_form(text.replace("!", " ").replace("?", " ")).split()) - _SMALL_WORDS
 
 
-def _unwrapped(text: str) -> Iterator[str]:
+def _join_wrapped_lines(text: str) -> Iterator[str]:
     """Yield lines, joining those wrapped at a width: half a sentence can have another meaning."""
-    held = ""
+    open_line = ""
     for line in text.split("\n"):
-        if held and line[:1].islower():
-            held = f"{held} {line}"
+        if open_line and line[:1].islower():
+            open_line = f"{open_line} {line}"
             continue
-        if held:
-            yield held
-        held = line if len(line) >= WRAPPED and line.rstrip()[-1:] not in ".!?:" else ""
-        if not held:
+        if open_line:
+            yield open_line
+        open_line = line if len(line) >= WRAPPED and line.rstrip()[-1:] not in ".!?:" else ""
+        if not open_line:
             yield line
-    if held:
-        yield held
+    if open_line:
+        yield open_line
 
 
-def _sentences(text: str) -> Iterator[str]:
-    inside = False
-    text = _QUOTED.sub(lambda found: found[0] if len(found[0].split()) <= _NAME_WORDS else "", text)
-    for line in _unwrapped(text):
-        if not inside and _INTRODUCTION.search(line):
+def _split_sentences(text: str) -> Iterator[str]:
+    is_in_code = False
+    text = _QUOTATION.sub(lambda match: match[0] if len(match[0].split()) <= _NAME_WORDS else "", text)
+    for line in _join_wrapped_lines(text):
+        if not is_in_code and _INTRODUCTION.search(line):
             break
         if line.lstrip().startswith(("```", "~~~")):
-            inside = not inside
-        elif not inside and not line.lstrip().startswith(">"):
+            is_in_code = not is_in_code
+        elif not is_in_code and not line.lstrip().startswith(">"):
             for part in _SENTENCE.split(_LEAD.sub("", line)):
                 sentence = " ".join(part.replace("**", "").split())
                 is_cut_quotation = sentence.count('"') % 2 == 1
@@ -314,14 +315,14 @@ def key_value_facts(text: str) -> tuple[str, ...]:
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     if not 0 < len(lines) <= MOST_LINES or any(len(line) > LONGEST for line in lines):
         return ()
-    found = [_KEY_VALUE.fullmatch(line) for line in lines]
-    keys = [[""] if match is None else match[1].lower().split() for match in found]
-    if None in found or any(
+    matches = [_KEY_VALUE.fullmatch(line) for line in lines]
+    keys = [[""] if match is None else match[1].lower().split() for match in matches]
+    if None in matches or any(
         len(words) > 3 or words[0] in _ENGLISH.no_keys or words[-1] in _ENGLISH.no_keys for words in keys
     ):
         return ()
     if len(lines) == 1:
-        return tuple(lines) if found[0] is not None and found[0][2][0].isdigit() else ()
+        return tuple(lines) if matches[0] is not None and matches[0][2][0].isdigit() else ()
     return tuple(lines)
 
 
@@ -354,17 +355,17 @@ class Extraction(NamedTuple):
     unusable: int = 0  # answers that could not be used
 
 
-def extract_by_model(ask: Ask, messages: Iterable[Utterance], known: Texts, *, window: int) -> Extraction:
+def extract_by_model(ask: Ask, messages: Iterable[Utterance], known_texts: Texts, *, window: int) -> Extraction:
     """Return the known texts after these messages, as a model answers; unchanged if a question fails."""
-    after, faults = known, list[str]()
-    for piece in _pieces(messages, window):
-        data = _DATA.format(known=encode(after).decode(), messages=piece)
+    texts, faults = known_texts, list[str]()
+    for piece in _join_messages(messages, window):
+        data = _DATA.format(known=encode(texts).decode(), messages=piece)
         try:
-            parse = partial(_parse_texts, after)
-            after = ask_for_object(ask, _EXTRACT.format(most=MOST), data, parse, faults.append)
+            parse = partial(_parse_texts, texts)
+            texts = ask_for_object(ask, _EXTRACT.format(most=MOST_TEXTS), data, parse, faults.append)
         except SummaryError as error:
-            return Extraction(known, error.message, len(faults))
-    return Extraction(after, unusable=len(faults))
+            return Extraction(known_texts, error.message, len(faults))
+    return Extraction(texts, unusable=len(faults))
 
 
 def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, Any]], T], unusable: Tell) -> T:
@@ -392,19 +393,19 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
     return usable(attempt, TOKENS, tell=ignore, unusable=unusable)
 
 
-def _parse_texts(known: Texts, value: dict[str, Any]) -> Texts:
+def _parse_texts(known_texts: Texts, value: dict[str, Any]) -> Texts:
     """Return the texts of an answer; a missing key means no texts. Raises UnusableAnswerError."""
     try:
-        answered = msgspec.convert(
+        answer = msgspec.convert(
             {section: value.get(section) or () for section in SECTIONS}, dict[str, tuple[str, ...]]
         )
     except msgspec.ValidationError:
-        answered = None
-    if answered is None or not set(SECTIONS) & set(value):
+        answer = None
+    if answer is None or not set(SECTIONS) & set(value):
         raise UnusableAnswerError("the answer has other keys, or other values than texts")
-    clean = {section: dict.fromkeys(map(clean_text, answered[section])) for section in SECTIONS}
-    texts = {section: tuple(filter(None, found))[:MOST] for section, found in clean.items()}
-    if not any(texts.values()) and any(known.values()):
+    clean = {section: dict.fromkeys(map(clean_text, answer[section])) for section in SECTIONS}
+    texts = {section: tuple(filter(None, section_texts))[:MOST_TEXTS] for section, section_texts in clean.items()}
+    if not any(texts.values()) and any(known_texts.values()):
         raise UnusableAnswerError("the answer is empty, and something was known")
     return texts
 
@@ -414,13 +415,13 @@ def clean_text(text: str, most: int = LONGEST_ANSWER) -> str:
     return mask_credentials(" ".join(printable(text).split()))[:most]
 
 
-def _pieces(messages: Iterable[Utterance], window: int) -> Iterator[str]:
+def _join_messages(messages: Iterable[Utterance], window: int) -> Iterator[str]:
     """Join messages to pieces that fit the window, leaving room for question and answer; skip pieces without news."""
     room = max(1_000, window - TOKENS) * BYTES_PER_TOKEN
     lines, length, is_new = list[str](), 0, False
     for message in messages:
-        learnt = {} if message.is_new else {"learnt": True}
-        line = encode({"role": message.role, "text": message.text, **learnt})
+        context_mark = {} if message.is_new else {"learnt": True}
+        line = encode({"role": message.role, "text": message.text, **context_mark})
         if lines and length + len(line) > room:
             if is_new:
                 yield "\n".join(lines)

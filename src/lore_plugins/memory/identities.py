@@ -44,7 +44,7 @@ class MemoryBucket(NamedTuple):
 
 def bucket(user: str | None, agent: str | None = None) -> MemoryBucket:
     """Return the bucket of a user and an agent (None: the default ones). Raise LoreError for an invalid name."""
-    return MemoryBucket(valid_user(user), MAIN if agent is None else _valid(agent, "agent"))
+    return MemoryBucket(valid_user(user), MAIN if agent is None else _validate_name(agent, "agent"))
 
 
 def bucket_to_write(memory: MemorySettings, owner: MemoryBucket) -> MemoryBucket:
@@ -54,24 +54,24 @@ def bucket_to_write(memory: MemorySettings, owner: MemoryBucket) -> MemoryBucket
 
 def valid_agent_filter(name: str | None) -> str | None:
     """Return the agent to read (`SHARED`: the shared bucket, None: all). Raise LoreError for an invalid name."""
-    return name if name in (None, SHARED) else _valid(name, "agent")
+    return name if name in (None, SHARED) else _validate_name(name, "agent")
 
 
 def valid_user(name: str | None) -> str:
     """Return the user, the default one for None. Raise LoreError for an invalid name."""
-    return DEFAULT_USER if name is None else _valid(name, "user")
+    return DEFAULT_USER if name is None else _validate_name(name, "user")
 
 
-def _valid(name: str, role: str) -> str:
-    shown = printable(cut_masked(name, 60))
+def _validate_name(name: str, role: str) -> str:
+    excerpt = printable(cut_masked(name, 60))
     plain = normalize("NFKC", printable(name)).strip().casefold()
     digits = plain.removeprefix("urn:uuid:").strip("{}").replace("-", "")
     if plain in RESERVED or digits == _NIL:
         hint = f"leave it out for the default {role}" if plain else f"give the {role} a name, or leave it out"
-        raise LoreError(f"{shown!r} is reserved and cannot be used as {role}", hint=hint)
+        raise LoreError(f"{excerpt!r} is reserved and cannot be used as {role}", hint=hint)
     if not name.isprintable() or len(_encoded(name)) > LONGEST:
         hint = f"no control characters, and at most {LONGEST} characters when percent-encoded"
-        raise LoreError(f"{shown!r} cannot be used as {role}", hint=hint)
+        raise LoreError(f"{excerpt!r} cannot be used as {role}", hint=hint)
     return name
 
 
@@ -93,8 +93,8 @@ def parse_owner(session_id: str) -> tuple[str, str | None] | None:
     """Return the user and agent whose memory a session holds (agent None: the user's anchor), or None."""
     if not session_id.startswith(MEMORY_PREFIX):
         return None
-    user, _, rest = session_id.removeprefix(MEMORY_PREFIX).partition("/")
-    agent = rest.partition("/")[0]
+    user, _, agent_path = session_id.removeprefix(MEMORY_PREFIX).partition("/")
+    agent = agent_path.partition("/")[0]
     return unquote(user), unquote(agent) or None
 
 

@@ -50,25 +50,25 @@ from lore_plugins.memory.results import MemoryShown, MemoryWiped
 from lore_plugins.memory.switch import read_switch, set_switch
 
 LONGEST_FORM = 64 * 1024  # bytes
-MOST = 500  # entries of the audit log on its page
+MOST_ENTRIES = 500  # entries of the audit log on its page
 _API = "/api/users/{user:path}/memory"
 _FORM = "application/x-www-form-urlencoded"
 SHUTDOWN_SECONDS = 1  # for running answers when the server is stopped
-_SWITCHED = "Changed. Programs that run read it when they start again. If you approved the file, `lore trust` it again."
-_CHANGED = "memory changed since the page was shown, or the form does not belong to this page. Look again."
+_RESTART = "Changed. Programs that run read it when they start again. If you approved the file, `lore trust` it again."
+_STALE_NOTE = "memory changed since the page was shown, or the form does not belong to this page. Look again."
 
 
 class MemoryPage:
-    """The pages of a store. `opened` opens it for one answer, `store` is the URL to show, `tell` reports faults.
+    """The pages of a store. `connect` opens it for one answer, `store` is the URL to show, `tell` reports faults.
 
     `settings` is the file with the switch.
     """
 
     def __init__(
-        self, opened: Callable[[], AbstractContextManager[Store]], store: str, port: int, tell: Callable[[str], None],
+        self, connect: Callable[[], AbstractContextManager[Store]], store: str, port: int, tell: Callable[[str], None],
         *, settings: Path, clock: Clock = now_utc,
     ) -> None:  # fmt: skip
-        self._opened, self._store, self._tell, self._clock, self._settings = opened, store, tell, clock, settings
+        self._connect, self._store, self._tell, self._clock, self._settings = connect, store, tell, clock, settings
         names = (ADDRESS, "localhost")
         self._hosts = (*(f"{name}:{port}" for name in names), *(names if port == 80 else ()))
         self.token = secrets.token_urlsafe(32)
@@ -98,26 +98,26 @@ class MemoryPage:
 
     def users(self, _: Request) -> Response:
         """Show the users."""
-        with self._opened() as store:
+        with self._connect() as store:
             return self._page("users.html", users=actions.list_users(store).users)
 
     def user(self, request: Request) -> Response:
         """Show a user's topics and texts."""
         notes = list[str]()
         user, agent = _owner(request)
-        with self._opened() as store:
-            found = actions.read_memory(store, user, agent, now=self._clock(), tell=notes.append)
-        agents = [part for part in found.agents if any(part.counts.values())]
+        with self._connect() as store:
+            memory = actions.read_memory(store, user, agent, now=self._clock(), tell=notes.append)
+        agents = [part for part in memory.agents if any(part.counts.values())]
         return self._page("user.html", user=user, agent=agent, notes=notes, agents=agents)
 
     def audit(self, request: Request) -> Response:
         """Show a user's audit log, the latest entry first."""
         user, agent = _owner(request)
-        with self._opened() as store:
-            found = actions.read_audit(store, user, agent)
-        entries, left = found.entries[::-1][:MOST], max(0, len(found.entries) - MOST)
+        with self._connect() as store:
+            log = actions.read_audit(store, user, agent)
+        entries, hidden_count = log.entries[::-1][:MOST_ENTRIES], max(0, len(log.entries) - MOST_ENTRIES)
         return self._page(
-            "audit.html", user=user, agent=agent, entries=entries, left=left, unreadable=found.unreadable
+            "audit.html", user=user, agent=agent, entries=entries, hidden_count=hidden_count, unreadable=log.unreadable
         )  # fmt: skip
 
     def export(self, request: Request) -> Response:
@@ -128,20 +128,20 @@ class MemoryPage:
 
     def ask_wipe(self, request: Request) -> Response:
         """Show the question that confirms a wipe."""
-        with self._opened() as store:
+        with self._connect() as store:
             return self._question(store, *_owner(request))
 
     def _question(self, store: Store, user: str, agent: str | None, stale: str = "") -> Response:
-        found, shown = actions.preview_wipe(store, user, agent), _digest(self._read(store, user, agent))
+        preview, digest = actions.preview_wipe(store, user, agent), _digest(self._read(store, user, agent))
         return self._page(
-            "wipe.html", 409 if stale else 200, user=user, agent=agent, extent=report.describe_wipe(found),
-            shown=shown if found.entries else "", stale=stale,
+            "wipe.html", 409 if stale else 200, user=user, agent=agent, extent=report.describe_wipe(preview),
+            digest=digest if preview.entries else "", stale=stale,
         )  # fmt: skip
 
     async def wipe(self, request: Request) -> Response:
         """Wipe what the page asked about."""
         form = await self._form(request)
-        return await run_in_threadpool(self._wipe, form.get("user", ""), form.get("agent"), form.get("shown", ""))
+        return await run_in_threadpool(self._wipe, form.get("user", ""), form.get("agent"), form.get("digest", ""))
 
     async def _form(self, request: Request) -> dict[str, str]:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -150,15 +150,15 @@ class MemoryPage:
         body = (await request.body()).decode(errors="replace")
         return {name: values[-1] for name, values in parse_qs(body, keep_blank_values=True).items()}
 
-    def _wipe(self, user: str, agent: str | None, shown: str) -> Response:
+    def _wipe(self, user: str, agent: str | None, digest: str) -> Response:
         notes = list[str]()
         user = valid_user(user)
-        with self._opened() as store:
-            now_shown = _digest(self._read(store, user, agent))
-            if not hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), now_shown.encode()):
-                return self._question(store, user, agent, _CHANGED)
-            found = actions.wipe_memory(store, user, agent, now=self._clock(), tell=notes.append)
-        return self._page("done.html", title="Wiped", texts=[report.describe_wipe(found), *notes], user=user)
+        with self._connect() as store:
+            current_digest = _digest(self._read(store, user, agent))
+            if not hmac.compare_digest(digest.encode("utf-8", "surrogatepass"), current_digest.encode()):
+                return self._question(store, user, agent, _STALE_NOTE)
+            result = actions.wipe_memory(store, user, agent, now=self._clock(), tell=notes.append)
+        return self._page("done.html", title="Wiped", texts=[report.describe_wipe(result), *notes], user=user)
 
     def show_switch(self, _: Request, notes: Sequence[str] = ()) -> Response:
         """Show whether memory is on, and the button that changes it."""
@@ -168,14 +168,14 @@ class MemoryPage:
     async def turn_switch(self, request: Request) -> Response:
         """Switch memory on or off in the settings file."""
         set_switch(self._settings, on=(await self._form(request)).get("on") == "1")
-        return self.show_switch(request, [_SWITCHED])
+        return self.show_switch(request, [_RESTART])
 
-    def _json(self, act: Callable[[Store, Request], msgspec.Struct]) -> Callable[[Request], Response]:
-        """Return what answers a request with the JSON result of a function, as `lore memory … --json` prints it."""
+    def _json(self, operation: Callable[[Store, Request], msgspec.Struct]) -> Callable[[Request], Response]:
+        """Return a handler that answers with the JSON result of an operation, as `lore memory … --json` prints it."""
 
         def answer(request: Request) -> Response:
-            with self._opened() as store:
-                result = act(store, request)
+            with self._connect() as store:
+                result = operation(store, request)
             return Response(msgspec.json.encode(result) + b"\n", media_type="application/json")
 
         return answer
@@ -190,7 +190,7 @@ class MemoryPage:
         shared = {"style": Markup(_style()), "store": self._store, "notes": notes}  # noqa: S704 - lore's own file
         return HTMLResponse(_environment().get_template(name).render(_FUNCTIONS | shared | values), status)
 
-    # what is refused, and how
+    # checks of requests, and errors
 
     async def _guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         response = self._refusal(request) or await call_next(request)
@@ -199,19 +199,19 @@ class MemoryPage:
 
     def _refusal(self, request: Request) -> Response | None:
         """Return the answer to a request that is refused; None if it is allowed."""
-        hosts, fetched_by = request.headers.getlist("host"), request.headers.get("sec-fetch-site")
+        hosts, fetch_site = request.headers.getlist("host"), request.headers.get("sec-fetch-site")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("the request names another server\n", 421)
-        first = str(request.scope["path"]).partition("/")[2].partition("/")[0]
-        if not hmac.compare_digest(first.encode("utf-8", "surrogatepass"), self.token.encode()):
+        token = str(request.scope["path"]).partition("/")[2].partition("/")[0]
+        if not hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.token.encode()):
             return PlainTextResponse("not found: open the address that lore printed\n", 404)
         if request.method in ("GET", "HEAD"):
             follows_link = request.headers.get("sec-fetch-mode") == "navigate"
-            is_own = follows_link or fetched_by not in ("cross-site", "same-site")
+            is_own = follows_link or fetch_site not in ("cross-site", "same-site")
         else:  # a program may send DELETE without an origin; another page cannot
-            own = f"http://{hosts[0]}"
-            origin = request.headers.get("origin", None if request.method == "POST" else own)
-            is_own = origin == own and fetched_by in (None, "same-origin")
+            own_origin = f"http://{hosts[0]}"
+            origin = request.headers.get("origin", None if request.method == "POST" else own_origin)
+            is_own = origin == own_origin and fetch_site in (None, "same-origin")
         return None if is_own else PlainTextResponse("refused: another page sent the request\n", 403)
 
     async def _show_error(self, request: Request, error: Exception) -> Response:
@@ -279,11 +279,11 @@ def _style() -> str:
 def _environment() -> Environment:
     return Environment(
         loader=PackageLoader("lore_plugins.memory"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, finalize=_made_visible,
+        lstrip_blocks=True, finalize=_make_visible,
     )  # fmt: skip
 
 
-def _made_visible(value: object) -> object:
+def _make_visible(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

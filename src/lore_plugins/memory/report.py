@@ -52,12 +52,12 @@ def write_memory(result: results.MemoryShown, out: Console) -> None:
             source = "" if text.session_id is None else f"  (session {text.session_id})"
             out.print(line(("  " + text.id, "green"), f"  {text.text}{source}"))
         _write_failures(agent, out)
-    holding = [agent.agent for agent in result.agents if any(agent.counts.values())]
-    if not holding:
+    holders = [agent.agent for agent in result.agents if any(agent.counts.values())]
+    if not holders:
         out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
         return
-    is_shared = SHARED in holding
-    agents = [counted(len(holding) - is_shared, "agent")] if len(holding) > is_shared else []
+    is_shared = SHARED in holders
+    agents = [counted(len(holders) - is_shared, "agent")] if len(holders) > is_shared else []
     owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
     out.print(line(f"user {named(result.user)}: {owners} in {result.store}"))
 
@@ -67,9 +67,9 @@ def _expiry(topic: results.RememberedTopic) -> str:
 
 
 def _write_failures(agent: results.RememberedAgent, out: Console) -> None:
-    failed = agent.last_failure
-    if failed is not None:
-        text = f"  last failure: {failed.op} at {failed.at}{_source(failed)}: {failed.failure}"
+    failure = agent.last_failure
+    if failure is not None:
+        text = f"  last failure: {failure.op} at {failure.at}{_source(failure)}: {failure.failure}"
         out.print(line((text, "yellow")))
     if agent.unreadable:
         out.print(line((f"  {counted(agent.unreadable, 'line')} of its log cannot be read", "yellow")))
@@ -123,8 +123,8 @@ def describe_change(entry: results.AuditEntry) -> str:
     changes = " ".join(f"{sign}{format_counts(counts)}" for sign, counts in signed if counts)
     unusable = counted(entry.unusable, "unusable answer") if entry.unusable else ""
     dropped = f"dropped {', '.join(entry.dropped)}" if entry.dropped else ""
-    failed = f"failed: {entry.failure}" if entry.failure else ""
-    return ", ".join(filter(None, (changes, dropped, unusable, failed))) or "nothing"
+    failure = f"failed: {entry.failure}" if entry.failure else ""
+    return ", ".join(filter(None, (changes, dropped, unusable, failure))) or "nothing"
 
 
 def _source(entry: results.AuditEntry) -> str:

@@ -33,23 +33,23 @@ def set_switch(path: Path, *, on: bool) -> None:
     read_switch(path)  # raises LoreError for a file with faults
     table, system = "tool.lore.memory" if path.name == "pyproject.toml" else "memory", "structured" if on else ""
     try:
-        before = path.read_bytes().decode() if path.exists() else ""
-        after, found = re.subn(
-            _ENTRY.format(re.escape(table)), lambda entry: f'{entry[1]}{entry[2] or _KEY}"{system}"', before,
+        old_text = path.read_bytes().decode() if path.exists() else ""
+        new_text, count = re.subn(
+            _ENTRY.format(re.escape(table)), lambda entry: f'{entry[1]}{entry[2] or _KEY}"{system}"', old_text,
             count=1, flags=re.MULTILINE,
         )  # fmt: skip
-        if not found:
-            after = f'{before.rstrip()}\n\n[{table}]\nsystem = "{system}"\n'.lstrip()
-        memory = wanted = tomllib.loads(before)
+        if not count:
+            new_text = f'{old_text.rstrip()}\n\n[{table}]\nsystem = "{system}"\n'.lstrip()
+        memory = expected = tomllib.loads(old_text)
         for name in table.split("."):
             memory = memory.setdefault(name, {})
         memory["system"] = system
-        if tomllib.loads(after) != wanted:
+        if tomllib.loads(new_text) != expected:
             raise ValueError("it has [memory] in another form")  # noqa: TRY301
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_private = not path.exists() or not path.stat().st_mode & 0o077
         with replaced(os.path.realpath(path), private=is_private) as file:
-            file.write(after.encode())
+            file.write(new_text.encode())
     except (OSError, ValueError) as error:
         hint = f'write system = "{system}" into its table [{table}]'
         raise LoreError(f"{path} was not changed: {error}", hint=hint) from None

@@ -21,8 +21,8 @@ from lore.untrusted import wrap
 from lore_plugins.memory.buckets import GENERAL, SECTIONS, KnownMemory, Texts, Topic, has_expired
 from lore_plugins.memory.extraction import ask_for_object, clean_text
 
-MOST = 7  # topics of one dream
-MOST_KEPT = 28  # topics of a bucket; the oldest are removed
+MOST_DREAM_TOPICS = 7  # topics of one dream
+MOST_TOPICS = 28  # topics of a bucket; the oldest are removed
 SUMMARY, CONTENT, NAME = 300, 4_000, 64  # characters
 
 _PROMPT = """\
@@ -41,7 +41,7 @@ Topics before:
 """
 
 # Topics made without a model: their section and summary.
-_PLAIN = {
+_RULE_TOPICS = {
     "user_preferences": ("preferences", "How the user wants things done"),
     "known_facts": ("facts", "Facts about the user and the work"),
     "decisions_made": ("decisions", "Decisions"),
@@ -59,22 +59,22 @@ class Consolidation(NamedTuple):
     unusable: int = 0  # answers that could not be used
 
 
-def consolidate(known: KnownMemory, ask: Ask | None, *, at: str) -> Consolidation:
+def consolidate(memory: KnownMemory, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of the known texts; never raises. Without a model the result is deterministic."""
-    made = _by_rule(known.texts, at) if ask is None else _by_model(known, ask, at)
-    ended = [name for name, topic in known.topics.items() if has_expired(topic, at) and name not in made.topics]
-    made = made._replace(supersedes=(*made.supersedes, *ended))
-    kept = [name for name in known.topics if name not in made.topics and name not in made.supersedes]
-    over = kept[: max(0, len(kept) + len(made.topics) - MOST_KEPT)]
-    return made._replace(supersedes=(*made.supersedes, *over))
+    dream = _dream_by_rule(memory.texts, at) if ask is None else _dream_by_model(memory, ask, at)
+    old_names = [name for name, topic in memory.topics.items() if has_expired(topic, at) and name not in dream.topics]
+    dream = dream._replace(supersedes=(*dream.supersedes, *old_names))
+    other_names = [name for name in memory.topics if name not in dream.topics and name not in dream.supersedes]
+    excess_names = other_names[: max(0, len(other_names) + len(dream.topics) - MOST_TOPICS)]
+    return dream._replace(supersedes=(*dream.supersedes, *excess_names))
 
 
-def _by_rule(texts: Texts, at: str) -> Consolidation:
+def _dream_by_rule(texts: Texts, at: str) -> Consolidation:
     topics = {
         name: Topic(topic=name, summary=title, content=_bullets(texts[section]), at=at)
-        for name, (section, title) in _PLAIN.items() if texts[section]
+        for name, (section, title) in _RULE_TOPICS.items() if texts[section]
     }  # fmt: skip
-    return Consolidation(topics, (*(name for name in _PLAIN if name not in topics), GENERAL))
+    return Consolidation(topics, (*(name for name in _RULE_TOPICS if name not in topics), GENERAL))
 
 
 def _bullets(texts: Iterable[str]) -> str:
@@ -90,31 +90,31 @@ def _bullets(texts: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def _by_model(known: KnownMemory, ask: Ask, at: str) -> Consolidation:
+def _dream_by_model(memory: KnownMemory, ask: Ask, at: str) -> Consolidation:
     data = _DATA.format(
-        known=encode(known.texts).decode(),
+        known=encode(memory.texts).decode(),
         topics=encode([
             {"topic": topic.topic, "summary": topic.summary, "content": topic.content, "expires_at": topic.expires_at}
-            for topic in known.visible_topics(at)
+            for topic in memory.visible_topics(at)
         ]).decode(),
     )  # fmt: skip
     faults: list[str] = []
     try:
-        made = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _parse_topics(value, at), faults.append)
-        return made._replace(unusable=len(faults))
+        dream = ask_for_object(ask, _PROMPT.format(now=at), data, lambda value: _parse_topics(value, at), faults.append)
+        return dream._replace(unusable=len(faults))
     except SummaryError as error:
-        texts = [text for section in SECTIONS for text in known.texts[section]]
+        texts = [text for section in SECTIONS for text in memory.texts[section]]
         general = Topic(topic=GENERAL, summary="All known texts", content=_bullets(texts), at=at)
         return Consolidation({GENERAL: general} if texts else {}, (), error.message, len(faults))
 
 
-def merge_topics(shared: Iterable[Topic], own: Iterable[Topic]) -> tuple[Topic, ...]:
+def merge_topics(shared: Iterable[Topic], agent_topics: Iterable[Topic]) -> tuple[Topic, ...]:
     """Return the shared topics and those an agent had before it shared, by name.
 
     If a name occurs in both, the agent's lines that the shared topic lacks are appended to it.
     """
     topics = {topic.topic: topic for topic in shared}
-    for topic in own:
+    for topic in agent_topics:
         common = topics.get(topic.topic)
         if common is None:
             topics[topic.topic] = topic
@@ -135,7 +135,7 @@ def _parse_topics(answer: dict[str, Any], at: str) -> Consolidation:
         table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         name, content, summary = (_text_in(table, key) for key in ("topic", "content", "summary"))
         name, ends = snake_case(name), _text_in(table, "expires_at")
-        if name and content.strip() and (name in topics or len(topics) < MOST):
+        if name and content.strip() and (name in topics or len(topics) < MOST_DREAM_TOPICS):
             topics[name] = Topic(
                 topic=name, summary=clean_text(summary, SUMMARY),
                 content=mask_credentials(printable(content)).strip()[:CONTENT],
@@ -160,8 +160,8 @@ def _text_in(table: dict[str, Any], key: str) -> str:
 
 def snake_case(name: str) -> str:
     """Return a name in snake_case: letters and digits of any script, joined by `_`."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", printable(name))
-    return re.sub(r"[\W_]+", "_", split).strip("_").lower()[:NAME].strip("_")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", printable(name))
+    return re.sub(r"[\W_]+", "_", words).strip("_").lower()[:NAME].strip("_")
 
 
 PREFIX, CATEGORY = "memory.", "Memory"
@@ -169,15 +169,15 @@ PREFIX, CATEGORY = "memory.", "Memory"
 
 def knowledge_events(topics: Iterable[Topic], state: FoldedSession, *, at: str | None = None) -> tuple[Event, ...]:
     """Return the events that give a session these topics, by name; apply them before the turn."""
-    wanted = {PREFIX + topic.topic: topic for topic in topics}
+    topics_by_name = {PREFIX + topic.topic: topic for topic in topics}
     events: list[Event] = []
-    for name in sorted(wanted):
-        title, fact = wanted[name].topic, state.knowledge.get(name)
-        content = wrap(state.id, name, "\n".join(filter(None, (wanted[name].summary, wanted[name].content))))
+    for name, topic in sorted(topics_by_name.items()):
+        title, fact = topic.topic, state.knowledge.get(name)
+        content = wrap(state.id, name, "\n".join(filter(None, (topic.summary, topic.content))))
         if fact is None:
             events.append(Knowledge(op="add", id=name, category=CATEGORY, title=title, content=content, at=at))
         elif (fact.title, fact.content) != (title, content):
             events.append(Knowledge(op="update", id=name, title=title, content=content, at=at))
-    removed = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in wanted)
-    events += [Knowledge(op="remove", id=name, at=at) for name in removed]
+    removed_names = sorted(name for name in state.knowledge if name.startswith(PREFIX) and name not in topics_by_name)
+    events += [Knowledge(op="remove", id=name, at=at) for name in removed_names]
     return tuple(events)

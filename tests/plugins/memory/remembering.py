@@ -81,4 +81,4 @@ def learn(
 
 def forget(store: Store, *texts: str, whose: MemoryBucket = ANN) -> KnownMemory:
     keys = [("facts", text) for text in texts]
-    return change_bucket(store, whose, lambda known: known.without(keys, ()), at=AT, purge=True)
+    return change_bucket(store, whose, lambda known: known.without_entries(keys, ()), at=AT, purge=True)

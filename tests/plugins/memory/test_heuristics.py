@@ -6,8 +6,8 @@ from helpers.each import each
 from lore.model.inserts import normal_form
 from lore_plugins.memory import extraction
 from lore_plugins.memory.buckets import NO_TEXTS, SECTIONS
-from lore_plugins.memory.extraction import MOST, extract_by_rule, key_value_facts, transcript
 from lore_plugins.memory.extraction import MOST_CHARACTERS as LONGEST
+from lore_plugins.memory.extraction import MOST_TEXTS, extract_by_rule, key_value_facts, transcript
 from model.making import call, user
 from plugins.memory.remembering import SAID, entries
 
@@ -197,8 +197,8 @@ def test_forget_needs_a_significant_word():
 
 
 def test_full_section_drops_the_oldest():
-    found = learnt(*(f"I prefer number {number} of them." for number in range(MOST + 5)))
-    assert len(found["preferences"]) == MOST
+    found = learnt(*(f"I prefer number {number} of them." for number in range(MOST_TEXTS + 5)))
+    assert len(found["preferences"]) == MOST_TEXTS
     assert found["preferences"][0] == "I prefer number 5 of them."
 
 
@@ -214,4 +214,4 @@ def test_new_sentence_is_compared_with_kept_ones_only(monkeypatch):
     compared = []
     monkeypatch.setattr(extraction, "normal_form", lambda text: compared.append(text) or normal_form(text))
     learnt(*(f"I prefer number {number} of them." for number in range(200)))
-    assert len(compared) <= 200 * (MOST + 2)
+    assert len(compared) <= 200 * (MOST_TEXTS + 2)

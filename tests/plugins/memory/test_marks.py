@@ -12,8 +12,8 @@ from lore.asking import SummaryError
 from lore.session import event
 from lore_plugins.memory.agent import COMPACTED, NO_PERSON, NOTHING_NEW
 from lore_plugins.memory.audit import AuditRecord, append_audit
-from lore_plugins.memory.buckets import MOST_MARKS, NO_TEXTS, Learnt, change_bucket, read_bucket, wipe
-from lore_plugins.memory.extraction import BACK, DIGITS, index_after_mark, mark_of, select_new_entries
+from lore_plugins.memory.buckets import MOST_MARKS, NO_TEXTS, SessionMark, change_bucket, read_bucket, wipe
+from lore_plugins.memory.extraction import MARK_DIGITS, MARK_DISTANCES, index_after_mark, mark_of, select_new_entries
 from model.making import Fold, append, call, said, started, user
 from plugins.memory.remembering import ANN, AT, SAID, Model, entries, memory
 
@@ -54,7 +54,7 @@ def test_rewind_repeats_few_entries(left, place):
 
 def test_mark_is_small_and_anonymous():
     mark = mark_of(talk(*["ann@example.org" * 1_000 + str(number) for number in range(300)]))
-    assert [len(one) for one in mark] == [DIGITS] * len(BACK)
+    assert [len(one) for one in mark] == [MARK_DIGITS] * len(MARK_DISTANCES)
 
 
 def test_mark_of_another_session_matches_nothing():
@@ -135,7 +135,7 @@ def test_compacted_session_is_skipped_with_its_reason(store):
 def test_failure_and_ticks_leave_no_mark(store):
     timeline = entries(SAID)
     assert memory(store, ask=Model(SummaryError("no"))).learn(timeline).failure
-    assert read_bucket(store, ANN).learnt == {}
+    assert read_bucket(store, ANN).marks == {}
     assert memory(store).learn(entries("[SCHEDULED TICK] x")).skipped == NO_PERSON
     assert store.list() == [one for one in store.list() if one.session_id.startswith("lore.memory.audit/")]
     assert memory(store).learn(timeline).added
@@ -177,7 +177,7 @@ def test_wiped_texts_are_not_learned_again(store):
     timeline, mine = entries(SAID), memory(store)
     mine.learn_when_idle(timeline, 0.0)
     wipe(store, "ann")
-    assert read_bucket(store, ANN).learnt == {}
+    assert read_bucket(store, ANN).marks == {}
     assert mine.learn(timeline).skipped == NOTHING_NEW
     append_audit(store, "ann", AuditRecord(at=AT, op="wipe", agent="main", removed={"facts": 1}), pytest.fail)
     again = memory(store)
@@ -193,7 +193,7 @@ def test_wipe_of_another_agent_is_ignored(store):
 def test_horizon_covers_dropped_marks(tmp_path):
     store = opened("memory", tmp_path)
     marks = [
-        Learnt(session_id=f"s{number}", mark=("0" * DIGITS,), at=f"2026-01-01T00:00:{number % 60:02}Z")
+        SessionMark(session_id=f"s{number}", mark=("0" * MARK_DIGITS,), at=f"2026-01-01T00:00:{number % 60:02}Z")
         for number in range(MOST_MARKS + 1)
     ]
 
@@ -204,7 +204,7 @@ def test_horizon_covers_dropped_marks(tmp_path):
 
     change_bucket(store, ANN, add, at=AT)
     known = read_bucket(store, ANN)
-    assert (len(known.learnt), known.horizon, next(iter(known.learnt))) == (MOST_MARKS, marks[0].at, "s2")
+    assert (len(known.marks), known.horizon, next(iter(known.marks))) == (MOST_MARKS, marks[0].at, "s2")
     again = memory(store, session_id="s0")
     assert again.learn_when_idle(entries(SAID), 1_000.0)[0].skipped == NOTHING_NEW
     assert again.learn_when_idle(entries(SAID), 1e12)[0].added
@@ -253,10 +253,10 @@ def test_interrupted_pass_keeps_texts_and_mark_together(after, tmp_path, monkeyp
         with suppress(KilledError):
             memory(store).learn_when_idle(entries(SAID))
     known = read_bucket(store, ANN)
-    assert (known.texts == NO_TEXTS) is (known.learnt == {})
+    assert (known.texts == NO_TEXTS) is (known.marks == {})
     model = Model({"preferences": ["tabs"]})
     memory(store, ask=model).learn(entries(SAID))
-    assert len(asked_of(model)) == (0 if known.learnt else 1)
+    assert len(asked_of(model)) == (0 if known.marks else 1)
     assert read_bucket(store, ANN).texts != NO_TEXTS
     assert done != []
     store.close()

@@ -287,7 +287,7 @@ def test_user_name_with_markup_can_be_wiped(page):
 
 @pytest.mark.parametrize("wrong", ["", "0" * 64])
 def test_wipe_needs_the_digest_of_its_page(page, wrong):
-    form = [(name, wrong if name == "shown" else value) for name, value in page.form("wipe", user="ann")]
+    form = [(name, wrong if name == "digest" else value) for name, value in page.form("wipe", user="ann")]
     answer = page.post("wipe", form)
     assert answer.status_code == 409
     assert "Nothing was deleted:" in answer.text
@@ -295,9 +295,9 @@ def test_wipe_needs_the_digest_of_its_page(page, wrong):
 
 
 def test_digest_fits_one_user_and_agent_only(page):
-    shown = dict(page.form("wipe", user="ann"))["shown"]
+    shown = dict(page.form("wipe", user="ann"))["digest"]
     for asked in ({"user": ODD}, {"user": "ann", "agent": "helper"}):
-        assert page.post("wipe", {**asked, "shown": shown}).status_code == 409
+        assert page.post("wipe", {**asked, "digest": shown}).status_code == 409
     assert len(known()) == 5
     assert known(ODD)
 

@@ -4,13 +4,13 @@ import pytest
 
 from helpers.each import each
 from lore.asking import SummaryError
-from lore_plugins.memory.buckets import GENERAL, KnownMemory, Remembered, Topic, has_expired
-from lore_plugins.memory.topics import CONTENT, MOST, MOST_KEPT, consolidate, snake_case
+from lore_plugins.memory.buckets import GENERAL, KnownMemory, MemoryText, Topic, has_expired
+from lore_plugins.memory.topics import CONTENT, MOST_DREAM_TOPICS, MOST_TOPICS, consolidate, snake_case
 from plugins.memory.remembering import AT, Model, topics
 
 
 def known(*names, texts=(("facts", "one"), ("facts", "two"), ("tasks", "three")), **fields):
-    entries = {key: Remembered(section=key[0], text=key[1]) for key in texts}
+    entries = {key: MemoryText(section=key[0], text=key[1]) for key in texts}
     before = {name: Topic(topic=name, summary="", content="old", **fields) for name in names}
     return KnownMemory(entries, before, is_fresh=True)
 
@@ -47,7 +47,7 @@ def test_seven_topics_and_the_later_duplicate_win():
     answer = topics(*(f"t{number}" for number in range(9)), "t0")
     answer["topics"][-1]["content"] = "new"
     found = dreamt(answer)
-    assert len(found.topics) == MOST
+    assert len(found.topics) == MOST_DREAM_TOPICS
     assert found.topics["t0"].content == "new"
 
 
@@ -81,7 +81,7 @@ def test_unusable_answer_becomes_one_topic(answer):
 
 
 def test_oldest_topics_are_removed():
-    found = dreamt(topics("new"), *(f"t{number:02}" for number in range(MOST_KEPT)))
+    found = dreamt(topics("new"), *(f"t{number:02}" for number in range(MOST_TOPICS)))
     assert found.supersedes == (GENERAL, "t00")
 
 

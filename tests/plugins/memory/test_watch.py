@@ -179,7 +179,7 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
     exchange(begun(store), 1, SAID)
     settings = POLICY.format(interval=0) + '[memory]\nsystem = "structured"\n'
     stop_while_asking(store.url, settings)
-    assert (known(store).learnt, read_audit_log(store, "ann").entries) == ({}, ())
+    assert (known(store).marks, read_audit_log(store, "ann").entries) == ({}, ())
     store.close()
 
 
