@@ -27,10 +27,10 @@ class Engine:
     def ask(self, messages, answer):
         """Return the numbers of prompt, read and output tokens."""
         prompt = [token for role, text in messages for token in (f"<{role}>", *text.split(), "<end>")]
-        prompt, made = [*prompt, "<assistant>"], [*answer.split(), "<end>"]
+        prompt, output = [*prompt, "<assistant>"], [*answer.split(), "<end>"]
         read = max((end for end, key in self.ends(prompt) if key in self.held and end < len(prompt)), default=0)
-        self.held |= {key for _, key in self.ends([*prompt, *made[:-1]])}
-        return len(prompt), read, len(made)
+        self.held |= {key for _, key in self.ends([*prompt, *output[:-1]])}
+        return len(prompt), read, len(output)
 
 
 def body_of(dialect, messages):
@@ -45,42 +45,42 @@ def body_of(dialect, messages):
 
 def answer_of(dialect, number, text, counts):
     """Return a response as servers write it, with members that clients do not send back."""
-    total, read, made = counts
+    total, read, generated = counts
     if dialect == "anthropic":
-        usage = {"input_tokens": total - read, "cache_read_input_tokens": read, "output_tokens": made}
+        usage = {"input_tokens": total - read, "cache_read_input_tokens": read, "output_tokens": generated}
         content = [{"type": "text", "text": text, "citations": None}]
         return {"id": f"msg_{number}", "type": "message", "role": "assistant", "content": content, "usage": usage}
     if dialect == "openai-responses":
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         item = {"id": f"m{number}", "type": "message", "status": "completed", "role": "assistant", "content": [part]}
-        usage = {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": made}
+        usage = {"input_tokens": total, "input_tokens_details": {"cached_tokens": read}, "output_tokens": generated}
         return {"id": f"resp_{number}", "object": "response", "output": [item], "usage": usage}
     message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
-    usage = {"prompt_tokens": total, "completion_tokens": made, "prompt_tokens_details": {"cached_tokens": read}}
+    usage = {"prompt_tokens": total, "completion_tokens": generated, "prompt_tokens_details": {"cached_tokens": read}}
     return {"id": f"c{number}", "object": "chat.completion", "choices": [{"index": 0, "message": message}],
             "usage": usage}  # fmt: skip
 
 
 def recorded(path, dialect, engine, page, *, answered_in=0.5):
     """Write a capture of a conversation with ten turns; return the tokens that the engine read of each."""
-    draw, server, found, lines = random.Random(5), Engine(page), [], []
+    draw, server, reads, lines = random.Random(5), Engine(page), [], []
 
     def text(most):
         return " ".join(draw.choice(WORDS) for _ in range(draw.randint(most // 4, most)))
 
     messages = [("user", text(400))]
     for number in range(10):
-        at, said = 1.7e9 + 10 * number, text(120)
-        counts = server.ask(messages, said)
-        answer = answer_of(dialect, number, said, counts)
+        at, question = 1.7e9 + 10 * number, text(120)
+        counts = server.ask(messages, question)
+        answer = answer_of(dialect, number, question, counts)
         response = {"status": 200, "headers": {}, "body": answer, "timestamp": at + 0.1}
-        asked = {"method": "POST", "url": f"http://x/v1/{URLS[dialect]}", "headers": {}, "timestamp": at}
-        call = {"request": {**asked, "body": body_of(dialect, messages)}, "response": response}
+        request = {"method": "POST", "url": f"http://x/v1/{URLS[dialect]}", "headers": {}, "timestamp": at}
+        call = {"request": {**request, "body": body_of(dialect, messages)}, "response": response}
         lines.append(json.dumps({**call, "served_by": engine, "replay": {"seconds": answered_in}}))
-        found.append(counts[1])
-        messages += [("assistant", said), ("user", text(80))]
+        reads.append(counts[1])
+        messages += [("assistant", question), ("user", text(80))]
     path.write_text("\n".join(lines) + "\n", "utf-8")
-    return found
+    return reads
 
 
 def predicted(path, *caches):

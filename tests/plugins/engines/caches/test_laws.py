@@ -34,20 +34,23 @@ def test_work_of_an_engine_is_linear(name):
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@given(asked=sequences(), capacity=st.none() | st.integers(0, 60))
-def test_engine_reads_whole_blocks(name, asked, capacity):
+@given(requests=sequences(), capacity=st.none() | st.integers(0, 60))
+def test_engine_reads_whole_blocks(name, requests, capacity):
     option, block = BLOCKS[name]
-    said = predicted(name, asked, rules(), **{option: block, "capacity": capacity})
-    assert all((one.read or 0) % block == 0 for one in said)
+    predictions = predicted(name, requests, rules(), **{option: block, "capacity": capacity})
+    assert all((prediction.read or 0) % block == 0 for prediction in predictions)
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@given(asked=sequences(), small=st.integers(0, 40), more=st.none() | st.integers(0, 40))
-def test_larger_memory_never_reads_less(name, asked, small, more):
+@given(requests=sequences(), small=st.integers(0, 40), more=st.none() | st.integers(0, 40))
+def test_larger_memory_never_reads_less(name, requests, small, more):
     """For SGLang and LMCache only if each request fits: SGLang refuses larger ones, LMCache evicts their own chunks."""
     option, block = BLOCKS[name]
     if name != "vllm":
-        small += max(-(-sum(part.tokens or 0 for part in one.pieces) // block) for one in asked)
+        small += max(-(-sum(part.tokens or 0 for part in request.pieces) // block) for request in requests)
     sizes = (small, None if more is None else small + more)
-    found = [[said.read or 0 for said in predicted(name, asked, capacity=size, **{option: block})] for size in sizes]
-    assert all(one <= other for one, other in zip(*found, strict=True))
+    reads = [
+        [prediction.read or 0 for prediction in predicted(name, requests, capacity=size, **{option: block})]
+        for size in sizes
+    ]
+    assert all(small_read <= large_read for small_read, large_read in zip(*reads, strict=True))

@@ -8,14 +8,14 @@ from lore.errors import LoreError
 
 
 def sglang(*requests, **options):
-    return reads("sglang", [request(each) if isinstance(each, str) else each for each in requests], **options)
+    return reads("sglang", [request(entry) if isinstance(entry, str) else entry for entry in requests], **options)
 
 
 @pytest.mark.parametrize("name", ["sglang", "llama.cpp", "vllm", "lmcache"])
 def test_hybrid_models_have_ceiling_confidence(name):
-    known = [{"window": 16}, {"states": True}] if name in ("sglang", "vllm") else [{}]
-    confidences = [predicted(name, [request("ab")], **options)[0].confidence for options in (*known, {"hybrid": True})]
-    assert confidences == ["exact"] * len(known) + ["ceiling"]
+    layers = [{"window": 16}, {"states": True}] if name in ("sglang", "vllm") else [{}]
+    confidences = [predicted(name, [request("ab")], **options)[0].confidence for options in (*layers, {"hybrid": True})]
+    assert confidences == ["exact"] * len(layers) + ["ceiling"]
 
 
 @each("options, hint", [

@@ -6,7 +6,7 @@ from model.making import parsed, turn
 
 
 def test_engine_has_no_price_and_lifetime():
-    made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
-    outlook = Linter(RULES, cache="vllm").outlook(made)
+    long_turn = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
+    outlook = Linter(RULES, cache="vllm").outlook(long_turn)
     assert outlook.cached
     assert (outlook.first, outlook.lifetime) == (None, None)

@@ -8,15 +8,17 @@ from lore.errors import LoreError
 
 
 def test_default_host_memory_lowers_the_confidence():
-    asked = [request("ab", 20_000), request("cd", 20_000), request("ef", 20_000)]
-    assert [each.confidence for each in predicted("llama.cpp", asked)] == ["exact", "exact", "rule"]
-    assert [each.confidence for each in predicted("llama.cpp", asked, host_tokens=65_536)] == ["exact"] * 3
+    requests = [request("ab", 20_000), request("cd", 20_000), request("ef", 20_000)]
+    assert [prediction.confidence for prediction in predicted("llama.cpp", requests)] == ["exact", "exact", "rule"]
+    assert [prediction.confidence for prediction in predicted("llama.cpp", requests, host_tokens=65_536)] == [
+        "exact"
+    ] * 3
 
 
 def test_changed_billing_header_breaks_llama_cpp_cache():
     """Anthropic removes the billing header from the prompt; a local server computes it and all after it."""
     headers = [piece(f"{day}x-anthropic-billing-header", 4, "system") for day in "12"]
-    assert reads("llama.cpp", [request([one, *pieces("abc")]) for one in headers]) == [0, 0]
+    assert reads("llama.cpp", [request([header, *pieces("abc")]) for header in headers]) == [0, 0]
     assert reads("llama.cpp", [request("abc"), request("abc")]) == [0, 47]
 
 
@@ -27,8 +29,8 @@ def test_equal_pieces_of_two_spaces_are_separate():
 
 def test_empty_pieces_are_not_shifted():
     empty = [Piece(b"", "messages", tokens=0)] * 3000
-    asked = [Request("main", [piece("a"), *empty, piece("b")]), Request("main", [*empty, *pieces("bc")])]
-    assert reads("llama.cpp", asked, slots=1, cache_reuse=16) == [0, 16]
+    requests = [Request("main", [piece("a"), *empty, piece("b")]), Request("main", [*empty, *pieces("bc")])]
+    assert reads("llama.cpp", requests, slots=1, cache_reuse=16) == [0, 16]
 
 
 @pytest.mark.parametrize(
@@ -41,5 +43,5 @@ def test_invalid_llama_cpp_options_are_refused(options):
 
 def test_prompt_shorter_than_window_needs_a_checkpoint():
     """The server compares its first position, 0, with the start of the window, also 0."""
-    asked = [request("ab"), request("abc"), request("abd"), request("ax")]
-    assert reads("llama.cpp", asked, window=10**8, slots=1) == [0, 27, 26, 0]
+    requests = [request("ab"), request("abc"), request("abd"), request("ax")]
+    assert reads("llama.cpp", requests, window=10**8, slots=1) == [0, 27, 26, 0]

@@ -24,7 +24,7 @@ def test_counted_pieces_give_exact_confidence():
 def test_confidence_returns_to_exact():
     loose = request([piece("a"), piece("b", None)])
     then = replace(request("abc"), same=1)
-    assert [one.confidence for one in predicted("vllm", [loose, then])] == ["rule", "exact"]
+    assert [prediction.confidence for prediction in predicted("vllm", [loose, then])] == ["rule", "exact"]
 
 
 @each("options, match", [
@@ -45,9 +45,9 @@ def test_invalid_vllm_options_are_refused(options, match):
 
 
 def test_salt_separates_requests():
-    asked = [
+    turns = [
         turn(parsed({"messages": [{"role": "user", "content": "word " * 400}], "cache_salt": salt}, "openai-chat"), at)
         for at, salt in enumerate("aab", 1)
     ]
     model, views = make("vllm", rules()), Views(view_of("vllm"))
-    assert [model.predict(views.of(each)).read > 0 for each in asked] == [False, True, False]
+    assert [model.predict(views.of(turn)).read > 0 for turn in turns] == [False, True, False]

@@ -10,7 +10,7 @@ def when(after: float, form: str) -> str:
     return datetime.fromtimestamp(START + after, UTC).strftime(form)
 
 
-def joined(*lines: str) -> bytes:
+def join_lines(*lines: str) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -36,7 +36,7 @@ def vllm_body(after: float, name: str, body: dict[str, object]) -> str:
     return vllm(after, f"Request {name} JSON body: {json.dumps(body)}", place=place, level="DEBUG")
 
 
-def looked_up(after: float, name: str, total: int, hit: int, load: int) -> str:
+def lookup_line(after: float, name: str, total: int, hit: int, load: int) -> str:
     text = f"Reqid: {name}, Total tokens {total:d}, LMCache hit tokens: {hit:d}, need to load: {load:d}"
     return vllm(after, text, place="vllm_v1_adapter.py:1227")
 
@@ -65,7 +65,7 @@ def meta(name: str, prompt: int, cached: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def finished(after: float, name: str, prompt: int, cached: int, *, text: str = "yes") -> str:
+def finish_line(after: float, name: str, prompt: int, cached: int, *, text: str = "yes") -> str:
     out = {"text": text, "output_ids": [1, 2], "meta_info": meta(name, prompt, cached)}
     return sglang(after, f"Finish: obj=GenerateReqInput(rid={name!r}, text='hi', stream=False), out={out!r}")
 
@@ -98,16 +98,16 @@ def slot(after: float, task: int, message: str, *, function: str = "update_slots
     return f"{clock(after)} {level} slot {function[:12]:>12}: id {0:2d} | task {task:d} | {message}"
 
 
-def timings(after: float, task: int, processed: int, generated: int, held: int) -> list[str]:
-    rest = f"({1.0:8.2f} ms per token, {2.0:8.2f} tokens per second)"
+def timings(after: float, task: int, processed: int, generated: int, final_tokens: int) -> list[str]:
+    speeds = f"({1.0:8.2f} ms per token, {2.0:8.2f} tokens per second)"
     printed = (
-        f"prompt eval time = {789.03:10.2f} ms / {processed:5d} tokens {rest}",
-        f"       eval time = {612.5:10.2f} ms / {generated:5d} tokens {rest}",
+        f"prompt eval time = {789.03:10.2f} ms / {processed:5d} tokens {speeds}",
+        f"       eval time = {612.5:10.2f} ms / {generated:5d} tokens {speeds}",
         f"      total time = {999.0:10.2f} ms / {processed + generated:5d} tokens",
     )
     return [
         *(slot(after, task, text, function="print_timing") for text in printed),
-        slot(after, task, f"stop processing: n_tokens = {held:d}, truncated = 0", function="release"),
+        slot(after, task, f"stop processing: n_tokens = {final_tokens:d}, truncated = 0", function="release"),
     ]
 
 

@@ -11,10 +11,10 @@ NOON = 1_780_000_000.0 // 86400 * 86400 + 43200
 
 
 def turn(
-    number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", billed: bool = True
+    number: int, prompt: int, read: int | None, *, at: float | None = None, name: str = "", has_usage: bool = True
 ) -> PredictedTurn:
-    sent = NOON + 60 * number if at is None else at
-    return PredictedTurn(sent, name, prompt, read, billed, number, "main", "a.jsonl")
+    sent_at = NOON + 60 * number if at is None else at
+    return PredictedTurn(sent_at, name, prompt, read, has_usage, number, "main", "a.jsonl")
 
 
 def request(prompt: int, cached: int, *, at: float | None = None, name: str = "") -> Measurement:
@@ -34,13 +34,13 @@ def pairs(result: MeasuredResult) -> list[tuple[int | None, int | None, int | No
 
 def test_requests_are_paired_by_size():
     warm = request(7, 0)
-    found = compare_measures([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
-    assert found.pairing == "size"
-    assert pairs(found) == [(1, 0, 0), (2, 64, 96), (3, 192, 192)]
+    result = compare_measures([log(warm, request(100, 0), request(200, 64), warm, request(300, 192))], TURNS)
+    assert result.pairing == "size"
+    assert pairs(result) == [(1, 0, 0), (2, 64, 96), (3, 192, 192)]
 
 
 def test_unbilled_requests_are_paired_by_order():
-    unbilled = [one._replace(has_usage=False, name="") for one in TURNS]
+    unbilled = [turn._replace(has_usage=False, name="") for turn in TURNS]
     requests = [request(110, 0), request(210, 96), request(310, 96)]
     assert pairs(compare_measures([log(*requests)], unbilled)) == [(1, 0, 0), (2, 96, 96), (3, 96, 192)]
     assert compare_measures([log(*requests[:2])], unbilled).pairing == "totals"
@@ -53,19 +53,19 @@ def test_times_without_zone_are_shifted(hours: float):
         Measurement("batch", "sglang", NOON + 3600 * (number + hours) + 5, "local", "", None, 100, 50)
         for number in range(12)
     ]
-    found = compare_measures([log(*steps)], turns)
-    assert (found.shifted_seconds or 0) == -3600 * hours
-    assert {row.share for row in found.rows if row.share is not None} == {0.5}
+    result = compare_measures([log(*steps)], turns)
+    assert (result.shifted_seconds or 0) == -3600 * hours
+    assert {row.share for row in result.rows if row.share is not None} == {0.5}
 
 
 @pytest.mark.parametrize("year", [2024, 2026])
 def test_times_without_year_get_the_turns_year(year: int):
-    said = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
-    sent = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
-    found = compare_measures(
-        [log(Measurement("window", "vllm", said, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent)]
+    log_time = datetime(2000, 11, 20, 8, 3, tzinfo=UTC).timestamp()
+    sent_at = datetime(year, 11, 20, 8, 2, tzinfo=UTC).timestamp()
+    result = compare_measures(
+        [log(Measurement("window", "vllm", log_time, "year", "000", share=0.25))], [turn(1, 100, 50, at=sent_at)]
     )
-    assert (found.pairing, found.share, found.rows[-1].at) == ("time", 0.25, sent + 60)
+    assert (result.pairing, result.share, result.rows[-1].at) == ("time", 0.25, sent_at + 60)
 
 
 def test_rate_is_compared_with_1000_turns():
@@ -73,22 +73,22 @@ def test_rate_is_compared_with_1000_turns():
     windows = [
         Measurement("window", "vllm", NOON + at, "utc", "000", share=share) for at, share in ((999, 0.0), (2000, 0.9))
     ]
-    found = compare_measures([log(*windows)], turns)
-    assert [(row.turns, row.predicted_share) for row in found.rows] == [(1000, 0.0), (1000, 1.0)]
-    assert (found.share, found.predicted_share) == (0.9, 1.0)
+    result = compare_measures([log(*windows)], turns)
+    assert [(row.turns, row.predicted_share) for row in result.rows] == [(1000, 0.0), (1000, 1.0)]
+    assert (result.share, result.predicted_share) == (0.9, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("servers", "shown"),
+    ("servers", "expected"),
     [("aabb", ["a", "b"]), ("abab", ["a", "b"]), (["pid 1", "pid 2"] * 2, ["pid 1", "pid 2"]),
      (["pid 1", "pid 1", "pid 2"], [""])],
 )  # fmt: skip
-def test_restarted_server_is_one_log_entry(servers, shown):
+def test_restarted_server_is_one_log_entry(servers, expected):
     measures = [Measurement("window", "vllm", 1.0 * at, "utc", "000", share=0.5, server=name)
                 for at, name in enumerate(servers)]  # fmt: skip
-    found = compare_measures([LogMeasures("x.log", "vllm-log", measures)], ())
-    assert [log.server for log in found.logs] == shown
-    assert sum(log.measurements for log in found.logs) == len(servers)
+    result = compare_measures([LogMeasures("x.log", "vllm-log", measures)], ())
+    assert [log.server for log in result.logs] == expected
+    assert sum(log.measurements for log in result.logs) == len(servers)
 
 
 def test_finest_measurements_count_once():
@@ -97,9 +97,13 @@ def test_finest_measurements_count_once():
         *(request(size, read) for size, read in ((100, 0), (200, 96), (300, 192))),
         Measurement("window", EXTERNAL, None, "utc", "000", share=0.1),
     ]
-    found = compare_measures([log(*measures)], TURNS)
-    assert found.share == found.predicted_share == 0.48
-    assert [(one.extent, one.measurements) for one in found.logs] == [("request", 3), ("batch", 1), ("window", 1)]
+    result = compare_measures([log(*measures)], TURNS)
+    assert result.share == result.predicted_share == 0.48
+    assert [(summary.extent, summary.measurements) for summary in result.logs] == [
+        ("request", 3),
+        ("batch", 1),
+        ("window", 1),
+    ]
 
 
 def test_jumping_clock_gives_few_rows():
@@ -109,6 +113,6 @@ def test_jumping_clock_gives_few_rows():
 
 @pytest.mark.parametrize(("count", "rows"), [(3, 3), (30, 10)])
 def test_log_without_times_has_rows_by_request(count: int, rows: int):
-    found = compare_measures([log(*(request(100 * number, 64) for number in range(1, count + 1)))], []).rows
-    assert [row.requests for row in found] == [count // rows] * rows
-    assert found[0].prompt_tokens == sum(100 * number for number in range(1, count // rows + 1))
+    measured_rows = compare_measures([log(*(request(100 * number, 64) for number in range(1, count + 1)))], []).rows
+    assert [row.requests for row in measured_rows] == [count // rows] * rows
+    assert measured_rows[0].prompt_tokens == sum(100 * number for number in range(1, count // rows + 1))

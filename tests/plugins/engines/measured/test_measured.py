@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 from cli.running import lore, put
-from plugins.engines.logs.writing import START, joined, prefill, rate, served, sglang, vllm
+from plugins.engines.logs.writing import START, join_lines, prefill, rate, served, sglang, vllm
 
 WORDS = "word " * 4000
 TALK = [{"role": "user", "content": WORDS}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
@@ -40,7 +40,7 @@ def recording(*bills: tuple[int, int]) -> str:
 
 
 def engine(*lines: str) -> str:
-    put("engine.log", joined(sglang(0, "server_args=ServerArgs()"), *lines))
+    put("engine.log", join_lines(sglang(0, "server_args=ServerArgs()"), *lines))
     return "engine.log"
 
 
@@ -69,7 +69,7 @@ def test_log_with_bodies_is_simulated_and_measured():
 
 
 def test_vllm_hit_rates_are_compared_by_time():
-    put("vllm.log", joined(vllm(0, "vLLM API server"), rate(10, 0.0), rate(70, 45.0)))
+    put("vllm.log", join_lines(vllm(0, "vLLM API server"), rate(10, 0.0), rate(70, 45.0)))
     ran = lore("simulate", recording((4001, 0), (4010, 3500)), "--measured", "vllm.log")
     assert "cache: vllm" in ran.out
     assert "measured 45.0%" in ran.out
@@ -78,7 +78,7 @@ def test_vllm_hit_rates_are_compared_by_time():
 
 
 def test_check_points_to_simulate_for_engine_logs():
-    put("logs/engine.log", joined(prefill(1, 900, 0)))
+    put("logs/engine.log", join_lines(prefill(1, 900, 0)))
     ran = lore("check", "logs/engine.log")
     assert ran.code == 2
     assert "holds no prompts to judge" in ran.err
@@ -88,7 +88,7 @@ def test_check_points_to_simulate_for_engine_logs():
 
 
 def test_log_without_measurements_is_an_error():
-    put("a.log", joined(vllm(0, "vLLM API server")))
+    put("a.log", join_lines(vllm(0, "vLLM API server")))
     ran = lore("simulate", recording((4001, 0)), "--measured", "a.log")
     assert ran.code == 2
     assert "a.log (vllm-log) measures nothing of a cache" in ran.err
@@ -107,12 +107,12 @@ def test_redacted_output_has_no_log_text():
 def test_last_skips_logs_without_requests():
     path = recording((4001, 0), (4010, 3500))
     os.utime(path, (1, 1))
-    put("engine.log", joined(prefill(1, 900, 0)))
+    put("engine.log", join_lines(prefill(1, 900, 0)))
     assert lore("check", ".", "--last", "--json").json["summary"]["turns"] == 2
 
 
 def test_unreadable_scrape_is_named_with_its_problem():
-    put("nan.txt", joined("vllm:prefix_cache_queries_total NaN", "vllm:prefix_cache_hits_total NaN"))
+    put("nan.txt", join_lines("vllm:prefix_cache_queries_total NaN", "vllm:prefix_cache_hits_total NaN"))
     for command in (["simulate", "nan.txt"], ["simulate", recording((4001, 0)), "--measured", "nan.txt"]):
         ran = lore(*command)
         assert ran.code == 2
@@ -121,7 +121,7 @@ def test_unreadable_scrape_is_named_with_its_problem():
 
 @pytest.mark.parametrize("redact", [[], ["--redact"]])
 def test_simulate_reports_lines_of_other_engines(redact):
-    put("both.log", joined(rate(0, 5.0), rate(10, 6.0), prefill(1, 900, 0)))
+    put("both.log", join_lines(rate(0, 5.0), rate(10, 6.0), prefill(1, 900, 0)))
     for command in (["simulate", "both.log"], ["simulate", recording((4001, 0)), "--measured", "both.log"]):
         ran = lore(*command, *redact)
         assert ran.code == 0

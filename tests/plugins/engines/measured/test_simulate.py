@@ -7,8 +7,8 @@ from cli.test_simulate import body, capture, reads, stable, usage
 def test_billing_header_matters_for_llama_cpp_only():
     """An agent's billing header changes with every request; Anthropic removes it, an engine reads it first."""
     turns = []
-    for number, said in enumerate((("one",), ("one", "1", "two"))):
-        request = body(*said)
+    for number, texts in enumerate((("one",), ("one", "1", "two"))):
+        request = body(*texts)
         header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.{number}"}
         turns.append(({**request, "system": [header, *request["system"]]}, usage(5000 * number, 5000), 60 * number))
     path = capture(*turns)

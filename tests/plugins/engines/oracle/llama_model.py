@@ -60,17 +60,17 @@ MODELS = {
 _WHOLE = ("ssm_conv1d.weight", "ssm_a", "ssm_d")  # of single precision
 
 
-def write(path: Path, made: _Architecture) -> None:
+def write(path: Path, architecture: _Architecture) -> None:
     import gguf
     import numpy
 
     heads = 2
-    writer = gguf.GGUFWriter(str(path), made.name)
+    writer = gguf.GGUFWriter(str(path), architecture.name)
     writer.add_context_length(32_768)
     writer.add_embedding_length(_SIZE)
-    writer.add_block_count(made.layers)
+    writer.add_block_count(architecture.layers)
     writer.add_layer_norm_rms_eps(1e-5)
-    if made.layer is _SCANS:
+    if architecture.layer is _SCANS:
         writer.add_ssm_conv_kernel(_KERNEL)
         writer.add_ssm_inner_size(_INNER)
         writer.add_ssm_state_size(_STATE)
@@ -82,11 +82,13 @@ def write(path: Path, made: _Architecture) -> None:
         writer.add_rope_dimension_count(_SIZE // heads)
         writer.add_key_length(_SIZE // heads)
         writer.add_value_length(_SIZE // heads)
-    if made.name == "gemma2":
+    if architecture.name == "gemma2":
         writer.add_sliding_window(WINDOW)
     _add_vocabulary(writer)
-    layers = {f"blk.{n}.{name}": shape for n in range(made.layers) for name, shape in made.layer.items()}
-    for name, shape in {**made.whole, **layers}.items():
+    layers = {
+        f"blk.{n}.{name}": shape for n in range(architecture.layers) for name, shape in architecture.layer.items()
+    }
+    for name, shape in {**architecture.whole, **layers}.items():
         single = len(shape) == 1 or name.endswith(_WHOLE)
         writer.add_tensor(name, numpy.zeros(shape, dtype=numpy.float32 if single else numpy.float16))
     writer.write_header_to_file()

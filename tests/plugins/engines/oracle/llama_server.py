@@ -22,8 +22,8 @@ _RUNNING: dict[str, subprocess.Popen[bytes]] = {}
 
 def binary() -> str | None:
     """Return the server's program, None if it is not installed."""
-    named = os.environ.get("LORE_LLAMA_SERVER") or str(BUILT / "llama-server")
-    return named if Path(named).is_file() else shutil.which("llama-server")
+    path = os.environ.get("LORE_LLAMA_SERVER") or str(BUILT / "llama-server")
+    return path if Path(path).is_file() else shutil.which("llama-server")
 
 
 def start(model: Path | None = None, *options: str) -> str:
@@ -31,9 +31,9 @@ def start(model: Path | None = None, *options: str) -> str:
     program, model = binary(), model if model is not None else BUILT / "tiny.gguf"
     if program is None or not model.is_file():
         pytest.skip("no llama-server, or no model for it: make oracle-llama builds both")
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     command = [
         program,
         "-m",
@@ -48,10 +48,10 @@ def start(model: Path | None = None, *options: str) -> str:
         *options,
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url, until = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
+    url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
     _RUNNING[url] = process
     atexit.register(stop, url)
-    while time.monotonic() < until and process.poll() is None:
+    while time.monotonic() < deadline and process.poll() is None:
         try:
             with urllib.request.urlopen(url + "/health", timeout=5):
                 return url

@@ -38,8 +38,8 @@ _BATCHES = {"batch": 128, "ubatch": 64}
 
 
 def _window(*server: str, tokens: int = WINDOW, users: bool = False, **model: int | bool) -> Setting:
-    named = ("--override-kv", f"gemma2.attention.sliding_window=int:{tokens}") if tokens != WINDOW else ()
-    return _small("window", (*named, *server), {"window": tokens, **model}, users=users)
+    options = ("--override-kv", f"gemma2.attention.sliding_window=int:{tokens}") if tokens != WINDOW else ()
+    return _small("window", (*options, *server), {"window": tokens, **model}, users=users)
 
 
 def _state(*server: str, users: bool = False, **model: int | bool) -> Setting:
@@ -91,7 +91,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 }  # fmt: skip
 
 
-class Asked(NamedTuple):
+class ServerRequest(NamedTuple):
     """A request: its tokens, the number and id of output tokens, the slot that it names, its sequence and steps."""
 
     tokens: list[int]
@@ -129,7 +129,7 @@ def _piece(text: Text) -> Piece:
     return Piece(b"".join([token.to_bytes(4, "big") for token in tokens_of(text)]), "messages", "", text.length)
 
 
-def asked(setting: Setting, session: int) -> Iterator[Asked]:
+def requests_of(setting: Setting, session: int) -> Iterator[ServerRequest]:
     for seed in range(session * TOGETHER, (session + 1) * TOGETHER):
         before: dict[str, Sequence[Piece]] = {}
         for number, operation in enumerate(sequence(seed).operations):
@@ -141,7 +141,7 @@ def asked(setting: Setting, session: int) -> Iterator[Asked]:
             before[operation.chain] = pieces
             request = Request(f"{seed} {operation.chain}", pieces, same, output=(_piece(output),), slot=slot)
             tokens = [token for text in texts for token in tokens_of(text)]
-            yield Asked(
+            yield ServerRequest(
                 tokens, output.length, _token(output, 0), slot, request, seed, operation.at, operation.ended
             )  # fmt: skip
 
@@ -152,10 +152,10 @@ def _opening(setting: Setting, text: Text) -> Sequence[Text]:
 
 def same_in(pieces: Sequence[Piece], before: Sequence[Piece]) -> int:
     pairs = enumerate(zip(pieces, before, strict=False))
-    return next((place for place, (left, right) in pairs if left != right), min(len(pieces), len(before)))
+    return next((place for place, (current, previous) in pairs if current != previous), min(len(pieces), len(before)))
 
 
 def read(setting: Setting, session: int) -> list[int | None]:
     """Return lore's prediction for each request of a session, in tokens."""
     model = make("llama.cpp", lambda rule, name, at: None, setting.model)
-    return [model.predict(each.request).read for each in asked(setting, session)]
+    return [model.predict(request.request).read for request in requests_of(setting, session)]

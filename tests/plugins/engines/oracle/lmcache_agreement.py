@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from plugins.engines.oracle.lmcache_model import predicted
-from plugins.engines.oracle.vllm_agreement import answers, compared
+from plugins.engines.oracle.vllm_agreement import answers, compare
 
 ANSWERS = Path(__file__).parent / "answers" / "lmcache.jsonl"
 RECORDED = 300  # sequences
@@ -20,14 +20,14 @@ def main() -> int:
     parser.add_argument("--python", required=True)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--record", action="store_true")
-    given = parser.parse_args()
-    found = list(answers(given.python, "lmcache_chunks", given.count))
-    wanted = predicted(given.count)
-    alike = compared("LMCache 0.5.6", given.count, ((seed, cached, wanted[seed]) for seed, *cached in found))
-    if given.record and alike:
-        kept = [json.dumps(answer, separators=(",", ":")) + "\n" for answer in found[:RECORDED]]
-        ANSWERS.write_text("".join(kept), encoding="utf-8")
-    return int(not alike)
+    arguments = parser.parse_args()
+    reads = list(answers(arguments.python, "lmcache_chunks", arguments.count))
+    predictions = predicted(arguments.count)
+    is_equal = compare("LMCache 0.5.6", arguments.count, ((seed, cached, predictions[seed]) for seed, *cached in reads))
+    if arguments.record and is_equal:
+        lines = [json.dumps(answer, separators=(",", ":")) + "\n" for answer in reads[:RECORDED]]
+        ANSWERS.write_text("".join(lines), encoding="utf-8")
+    return int(not is_equal)
 
 
 if __name__ == "__main__":

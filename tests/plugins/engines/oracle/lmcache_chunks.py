@@ -32,14 +32,14 @@ def engine() -> LMCacheEngine:
         chunk_size=CHUNK, local_cpu=True, max_local_cpu_size=CAPACITY * _BYTES / 1024**3, save_unfull_chunk=False
     )
     metadata = LMCacheMetadata("model", 1, 1, 0, 0, torch.float32, _SHAPE, chunk_size=CHUNK)
-    made = LMCacheEngineBuilder.get_or_create(
+    cache_engine = LMCacheEngineBuilder.get_or_create(
         "oracle", config, metadata, MockGPUConnector(_SHAPE), lambda tensor, rank: None, lambda value, rank: value
     )
-    made.post_init()
-    return made
+    cache_engine.post_init()
+    return cache_engine
 
 
-def found(engine: LMCacheEngine, tokens: list[int]) -> int:
+def lookup_and_store(engine: LMCacheEngine, tokens: list[int]) -> int:
     """Look up tokens; return how many are found, and store the whole chunks of the rest."""
     hit = engine.lookup(tokens, lookup_id="request", pin=True)
     engine.lookup_unpin("request")
@@ -57,7 +57,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, required=True)
     served = engine()
     for seed in range(parser.parse_args().count):
-        hits = [found(served, each.tokens) for each in stream(seed)]
+        hits = [lookup_and_store(served, request.tokens) for request in stream(seed)]
         print(json.dumps([seed, *hits], separators=(",", ":")), flush=True)
     served.close()
 

@@ -7,7 +7,7 @@ from plugins.engines.oracle.sequences import Sequence
 
 def predicted(count: int) -> list[list[int]]:
     """Return lore's predictions for the requests of each seed; one memory serves all seeds."""
-    asked = [stream(seed) for seed in range(count)]
-    whole = Sequence(0, tuple(each for one in asked for each in one))
-    found = iter(reads(whole, "lmcache", chunk_size=CHUNK, capacity=CAPACITY))
-    return [[next(found) for _ in one] for one in asked]
+    sequences = [stream(seed) for seed in range(count)]
+    whole = Sequence(0, tuple(request for requests in sequences for request in requests))
+    predictions = iter(reads(whole, "lmcache", chunk_size=CHUNK, capacity=CAPACITY))
+    return [[next(predictions) for _ in requests] for requests in sequences]

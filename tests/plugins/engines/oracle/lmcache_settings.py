@@ -9,7 +9,9 @@ CAPACITY = 64  # chunks
 def stream(seed: int) -> list[Operation]:
     """Return the requests of a seed: one after the other, as one tenant and without adapters and images."""
     return [
-        each._replace(at=1_000 * seed + place, chain=f"{seed}.{each.chain}", generated=None, tenant="", adapter="")
-        for place, each in enumerate(sequence(seed).operations)
-        if not any(piece.image for piece in each.pieces)
+        operation._replace(
+            at=1_000 * seed + place, chain=f"{seed}.{operation.chain}", generated=None, tenant="", adapter=""
+        )
+        for place, operation in enumerate(sequence(seed).operations)
+        if not any(piece.image for piece in operation.pieces)
     ]

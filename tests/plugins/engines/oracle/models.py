@@ -8,22 +8,22 @@ from plugins.engines.oracle.sequences import Operation, Sequence, Text
 def reads(sequence: Sequence, name: str, **options: int | bool | None) -> list[int]:
     """Return the predicted reads of each request; sizes are exact, so the predictions are, too."""
     model = make(name, lambda rule, model, at: None, options)
-    found, before = [], {}
+    predictions, before = [], {}
     for operation in sequence.operations:
-        made = request(operation, before.get(operation.chain))
+        next_request = request(operation, before.get(operation.chain))
         before[operation.chain] = operation
-        prediction = model.predict(made)
+        prediction = model.predict(next_request)
         model.learn(None)
         assert prediction.read is not None
-        found.append(prediction.read)
-    return found
+        predictions.append(prediction.read)
+    return predictions
 
 
 def request(operation: Operation, before: Operation | None) -> Request:
     """Return an operation as a request of lore's models; `before` is the previous one of its chain."""
     same = 0
-    for left, right in zip(operation.pieces, before.pieces if before is not None else (), strict=False):
-        if left != right:
+    for current, previous in zip(operation.pieces, before.pieces if before is not None else (), strict=False):
+        if current != previous:
             break
         same += 1
     output = [] if operation.generated is None else [_piece(operation.generated)]

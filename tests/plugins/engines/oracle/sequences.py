@@ -83,10 +83,14 @@ class Sequence(NamedTuple):
         """Return memory in blocks of `unit` tokens, at least for concurrent requests; None: all fit."""
         if self.room is None:
             return None
-        sizes = [-(-(len(each.tokens) + len(each.output)) // unit) for each in self.operations]
+        sizes = [-(-(len(operation.tokens) + len(operation.output)) // unit) for operation in self.operations]
         running = [
-            sum(size for size, other in zip(sizes, self.operations, strict=True) if other.at <= each.at < other.ended)
-            for each in self.operations
+            sum(
+                size
+                for size, other in zip(sizes, self.operations, strict=True)
+                if other.at <= operation.at < other.ended
+            )
+            for operation in self.operations
         ]
         return max(running) + round(self.room * (sum(sizes) - max(running)))
 
@@ -142,12 +146,12 @@ class _Draw:
     def _operation(self, at: int) -> Operation:
         chance = self.chance
         kinds = (self._continued, self._again, self._edited, self._forked, self._new)
-        made = chance.choices(kinds, (8, 2, 2, 2, 2))[0](at) if self.chains else self._new(at)
-        if made.chain == str(len(self.chains)):
-            self.chains.append(made)
+        operation = chance.choices(kinds, (8, 2, 2, 2, 2))[0](at) if self.chains else self._new(at)
+        if operation.chain == str(len(self.chains)):
+            self.chains.append(operation)
         else:
-            self.chains[int(made.chain)] = made
-        return made
+            self.chains[int(operation.chain)] = operation
+        return operation
 
     def _new(self, at: int) -> Operation:
         chance, pieces = self.chance, [self._text() for _ in range(self.chance.randrange(1, 5))]
@@ -159,9 +163,9 @@ class _Draw:
     def _continued(self, at: int) -> Operation:
         """Continue a conversation with more pieces, mostly after its output."""
         before = self.chance.choice(self.chains)
-        said = before.generated if self.chance.random() < 0.85 else None
+        output = before.generated if self.chance.random() < 0.85 else None
         more = [self._text() for _ in range(self.chance.randrange(1, 3))]
-        return self._next(before, (*before.pieces, *([said] if said is not None else []), *more), at)
+        return self._next(before, (*before.pieces, *([output] if output is not None else []), *more), at)
 
     def _again(self, at: int) -> Operation:
         before = self.chance.choice(self.chains)
@@ -183,9 +187,9 @@ class _Draw:
     def _forked(self, at: int) -> Operation:
         """Begin another conversation with the first pieces of one."""
         before = self.chance.choice(self.chains)
-        kept = before.pieces[: self.chance.randrange(1, len(before.pieces) + 1)]
-        made = self._next(before, (*kept, self._text()), at)
-        return made._replace(chain=str(len(self.chains)))
+        common = before.pieces[: self.chance.randrange(1, len(before.pieces) + 1)]
+        operation = self._next(before, (*common, self._text()), at)
+        return operation._replace(chain=str(len(self.chains)))
 
     def _next(self, before: Operation, pieces: tuple[Text, ...], at: int) -> Operation:
         return before._replace(pieces=pieces, generated=self._output(), at=at)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from plugins.engines.oracle.sequences import sequence
 from plugins.engines.oracle.sglang_model import read
-from plugins.engines.oracle.vllm_agreement import ANSWERS, answers, compared
+from plugins.engines.oracle.vllm_agreement import ANSWERS, answers, compare
 
 RECORDED = {"unified": 800, "radix": 200, "chunks": 200, "windows": 400, "states": 400}
 
@@ -22,21 +22,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--trees", nargs="*", choices=tuple(RECORDED), default=tuple(RECORDED))
     parser.add_argument("--record", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
 
-    def pairs(tree: str, kept: list[str]) -> Iterator[tuple[int, list[int], list[int]]]:
-        for seed, *cached in answers(given.python, "sglang_tree", given.count, "--tree", tree):
-            if len(kept) < RECORDED[tree]:
-                kept.append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
+    def pairs(tree: str, lines: list[str]) -> Iterator[tuple[int, list[int], list[int]]]:
+        for seed, *cached in answers(arguments.python, "sglang_tree", arguments.count, "--tree", tree):
+            if len(lines) < RECORDED[tree]:
+                lines.append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
             yield seed, cached, read(sequence(seed), tree)
 
-    alike = True
-    for tree in given.trees:
-        kept: list[str] = []
-        alike = compared(f"SGLang 0.5.23, {tree}", given.count, pairs(tree, kept)) and alike
-        if given.record:
-            (ANSWERS.parent / f"sglang-{tree}.jsonl").write_text("".join(kept), encoding="utf-8")
-    return int(not alike)
+    is_equal = True
+    for tree in arguments.trees:
+        lines: list[str] = []
+        is_equal = compare(f"SGLang 0.5.23, {tree}", arguments.count, pairs(tree, lines)) and is_equal
+        if arguments.record:
+            (ANSWERS.parent / f"sglang-{tree}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return int(not is_equal)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ class Rows:
         """Reserve places for a request's states."""
 
 
-def rows_of(asked: Settings, rows: int, width: int, enough: int):
+def rows_of(settings: Settings, rows: int, width: int, enough: int):
     """Return rows, with memory for states if the model has them; None: for `enough` of them."""
-    if not asked.states:
+    if not settings.states:
         return Rows(rows, width)
     import torch
     from sglang.srt.mem_cache.allocator.mamba import MambaSlotAllocator
@@ -40,11 +40,11 @@ def rows_of(asked: Settings, rows: int, width: int, enough: int):
 
         def __init__(self) -> None:
             super().__init__(rows, width)
-            self.enable_mamba_extra_buffer = asked.buffered
+            self.enable_mamba_extra_buffer = settings.buffered
             self.enable_mamba_extra_buffer_lazy = False
             self.mamba_ping_pong_track_buffer_size = 2
             self.mamba_initial_tracking_slots = 2 if self.enable_mamba_extra_buffer else 0
-            self.mamba_allocator = MambaSlotAllocator(asked.state_capacity or enough, "cpu")
+            self.mamba_allocator = MambaSlotAllocator(settings.state_capacity or enough, "cpu")
             self.mamba_pool = SimpleNamespace(replayssm_write_pos=None, copy_from=lambda source, target: None)
             self.mamba_ckpt_pool = None
             self.req_index_to_mamba_ping_pong_track_buffer_mapping = torch.zeros((rows, 2), dtype=torch.int64)
@@ -63,7 +63,7 @@ def rows_of(asked: Settings, rows: int, width: int, enough: int):
     return WithStates()
 
 
-def allocator_of(asked: Settings, enough: int):
+def allocator_of(settings: Settings, enough: int):
     """Return the allocator of a server's memory; None: of `enough` pages."""
     import torch
     from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator
@@ -85,10 +85,10 @@ def allocator_of(asked: Settings, enough: int):
             raise NotImplementedError
 
     Pool.__abstractmethods__ = frozenset()
-    page = asked.page_size
-    size = (enough if asked.capacity is None else asked.capacity) * page
-    if asked.window is not None:
-        windows = (enough if asked.window_capacity is None else asked.window_capacity) * page
+    page = settings.page_size
+    size = (enough if settings.capacity is None else settings.capacity) * page
+    if settings.window is not None:
+        windows = (enough if settings.window_capacity is None else settings.window_capacity) * page
         allocator = SWATokenToKVPoolAllocator(size, windows, page, torch.int64, "cpu", Pool(), need_sort=False)
         allocators = [allocator.full_attn_allocator, allocator.swa_attn_allocator]
     elif page == 1:
@@ -96,12 +96,12 @@ def allocator_of(asked: Settings, enough: int):
     else:
         allocator = PagedTokenToKVPoolAllocator(size, page, torch.int64, "cpu", None, need_sort=False)
         allocators = [allocator]
-    for own in allocators:
-        own.use_triton_kernels = False
+    for part in allocators:
+        part.use_triton_kernels = False
     return allocator
 
 
-def tree_of(asked: Settings, enough: int, rows: Rows):
+def tree_of(settings: Settings, enough: int, rows: Rows):
     """Return a tree of SGLang's, over memory of `enough` pages where the settings do not say of how many."""
     from sglang.srt.mem_cache.cache_init_params import CacheInitParams
     from sglang.srt.mem_cache.radix_cache import RadixCache
@@ -109,27 +109,27 @@ def tree_of(asked: Settings, enough: int, rows: Rows):
     from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
     from sglang.srt.mem_cache.utils import get_eviction_strategy
 
-    allocator = allocator_of(asked, enough)
-    if asked.tree == "radix":
-        tree = RadixCache.create_simulated(mock_allocator=allocator, page_size=asked.page_size)
+    allocator = allocator_of(settings, enough)
+    if settings.tree == "radix":
+        tree = RadixCache.create_simulated(mock_allocator=allocator, page_size=settings.page_size)
         tree.req_to_token_pool = rows
-        tree.eviction_strategy = get_eviction_strategy(asked.policy)
+        tree.eviction_strategy = get_eviction_strategy(settings.policy)
         return tree
     parts = (ComponentType.FULL,)
-    if asked.window is not None:
+    if settings.window is not None:
         parts += (ComponentType.SWA,)
-    if asked.states:
+    if settings.states:
         parts += (ComponentType.MAMBA,)
     tree = UnifiedRadixCache(
         CacheInitParams(
             disable=False,
             req_to_token_pool=rows,
             token_to_kv_pool_allocator=allocator,
-            page_size=asked.page_size,
-            eviction_policy=asked.policy,
+            page_size=settings.page_size,
+            eviction_policy=settings.policy,
             tree_components=parts,
-            sliding_window_size=asked.window,
-            enable_mamba_extra_buffer=asked.buffered,
+            sliding_window_size=settings.window,
+            enable_mamba_extra_buffer=settings.buffered,
         )  # fmt: skip
     )
     rows.tree = tree

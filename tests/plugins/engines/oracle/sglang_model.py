@@ -16,7 +16,7 @@ def piece_of(text: Text) -> Piece:
 def request_of(operation: Operation, before: Operation | None) -> Request:
     """Return an operation as lore's models see it; `before` is the one before in its chain."""
     pairs = zip(operation.pieces, before.pieces if before is not None else (), strict=False)
-    same = next((place for place, (left, right) in enumerate(pairs) if left != right), None)
+    same = next((place for place, (current, previous) in enumerate(pairs) if current != previous), None)
     if same is None:
         same = min(len(operation.pieces), len(before.pieces)) if before is not None else 0
     output = (piece_of(operation.generated),) if operation.generated is not None else ()
@@ -31,8 +31,8 @@ def read(drawn: Sequence, kind: str = "unified") -> list[int | None]:
     """Return lore's prediction for each request of a sequence, in tokens."""
     drawn, options = settings(drawn, kind)
     model = make("sglang", lambda rule, model, at: None, options._asdict())
-    found, before = [], {}
+    predictions, before = [], {}
     for operation in drawn.operations:
-        found.append(model.predict(request_of(operation, before.get(operation.chain))).read)
+        predictions.append(model.predict(request_of(operation, before.get(operation.chain))).read)
         before[operation.chain] = operation
-    return found
+    return predictions

@@ -44,25 +44,25 @@ def settings(drawn: Sequence, kind: str) -> tuple[Sequence, Settings]:
         return drawn, Settings(page, policy, drawn.capacity(page), kind)
     chance = random.Random(f"{kind} {drawn.seed}")
     if kind != "chunks" and chance.random() < 0.5:
-        drawn = drawn._replace(operations=tuple([_longer(each) for each in drawn.operations]))
+        drawn = drawn._replace(operations=tuple([_longer(operation) for operation in drawn.operations]))
     chunk = chance.choice((64, 100, 128)) if kind == "chunks" else chance.choice((None, None, 64, 128))
-    asked = Settings(page, policy, drawn.capacity(page), chunked_prefill=chunk)
+    engine_settings = Settings(page, policy, drawn.capacity(page), chunked_prefill=chunk)
     if kind == "windows":
         window = chance.choice((1, 8, 16, 40, 64, 100, 150))
         room = chance.choice((None, 0.0, chance.random() ** 2, chance.random() ** 2))
-        return drawn, asked._replace(window=window, window_capacity=drawn._replace(room=room).capacity(page))
+        return drawn, engine_settings._replace(window=window, window_capacity=drawn._replace(room=room).capacity(page))
     if kind == "states":
         strategy = chance.choice(("no_buffer", "extra_buffer"))
         if strategy == "no_buffer":
-            asked = asked._replace(page_size=1, capacity=drawn.capacity(1))
+            engine_settings = engine_settings._replace(page_size=1, capacity=drawn.capacity(1))
         places = 4 if strategy == "extra_buffer" else 2
         least = places * _together(drawn) + 1
         capacity = chance.choice((None, least, least + chance.randrange(4), least + chance.randrange(20)))
-        return drawn, asked._replace(
+        return drawn, engine_settings._replace(
             states=True, strategy=strategy, state_capacity=capacity, state_chunk=chance.choice((16, 64)),
             state_interval=chance.choice((32, 256)),
         )  # fmt: skip
-    return drawn, asked
+    return drawn, engine_settings
 
 
 def priority_of(operation: Operation) -> int:
@@ -81,4 +81,6 @@ def _text(text: Text) -> Text:
 
 def _together(drawn: Sequence) -> int:
     """Return how many requests run at once, at most."""
-    return max(sum(other.at <= each.at < other.ended for other in drawn.operations) for each in drawn.operations)
+    return max(
+        sum(other.at <= operation.at < other.ended for other in drawn.operations) for operation in drawn.operations
+    )

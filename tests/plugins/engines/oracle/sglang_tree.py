@@ -39,13 +39,13 @@ def prepare() -> None:
     import torch
 
     stand_in(*UNUSED)
-    found = importlib.util.find_spec("sglang")
-    assert found is not None
-    assert found.submodule_search_locations
+    spec = importlib.util.find_spec("sglang")
+    assert spec is not None
+    assert spec.submodule_search_locations
     package = types.ModuleType("sglang")
-    package.__path__ = list(found.submodule_search_locations)
+    package.__path__ = list(spec.submodule_search_locations)
     sys.modules["sglang"] = package
-    torch.compile = lambda function=None, **_: function or (lambda own: own)
+    torch.compile = lambda function=None, **_: function or (lambda wrapped_function: wrapped_function)
     from sglang.srt.mem_cache import common
 
     # a stand-in would return something true
@@ -54,7 +54,7 @@ def prepare() -> None:
     common.get_spec = lambda: SimpleNamespace(speculative_algorithm=None)
 
 
-def set_server_options(asked: Settings) -> None:
+def set_server_options(settings: Settings) -> None:
     """Replace the functions by which SGLang reads the server's options."""
     from sglang.srt import runtime_context
     from sglang.srt.managers import schedule_batch
@@ -63,17 +63,17 @@ def set_server_options(asked: Settings) -> None:
     from sglang.srt.mem_cache.unified_cache.components import mamba
 
     states = SimpleNamespace(
-        mamba_max_states_per_path=-1, enable_mamba_extra_buffer=asked.buffered,
-        enable_mamba_extra_buffer_lazy=False, mamba_track_interval=asked.state_interval,
+        mamba_max_states_per_path=-1, enable_mamba_extra_buffer=settings.buffered,
+        enable_mamba_extra_buffer_lazy=False, mamba_track_interval=settings.state_interval,
     )  # fmt: skip
     for module in (runtime_context, schedule_batch, batch_result_processor, mamba, adapter):
         module.get_exec = lambda: SimpleNamespace(mamba=states)
-        module.mamba_cache_chunk_size = lambda: max(asked.state_chunk or 1, asked.page_size)
+        module.mamba_cache_chunk_size = lambda: max(settings.state_chunk or 1, settings.page_size)
     schedule_batch.get_parallel = lambda: SimpleNamespace(dcp_enabled=False)
 
 
 class Engine:
-    def __init__(self, tree, rows: Rows, asked: Settings) -> None:
+    def __init__(self, tree, rows: Rows, options: Settings) -> None:
         from sglang.srt.managers.schedule_batch import Req, ReqKvInfo, ScheduleBatch
         from sglang.srt.managers.scheduler_components.batch_result_processor import SchedulerBatchResultProcessor
         from sglang.srt.mem_cache import common
@@ -109,13 +109,13 @@ class Engine:
             def owned_kv_len(self) -> int:
                 return self.kv.kv_committed_len
 
-        self.tree, self.rows, self.page, self.request = tree, rows, asked.page_size, Request
-        self.asked, self.common = asked, common
+        self.tree, self.rows, self.page, self.request = tree, rows, options.page_size, Request
+        self.settings, self.common = options, common
         batch = self.steps = ScheduleBatch.__new__(ScheduleBatch)
         batch.tree_cache, batch.req_to_token_pool = tree, rows
         batch.token_to_kv_pool_allocator = tree.token_to_kv_pool_allocator
         batch.forward_mode = SimpleNamespace(is_decode=lambda: True)
-        batch.model_config = SimpleNamespace(hf_text_config=SimpleNamespace(mamba_chunk_size=asked.state_chunk))
+        batch.model_config = SimpleNamespace(hf_text_config=SimpleNamespace(mamba_chunk_size=options.state_chunk))
         batch.spec_algorithm = SimpleNamespace(is_none=lambda: True)
         batch.mamba_track_buffer_indices = None
         self.results = SchedulerBatchResultProcessor.__new__(SchedulerBatchResultProcessor)
@@ -132,8 +132,8 @@ class Engine:
         self.rows.states(request)
         step = (
             total
-            if self.asked.chunked_prefill is None
-            else max(self.page, self.asked.chunked_prefill // self.page * self.page)
+            if self.settings.chunked_prefill is None
+            else max(self.page, self.settings.chunked_prefill // self.page * self.page)
         )
         for end in range(cached + step, total, step):
             self.extend(request, end)
@@ -152,14 +152,14 @@ class Engine:
 
         begin, row = request.prefix_len, self.rows.req_to_token[int(request.rid)]
         if self.page == 1:
-            made = alloc_token_slots(self.tree, end - begin)
+            slots = alloc_token_slots(self.tree, end - begin)
         else:
             before, whole = torch.tensor([begin]), torch.tensor([end])
             last = row[begin - 1 : begin].clone() if begin else torch.tensor([-1])
-            made = alloc_paged_token_slots_extend(self.tree, before, before, whole, whole, last, end - begin)
-        row[begin:end] = made
+            slots = alloc_paged_token_slots_extend(self.tree, before, before, whole, whole, last, end - begin)
+        row[begin:end] = slots
         request.kv.kv_allocated_len = request.kv.kv_committed_len = request.extend_end = end
-        if self.asked.buffered:
+        if self.settings.buffered:
             self.steps._mamba_radix_cache_v2_req_prepare_for_extend(request)
 
     def decode(self, requests: list) -> None:
@@ -171,13 +171,13 @@ class Engine:
         self.steps.maybe_evict_swa()
         before = [request.kv.kv_committed_len for request in requests]
         if self.page == 1:
-            made = alloc_token_slots(self.tree, len(requests))
+            slots = alloc_token_slots(self.tree, len(requests))
         else:
             lengths = torch.tensor([length + 1 for length in before])
             pairs = zip(requests, before, strict=True)
-            last = torch.stack([self.rows.req_to_token[int(own.rid), length - 1] for own, length in pairs])
-            made = alloc_paged_token_slots_decode(self.tree, lengths, lengths, last)
-        for request, length, place in zip(requests, before, made, strict=True):
+            last = torch.stack([self.rows.req_to_token[int(request.rid), length - 1] for request, length in pairs])
+            slots = alloc_paged_token_slots_decode(self.tree, lengths, lengths, last)
+        for request, length, place in zip(requests, before, slots, strict=True):
             self.rows.req_to_token[int(request.rid), length] = place
             request.kv.kv_allocated_len = request.kv.kv_committed_len = length + 1
             request.decode_batch_idx += 1
@@ -199,17 +199,17 @@ def tokens_of(operation: Operation) -> list[int]:
     )]  # fmt: skip
 
 
-def cached(drawn: Sequence, asked: Settings) -> list[int]:
+def cached(drawn: Sequence, options: Settings) -> list[int]:
     """Return the cached tokens of each request of a sequence."""
-    operations, page = drawn.operations, asked.page_size
-    widths = [len(each.tokens) + len(each.output) + 1 for each in operations]
-    set_server_options(asked)
+    operations, page = drawn.operations, options.page_size
+    widths = [len(operation.tokens) + len(operation.output) + 1 for operation in operations]
+    set_server_options(options)
     enough = sum(width // page + 3 for width in widths)
-    rows = rows_of(asked, len(operations), max(widths), enough + 8 * len(operations))
-    engine = Engine(tree_of(asked, enough, rows), rows, asked)
-    found: list[int] = []
+    rows = rows_of(options, len(operations), max(widths), enough + 8 * len(operations))
+    engine = Engine(tree_of(options, enough, rows), rows, options)
+    reads: list[int] = []
     running: dict[int, object] = {}  # by number, ascending
-    steps = sorted({step for each in operations for step in range(each.at, each.ended + 1)})
+    steps = sorted({step for operation in operations for step in range(operation.at, operation.ended + 1)})
     for step in steps:
         for number in [number for number in running if operations[number].ended == step]:
             engine.end(running.pop(number))
@@ -218,10 +218,10 @@ def cached(drawn: Sequence, asked: Settings) -> list[int]:
         for number, operation in enumerate(operations):
             if operation.at == step:
                 request, tokens = engine.begin(number, operation)
-                found.append(tokens)
+                reads.append(tokens)
                 if len(operation.output) > 1:
                     running[number] = request
-    return found
+    return reads
 
 
 def main() -> None:
@@ -229,10 +229,10 @@ def main() -> None:
     parser.add_argument("--tree", choices=TREES, default="unified")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     prepare()
-    for seed in range(asked.first, asked.first + asked.count):
-        drawn, server = settings(sequence(seed), asked.tree)
+    for seed in range(arguments.first, arguments.first + arguments.count):
+        drawn, server = settings(sequence(seed), arguments.tree)
         print(json.dumps([seed, *cached(drawn, server)], separators=(",", ":")))
 
 

@@ -30,10 +30,10 @@ class _Named(type):
 class StandIn(metaclass=_Named):
     """Accepts all arguments and does nothing; as a decorator it returns the decorated function."""
 
-    def __init__(self, *args: object, **named: object) -> None:
+    def __init__(self, *args: object, **keywords: object) -> None:
         pass
 
-    def __call__(self, *args: object, **named: object) -> object:
+    def __call__(self, *args: object, **keywords: object) -> object:
         return args[0] if len(args) == 1 and callable(args[0]) else self
 
     def __getattr__(self, name: str) -> object:

@@ -10,7 +10,7 @@ import pytest
 
 from plugins.engines.oracle import llama_parallel
 from plugins.engines.oracle.llama_agreement import ANSWERS, cached
-from plugins.engines.oracle.llama_parallel import Taken
+from plugins.engines.oracle.llama_parallel import ServedRequest
 from plugins.engines.oracle.llama_server import start
 from plugins.engines.oracle.llama_settings import PARALLEL, SETTINGS, read, setting_of
 
@@ -29,16 +29,16 @@ def test_reads_equal_llama_server(recorded, kind, session):
 
 
 @pytest.fixture(scope="module")
-def together() -> list[list[Taken]]:
+def together() -> list[list[ServedRequest]]:
     lines = llama_parallel.ANSWERS.read_text(encoding="utf-8").splitlines()
-    return [[Taken(*each) for each in order] for _, *order in map(json.loads, lines)]
+    return [[ServedRequest(*entry) for entry in order] for _, *order in map(json.loads, lines)]
 
 
 @pytest.mark.parametrize("session", range(len(PARALLEL)))
 def test_concurrent_reads_equal_llama_server(together, session):
     order = together[session]
-    assert PARALLEL[session].slots == 1 or any(each.at < other.ended for other, each in pairwise(order))
-    assert llama_parallel.read(PARALLEL[session], session, order) == [each.cached for each in order]
+    assert PARALLEL[session].slots == 1 or any(entry.at < other.ended for other, entry in pairwise(order))
+    assert llama_parallel.read(PARALLEL[session], session, order) == [entry.cached for entry in order]
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

@@ -12,4 +12,4 @@ from plugins.engines.oracle.lmcache_model import predicted
 def test_reads_equal_lmcache():
     answers = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
     assert len(answers) >= 300
-    assert [found for _, *found in answers] == predicted(len(answers))
+    assert [reads for _, *reads in answers] == predicted(len(answers))

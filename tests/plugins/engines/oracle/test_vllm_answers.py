@@ -20,8 +20,8 @@ Recorded: TypeAlias = list[tuple[Sequence, list[int]]]
 
 
 def answers(path: Path) -> Recorded:
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [(served(seed), cached) for seed, *cached in found]
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [(served(seed), cached) for seed, *cached in rows]
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +51,5 @@ def test_reads_equal_a_served_vllm():
     """Of 200 tokens, the same, with 50 more, changed at 60."""
     piece = Text(0, 200)
     prompts = [(piece,), (piece,), (piece, Text(1, 50)), (piece._replace(edited=60, edit=1),)]
-    asked = tuple(Operation(str(at), pieces, None, 10 * at) for at, pieces in enumerate(prompts))
-    assert reads(Sequence(0, asked), "vllm", block=32) == FIRST_SERVED
+    operations = tuple(Operation(str(at), pieces, None, 10 * at) for at, pieces in enumerate(prompts))
+    assert reads(Sequence(0, operations), "vllm", block=32) == FIRST_SERVED

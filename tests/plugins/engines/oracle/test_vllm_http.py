@@ -84,12 +84,14 @@ def server(tmp_path_factory) -> Iterator[Server]:
             command, env={**os.environ, **quiet}, stdout=log, stderr=log, cwd=folder, start_new_session=True
         )
     try:
-        made = Server(f"http://127.0.0.1:{port}", folder)
-        _wait(made.url, process)
+        vllm_server = Server(f"http://127.0.0.1:{port}", folder)
+        _wait(vllm_server.url, process)
         (folder / "agent.py").write_text(_AGENT, encoding="utf-8")
         (folder / "rules.toml").write_text(_RULES, encoding="utf-8")
-        made.lore("record", "--upstream", made.url + "/v1", "--output", "run.jsonl", "--", sys.executable, "agent.py")
-        yield made
+        vllm_server.lore(
+            "record", "--upstream", vllm_server.url + "/v1", "--output", "run.jsonl", "--", sys.executable, "agent.py"
+        )
+        yield vllm_server
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
@@ -109,12 +111,12 @@ def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def test_recorded_vllm_reads_are_predicted_exactly(server: Server):
-    said = server.simulated("run.jsonl")
-    billed = [turn["billed"]["read_tokens"] for turn in said["turns"]]
+    result = server.simulated("run.jsonl")
+    billed = [turn["billed"]["read_tokens"] for turn in result["turns"]]
     assert len(billed) == 4
     assert billed[0] == 0
     assert all(read > 0 and read % BLOCK == 0 for read in billed[1:])
-    assert [turn["predicted"]["read_tokens"] for turn in said["turns"]][1:] == billed[1:]
+    assert [turn["predicted"]["read_tokens"] for turn in result["turns"]][1:] == billed[1:]
     assert "a-key-of-nobody" not in (server.folder / "run.jsonl").read_text(encoding="utf-8")
 
 
@@ -122,10 +124,10 @@ def test_vllm_log_agrees_with_its_responses(server: Server):
     billed = [turn["billed"] for turn in server.simulated("run.jsonl")["turns"]]
     read = sum(bill["read_tokens"] for bill in billed)
     share = read / (read + sum(bill["uncached_tokens"] for bill in billed))
-    wanted = f"Prefix cache hit rate: {share:.1%}".encode()
+    rate_text = f"Prefix cache hit rate: {share:.1%}".encode()
     log, until = server.folder / "vllm.log", time.monotonic() + 120
-    while wanted not in log.read_bytes():  # it is printed every ten seconds
-        assert time.monotonic() < until, f"{wanted} is not in the log"
+    while rate_text not in log.read_bytes():  # it is printed every ten seconds
+        assert time.monotonic() < until, f"{rate_text} is not in the log"
         time.sleep(1)
     measured = server.simulated("run.jsonl", "--measured", "vllm.log")["measured"]
     assert "vllm-log" in json.dumps(measured)

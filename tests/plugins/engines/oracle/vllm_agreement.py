@@ -34,16 +34,16 @@ def answers(python: str, module: str, count: int, *options: str) -> Iterator[lis
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
 
 
-def compared(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
+def compare(name: str, count: int, pairs: Iterable[tuple[int, list[int], list[int]]]) -> bool:
     """Print an oracle's row; return whether all are equal. `pairs`: seeds with the engine's and lore's reads."""
     sequences = requests = equal = differing = 0
-    for seed, cached, found in pairs:
+    for seed, cached, predictions in pairs:
         sequences += 1
         requests += len(cached)
-        equal += sum(left == right for left, right in zip(cached, found, strict=True))
-        if cached != found and differing < _SHOWN:
+        equal += sum(read == prediction for read, prediction in zip(cached, predictions, strict=True))
+        if cached != predictions and differing < _SHOWN:
             differing += 1
-            print(f"{name}, seed {seed}: the engine {cached}, lore {found}")
+            print(f"{name}, seed {seed}: the engine {cached}, lore {predictions}")
     share = equal / requests if requests else 0.0
     print(f"| {name} | {sequences:,} | {requests:,} | {share:.2%} |", flush=True)
     if sequences < count:
@@ -56,25 +56,25 @@ def main() -> int:
     parser.add_argument("--python", required=True)
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--record", action="store_true")
-    given = parser.parse_args()
-    kept: dict[Path, list[str]] = {ANSWERS: [], SEVERAL: []}
+    arguments = parser.parse_args()
+    lines_by_file: dict[Path, list[str]] = {ANSWERS: [], SEVERAL: []}
 
     def managed(path: Path, *options: str) -> Iterator[tuple[int, list[int], list[int]]]:
-        for seed, *cached in answers(given.python, "vllm_blocks", given.count, *options):
-            if len(kept[path]) < RECORDED:
-                kept[path].append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
+        for seed, *cached in answers(arguments.python, "vllm_blocks", arguments.count, *options):
+            if len(lines_by_file[path]) < RECORDED:
+                lines_by_file[path].append(json.dumps([seed, *cached], separators=(",", ":")) + "\n")
             yield seed, cached, mixed(served(seed)) if path == SEVERAL else predicted(served(seed))
 
-    count = min(SERVED, given.count)
-    wanted = [FIRST_SERVED, *predicted_served(count)]
-    asked = ((seed, cached, wanted[seed + 1]) for seed, *cached in answers(given.python, "vllm_served", count))
-    alike = compared("vLLM 0.32, block manager", given.count, managed(ANSWERS))
-    alike = compared("vLLM 0.32, windows and states", given.count, managed(SEVERAL, "--several")) and alike
-    alike = compared("vLLM 0.32, served, memory of 48 blocks", count + 1, asked) and alike
-    if given.record and alike:
-        for path, lines in kept.items():
+    count = min(SERVED, arguments.count)
+    predictions = [FIRST_SERVED, *predicted_served(count)]
+    rows = ((seed, cached, predictions[seed + 1]) for seed, *cached in answers(arguments.python, "vllm_served", count))
+    is_equal = compare("vLLM 0.32, block manager", arguments.count, managed(ANSWERS))
+    is_equal = compare("vLLM 0.32, windows and states", arguments.count, managed(SEVERAL, "--several")) and is_equal
+    is_equal = compare("vLLM 0.32, served, memory of 48 blocks", count + 1, rows) and is_equal
+    if arguments.record and is_equal:
+        for path, lines in lines_by_file.items():
             path.write_text("".join(lines), encoding="utf-8")
-    return int(not alike)
+    return int(not is_equal)
 
 
 if __name__ == "__main__":

@@ -102,15 +102,15 @@ class Engine:
         self.manager.new_step_starts()
         blocks, cached, boundary = self.manager.get_computed_blocks(request)
         request.shared_prefix_boundary = boundary
-        found = cached
+        read_tokens = cached
         while request.num_computed_tokens < request.num_tokens:
-            tokens = request.num_tokens - request.num_computed_tokens - found
+            tokens = request.num_tokens - request.num_computed_tokens - read_tokens
             if self.scheduler is not None:
-                tokens = self.scheduler.chunk(request, tokens, found)
-            if self.manager.allocate_slots(request, tokens, found, blocks if found else None) is None:
+                tokens = self.scheduler.chunk(request, tokens, read_tokens)
+            if self.manager.allocate_slots(request, tokens, read_tokens, blocks if read_tokens else None) is None:
                 raise MemoryError(f"no room for {request.num_tokens} tokens")
-            request.num_computed_tokens += found + tokens
-            found = 0
+            request.num_computed_tokens += read_tokens + tokens
+            read_tokens = 0
             self.manager.new_step_starts()
         return cached
 
@@ -127,7 +127,7 @@ class Engine:
 def reads(sequence: Sequence, *, several: bool = False) -> list[int]:
     """Return the cached tokens of each request; `several`: for a model with the layers of `layers_of`."""
     block, layers = block_of(sequence), layers_of(sequence)
-    plenty = sum(-(-(len(each.tokens) + len(each.output)) // block) for each in sequence.operations)
+    plenty = sum(-(-(len(operation.tokens) + len(operation.output)) // block) for operation in sequence.operations)
     if several:
         kinds = {"retention": layers["retention"], "states": "states" in layers}
         capacity = mixed_capacity_of(sequence)
@@ -136,36 +136,36 @@ def reads(sequence: Sequence, *, several: bool = False) -> list[int]:
     else:
         capacity = capacity_of(sequence)
         engine = Engine(block, plenty if capacity is None else capacity)
-    requests = [engine.request(each.tokens, each) for each in sequence.operations]
-    found, generated = [0] * len(requests), [0] * len(requests)
+    requests = [engine.request(operation.tokens, operation) for operation in sequence.operations]
+    cached, generated = [0] * len(requests), [0] * len(requests)
     for what, number in events(sequence):
         if what == "begin":
-            found[number] = engine.begin(requests[number])
+            cached[number] = engine.begin(requests[number])
         elif what == "token":
             engine.generate(requests[number], sequence.operations[number].output[generated[number]])
             generated[number] += 1
         else:
             engine.end(requests[number])
-    return found
+    return cached
 
 
 def _images(operation: Operation) -> list[MultiModalFeatureSpec]:
-    found, place = [], 0
+    images, place = [], 0
     for piece in operation.pieces:
         if piece.image:
             where, name = PlaceholderRange(offset=place, length=piece.length), f"image {piece.image}"
-            found.append(MultiModalFeatureSpec(data=None, modality="image", identifier=name, mm_position=where))
+            images.append(MultiModalFeatureSpec(data=None, modality="image", identifier=name, mm_position=where))
         place += piece.length
-    return found
+    return images
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="print what vLLM's block manager finds of generated sequences")
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--several", action="store_true", help="serve models with layers of several kinds")
-    given = parser.parse_args()
-    for seed in range(given.count):
-        print(json.dumps([seed, *reads(served(seed), several=given.several)], separators=(",", ":")), flush=True)
+    arguments = parser.parse_args()
+    for seed in range(arguments.count):
+        print(json.dumps([seed, *reads(served(seed), several=arguments.several)], separators=(",", ":")), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ def write(folder: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.save(str(folder / "tokenizer.json"))
-    named = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": _TEMPLATE}
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **named}
+    tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "chat_template": _TEMPLATE}
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **tokens}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(_CONFIG), encoding="utf-8")
 

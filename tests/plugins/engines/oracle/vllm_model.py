@@ -1,5 +1,7 @@
 """Predictions of lore's model of vLLM for the same sequences and settings."""
 
+from itertools import chain
+
 from plugins.engines.oracle.models import reads
 from plugins.engines.oracle.sequences import Sequence
 from plugins.engines.oracle.vllm_settings import ROOM, batches, block_of, capacity_of, layers_of, mixed_capacity_of
@@ -16,6 +18,6 @@ def predicted(drawn: Sequence) -> list[int]:
 
 def predicted_served(count: int) -> list[list[int]]:
     """Return lore's predictions for the requests of each seed; one memory serves all seeds."""
-    asked = [[each for batch in batches(seed) for each in batch] for seed in range(count)]
-    found = iter(reads(Sequence(0, tuple(each for one in asked for each in one)), "vllm", **ROOM))
-    return [[next(found) for _ in one] for one in asked]
+    sequences = [list(chain.from_iterable(batches(seed))) for seed in range(count)]
+    predictions = iter(reads(Sequence(0, tuple(chain.from_iterable(sequences))), "vllm", **ROOM))
+    return [[next(predictions) for _ in operations] for operations in sequences]

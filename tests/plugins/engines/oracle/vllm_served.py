@@ -45,11 +45,13 @@ def cached(engine: Any, prompts: list[tuple[list[int], str]]) -> list[int]:
     """Send prompts at once, each with the salt of its tenant; return the cached tokens of each."""
     from vllm import SamplingParams, TokensPrompt
 
-    asked = [
+    token_prompts = [
         TokensPrompt(prompt_token_ids=tokens, **({"cache_salt": tenant} if tenant else {}))
         for tokens, tenant in prompts
     ]
-    answers = engine.generate(asked, SamplingParams(max_tokens=1, detokenize=False, ignore_eos=True), use_tqdm=False)
+    answers = engine.generate(
+        token_prompts, SamplingParams(max_tokens=1, detokenize=False, ignore_eos=True), use_tqdm=False
+    )
     return [answer.num_cached_tokens for answer in answers]
 
 
@@ -66,9 +68,9 @@ def main() -> None:
         print(json.dumps([-1, *(read for tokens in prompts for read in cached(served, [(tokens, "")]))]), flush=True)
         served.reset_prefix_cache()
         for seed in range(count):
-            asked = [[(each.tokens, each.tenant) for each in batch] for batch in batches(seed)]
-            found = [read for prompts in asked for read in cached(served, prompts)]
-            print(json.dumps([seed, *found], separators=(",", ":")), flush=True)
+            groups = [[(operation.tokens, operation.tenant) for operation in batch] for batch in batches(seed)]
+            reads = [read for prompts in groups for read in cached(served, prompts)]
+            print(json.dumps([seed, *reads], separators=(",", ":")), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ def served(seed: int) -> Sequence:
     if first.room is None:
         return first
     turns = [
-        (turn, number, [each._replace(chain=f"{number}.{each.chain}") for each in together])
+        (turn, number, [operation._replace(chain=f"{number}.{operation.chain}") for operation in together])
         for number in range(3)
         for turn, together in enumerate(_together(sequence(seed + number).operations))
     ]
     operations: list[Operation] = []
-    for _, _, together in sorted(turns, key=lambda each: each[:2]):
-        later = max((each.ended for each in operations), default=0) - together[0].at
-        operations += [each._replace(at=each.at + later) for each in together]
+    for _, _, together in sorted(turns, key=lambda operation: operation[:2]):
+        later = max((operation.ended for operation in operations), default=0) - together[0].at
+        operations += [operation._replace(at=operation.at + later) for operation in together]
     return Sequence(seed, tuple(operations), first.room**3)
 
 
@@ -29,7 +29,7 @@ def _together(operations: tuple[Operation, ...]) -> list[list[Operation]]:
     """Return groups of requests; each group begins when all earlier ones have ended."""
     groups: list[list[Operation]] = []
     for operation in operations:
-        if not groups or operation.at >= max(each.ended for each in groups[-1]):
+        if not groups or operation.at >= max(earlier.ended for earlier in groups[-1]):
             groups.append([])
         groups[-1].append(operation)
     return groups
@@ -64,7 +64,9 @@ def mixed_capacity_of(drawn: Sequence) -> int | None:
         return None
     if "window" in layers:
         return blocks * (layers["full"] + layers["groups"])
-    running = max(sum(other.at <= each.at < other.ended for other in drawn.operations) for each in drawn.operations)
+    running = max(
+        sum(other.at <= operation.at < other.ended for other in drawn.operations) for operation in drawn.operations
+    )
     return blocks * layers["full"] + 2 * running * layers["groups"]
 
 
@@ -80,9 +82,14 @@ def batches(seed: int) -> list[list[Operation]]:
     Times continue from seed to seed, since one engine serves all.
     """
     drawn = sequence(seed).operations
-    plain = [each for each in drawn if not each.adapter and not any(piece.image for piece in each.pieces)]
-    together = [list(batch) for _, batch in groupby(plain, key=lambda each: each.at)]
+    plain = [
+        operation for operation in drawn if not operation.adapter and not any(piece.image for piece in operation.pieces)
+    ]
+    together = [list(batch) for _, batch in groupby(plain, key=lambda operation: operation.at)]
     return [
-        [each._replace(at=100 * seed + turn, chain=f"{seed}.{each.chain}", generated=None) for each in batch]
+        [
+            operation._replace(at=100 * seed + turn, chain=f"{seed}.{operation.chain}", generated=None)
+            for operation in batch
+        ]
         for turn, batch in enumerate(together)
     ]
