@@ -19,12 +19,14 @@ SAID = "I prefer tabs over spaces. My name is Ann. We need to fix the login test
 
 def entries(*items: Any) -> list[Entry]:
     """Return a timeline; a str is a user's message, a list of one str the model's, a dict an item."""
-    made = Fold(started())
-    for number, one in enumerate(items):
+    fold = Fold(started())
+    for number, value in enumerate(items):
         uuid = f"m{number}"
-        item = user(uuid, one) if isinstance(one, str) else said(uuid, one[0]) if isinstance(one, list) else one
-        made.take(append(item))
-    return list(made.state.main().entries)
+        item = (
+            user(uuid, value) if isinstance(value, str) else said(uuid, value[0]) if isinstance(value, list) else value
+        )
+        fold.take(append(item))
+    return list(fold.state.main().entries)
 
 
 class Model:
@@ -32,20 +34,20 @@ class Model:
 
     def __init__(self, *answers: Any) -> None:
         self._answers = list(answers)
-        self.asked: list[tuple[str, str, int]] = []
+        self.questions: list[tuple[str, str, int]] = []
 
     def __call__(self, prompt: str, data: str, tokens: int) -> SummaryAnswer:
-        self.asked.append((prompt, data, tokens))
-        one = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(one, SummaryError):
-            raise one
-        return (
-            one if isinstance(one, SummaryAnswer) else SummaryAnswer(one if isinstance(one, str) else json.dumps(one))
-        )
+        self.questions.append((prompt, data, tokens))
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, SummaryError):
+            raise answer
+        if isinstance(answer, SummaryAnswer):
+            return answer
+        return SummaryAnswer(answer if isinstance(answer, str) else json.dumps(answer))
 
     @property
     def limits(self) -> list[int]:
-        return [tokens for _, _, tokens in self.asked]
+        return [tokens for _, _, tokens in self.questions]
 
 
 def memory(store: Store, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemory:
@@ -55,30 +57,30 @@ def memory(store: Store, whose: MemoryBucket = ANN, **fields: Any) -> AgentMemor
 
 def topics(*names: str, **fields: Any) -> dict[str, Any]:
     listed = [
-        {"topic": one, "summary": f"about {one}", "content": f"all of {one}", "expires_at": None} for one in names
+        {"topic": name, "summary": f"about {name}", "content": f"all of {name}", "expires_at": None} for name in names
     ]
     return {"topics": listed, **fields}
 
 
 def contents(store: Store) -> Iterator[bytes]:
     """Yield the logs of all memory sessions of a store, without audit logs."""
-    for one in store.list():
-        if one.session_id.startswith("lore.memory/"):
-            yield store.load(one.session_id).log
+    for summary in store.list():
+        if summary.session_id.startswith("lore.memory/"):
+            yield store.load(summary.session_id).log
 
 
-def more(known: KnownMemory, *texts: str, section: str = "facts") -> KnownMemory:
+def add_texts(memory: KnownMemory, *texts: str, section: str = "facts") -> KnownMemory:
     """Return the memory with more texts of a section."""
-    new = (*known.texts[section], *texts)
-    return known.with_texts(known.texts | {section: new}, at=AT, session_id=None)
+    new = (*memory.texts[section], *texts)
+    return memory.with_texts(memory.texts | {section: new}, at=AT, session_id=None)
 
 
 def learn(
     store: Store, *texts: str, whose: MemoryBucket = ANN, section: str = "facts", purge: bool = False
 ) -> KnownMemory:
-    return change_bucket(store, whose, lambda known: more(known, *texts, section=section), at=AT, purge=purge)
+    return change_bucket(store, whose, lambda old: add_texts(old, *texts, section=section), at=AT, purge=purge)
 
 
 def forget(store: Store, *texts: str, whose: MemoryBucket = ANN) -> KnownMemory:
     keys = [("facts", text) for text in texts]
-    return change_bucket(store, whose, lambda known: known.without_entries(keys, ()), at=AT, purge=True)
+    return change_bucket(store, whose, lambda old: old.without_entries(keys, ()), at=AT, purge=True)

@@ -23,15 +23,15 @@ def store(tmp_path):
 
 
 def ops(store):
-    return [(one.op, bool(one.failure)) for one in read_audit_log(store, "ann").entries]
+    return [(entry.op, bool(entry.failure)) for entry in read_audit_log(store, "ann").entries]
 
 
 def test_extraction_stores_each_text_once_with_its_source(store):
     mine = memory(store)
     assert mine.learn(entries(SAID), again=True).added == {"facts": 1, "preferences": 1, "tasks": 1}
     assert mine.learn(entries(SAID), again=True).added == {}
-    one = read_bucket(store, ANN).entries["facts", "My name is Ann."]
-    assert (one.at, one.session_id) == (AT, "s1")
+    entry = read_bucket(store, ANN).entries["facts", "My name is Ann."]
+    assert (entry.at, entry.session_id) == (AT, "s1")
     assert ops(store) == [("extract", False)]
 
 
@@ -70,9 +70,9 @@ def test_broken_store_is_reported_and_fails_no_turn():
     heard = []
     mine = memory(Broken(), tell=heard.append)
     assert mine.before_drop(entries(SAID)).failure == "the disk is full"
-    assert [done.failure for done in mine.learn_when_idle(entries(SAID))] == ["the disk is full"] * 2
+    assert [result.failure for result in mine.learn_when_idle(entries(SAID))] == ["the disk is full"] * 2
     assert mine.events(None) == ()
-    assert [one.rpartition(": ")[2] for one in heard] == ["the disk is full"] * 7
+    assert [line.rpartition(": ")[2] for line in heard] == ["the disk is full"] * 7
     with pytest.raises(StoreError):
         mine.learn(entries(SAID), again=True)
 
@@ -80,14 +80,14 @@ def test_broken_store_is_reported_and_fails_no_turn():
 def test_extraction_is_repeated_after_another_writer(store):
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):
-            if not self.asked:
+            if not self.questions:
                 theirs = NO_TEXTS | {"tasks": ("theirs",)}
-                change_bucket(store, ANN, lambda known: known.with_texts(theirs, at=AT, session_id="s2"), at=AT)
+                change_bucket(store, ANN, lambda old: old.with_texts(theirs, at=AT, session_id="s2"), at=AT)
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"facts": ["lost"]}, {"facts": ["mine"], "tasks": ["theirs"]})
     assert memory(store, ask=model).learn(entries("hi"), again=True).added == {"facts": 1}
-    assert '"tasks":["theirs"]' in model.asked[1][1]
+    assert '"tasks":["theirs"]' in model.questions[1][1]
     assert read_bucket(store, ANN).texts["facts"] == ("mine",)
 
 
@@ -105,8 +105,8 @@ def test_dream_is_skipped_without_news_or_lock(store):
 def test_unusable_lock_folder_is_reported(store, tmp_path):
     heard = []
     (tmp_path / "state").write_bytes(b"")  # a file where the folder should be
-    done = memory(store, tell=heard.append).learn_when_idle(entries(SAID))
-    assert done[1].failure == done[0].failure
+    results = memory(store, tell=heard.append).learn_when_idle(entries(SAID))
+    assert results[1].failure == results[0].failure
     assert "cannot keep locks" in heard[0]
 
 
@@ -115,12 +115,12 @@ def test_dream_stops_if_texts_changed_meanwhile(store):
     memory(store).learn(entries(SAID), again=True)
     model = Model(topics("one", "two", "three"))
 
-    def asked(*args):
+    def ask_while_learning(*args):
         memory(store, session_id="s2").learn(entries("I live in Oslo."), again=True)
         return model(*args)
 
     with pytest.raises(StoreError, match="something else was extracted meanwhile"):
-        memory(store, ask=asked).consolidate()
+        memory(store, ask=ask_while_learning).consolidate()
     assert read_bucket(store, ANN).topics == {}
     assert read_bucket(store, ANN).is_fresh
     assert memory(store, ask=model).consolidate().topics == ["one", "three", "two"]
@@ -132,11 +132,11 @@ def test_dream_that_fell_back_is_repeated(store):
     model = Model('{"topics": "none"}', "{}")
     fell = memory(store, ask=model, tell=heard.append).consolidate()
     assert (fell.topics, fell.failure) == ([GENERAL], "the answer has no topics, also when asked again")
-    assert "could not be used: the answer has no topics" in model.asked[1][0]
+    assert "could not be used: the answer has no topics" in model.questions[1][0]
     assert heard == ["agent main of user ann dreamt without a model: the answer has no topics, also when asked again"]
     again = memory(store, ask=Model("", topics("one", "two", "three"))).consolidate()
     assert (again.topics, again.superseded) == (["one", "three", "two"], [GENERAL])
-    assert [(one.unusable, bool(one.failure)) for one in read_audit_log(store, "ann").entries[1:]] == [
+    assert [(entry.unusable, bool(entry.failure)) for entry in read_audit_log(store, "ann").entries[1:]] == [
         (2, True), (1, False),
     ]  # fmt: skip
 
@@ -172,9 +172,9 @@ def test_dropped_topics_are_removed_and_audited(store):
     for words in ("one", "two"):
         mine.learn(entries(words), again=True)
         mine.consolidate()
-    assert [one.topic for one in read_bucket(store, ANN).visible_topics(AT)] == ["new", "same"]
-    dreams = [one.dropped for one in actions.read_audit(store, "ann").entries if one.op == "dream"]
+    assert [entry.topic for entry in read_bucket(store, ANN).visible_topics(AT)] == ["new", "same"]
+    dreams = [entry.dropped for entry in actions.read_audit(store, "ann").entries if entry.op == "dream"]
     assert dreams == [[], ["old"]]
     actions.wipe_memory(store, "ann", None, now=AT, tell=[].append)
-    assert not any(one.dropped for one in actions.read_audit(store, "ann").entries)
-    assert not any(b"old" in store.load(one.session_id).log for one in store.list())
+    assert not any(entry.dropped for entry in actions.read_audit(store, "ann").entries)
+    assert not any(b"old" in store.load(entry.session_id).log for entry in store.list())

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from chromium import opened
-from plugins.memory.test_page import WORDS, known, remembered  # noqa: F401 - a fixture  # pyright: ignore[reportUnusedImport]
+from plugins.memory.test_page import WORDS, known_texts, remembered  # noqa: F401 - a fixture  # pyright: ignore[reportUnusedImport]
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -47,10 +47,10 @@ def beside_the_store(remembered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tab(browser: Any, served: str) -> Iterator[Any]:
     """A new page; its console stays empty, and it sends no request to another host."""
-    with opened(browser, width=900) as found:
-        yield found.page
-    assert found.console == []
-    assert all(url.startswith((served, "data:", "about:")) for url in found.requests), found.requests
+    with opened(browser, width=900) as browser_tab:
+        yield browser_tab.page
+    assert browser_tab.console == []
+    assert all(url.startswith((served, "data:", "about:")) for url in browser_tab.requests), browser_tab.requests
 
 
 def test_printed_address_answers(served: str) -> None:
@@ -82,11 +82,11 @@ def test_page_fits_any_width_and_scheme(tab: Any, served: str) -> None:
 
 def test_keyboard_reaches_every_control(tab: Any, served: str) -> None:
     tab.goto(served + "user?user=ann")
-    seen: set[str] = set()
+    elements: set[str] = set()
     for _ in range(40):
         tab.keyboard.press("Tab")
-        seen.add(tab.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
-    assert {tag for html in seen for tag in re.findall(r"^<(\w+)", html)} >= {"a", "summary"}
+        elements.add(tab.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
+    assert {tag for html in elements for tag in re.findall(r"^<(\w+)", html)} >= {"a", "summary"}
     tab.get_by_text("How the user wants things done").focus()
     tab.keyboard.press("Enter")
     assert tab.get_by_text("- I prefer tabs over spaces.").is_visible()
@@ -117,8 +117,8 @@ def test_other_origins_cannot_read_frame_or_wipe(browser: Any, served: str) -> N
     Attacker.target = served
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Attacker) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        with opened(browser, f"http://localhost:{server.server_port}/") as found:
-            page = found.page
+        with opened(browser, f"http://localhost:{server.server_port}/") as browser_tab:
+            page = browser_tab.page
             page.wait_for_function("document.title != ''")
             assert page.title() == "refused"
             assert all("Memory, by user" not in frame.content() for frame in page.frames)
@@ -126,4 +126,4 @@ def test_other_origins_cannot_read_frame_or_wipe(browser: Any, served: str) -> N
                 page.get_by_role("button").click()
             assert (posted.value.request.method, posted.value.status) == ("POST", 403)
         server.shutdown()
-    assert known()
+    assert known_texts()

@@ -12,17 +12,17 @@ from lore.store.base import SessionDelta, StoreError
 from lore_plugins.memory.audit import AuditRecord, append_audit, last_failure, read_audit_log
 from lore_plugins.memory.buckets import KnownMemory, Topic, change_bucket, read_bucket, wipe
 from lore_plugins.memory.identities import anchor_id, bucket
-from plugins.memory.remembering import ANN, AT, contents, forget, learn, more
+from plugins.memory.remembering import ANN, AT, add_texts, contents, forget, learn
 
 two = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
 @pytest.fixture
 def store(kind, tmp_path):
-    one = opened(kind, tmp_path)
-    yield one
-    assert one.verify().damage == ()
-    one.close()
+    new_store = opened(kind, tmp_path)
+    yield new_store
+    assert new_store.verify().damage == ()
+    new_store.close()
 
 
 def facts(store, whose=ANN):
@@ -34,17 +34,17 @@ def volume(store):
 
 
 def sessions(store):
-    return [one.session_id for one in store.list()]
+    return [summary.session_id for summary in store.list()]
 
 
 @pytest.mark.parametrize("kind", URLS)
 def test_every_store_keeps_memory(kind, tmp_path, store):
     learn(store, "one", "two")
     topic = Topic(topic="t", summary="s", content="c")
-    change_bucket(store, ANN, lambda known: known.with_topics({"t": topic}, (), at=AT, is_whole=True), at=AT)
+    change_bucket(store, ANN, lambda old: old.with_topics({"t": topic}, (), at=AT, is_whole=True), at=AT)
     again = store if kind == "memory" else opened(kind, tmp_path)
     assert facts(again) == ("one", "two")
-    assert [one.topic for one in read_bucket(again, ANN).visible_topics(AT)] == ["t"]
+    assert [topic.topic for topic in read_bucket(again, ANN).visible_topics(AT)] == ["t"]
     assert sessions(again)[:2] == ["lore.memory/ann", "lore.memory/ann/main"]
     assert sessions(again)[2:] == [volume(again)]
 
@@ -53,7 +53,7 @@ def test_every_store_keeps_memory(kind, tmp_path, store):
 def test_empty_change_writes_nothing(store):
     learn(store, "one")
     before = store.list()
-    assert change_bucket(store, ANN, lambda known: known, at=AT).texts["facts"] == ("one",)
+    assert change_bucket(store, ANN, lambda old: old, at=AT).texts["facts"] == ("one",)
     assert store.list() == before
 
 
@@ -96,29 +96,29 @@ def test_concurrent_writers_lose_nothing(kind, tmp_path):
             learn(stores[number], f"{number}.{turn}", purge=turn % 2 == 0)
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert set(facts(stores[0])) == {f"{number}.{turn}" for number in range(3) for turn in range(5)}
     learn(stores[0], "last")
     assert len(sessions(stores[0])) == 4
-    for one in stores:
-        one.close()
+    for store in stores:
+        store.close()
 
 
 def test_change_is_repeated_after_another_writer(tmp_path):
     store = opened("memory", tmp_path)
-    asked = []
+    memories = []
 
-    def change(known):
-        asked.append(known.texts["facts"])
-        if len(asked) == 1:
+    def change(old_memory):
+        memories.append(old_memory.texts["facts"])
+        if len(memories) == 1:
             learn(store, "theirs")
-        return more(known, "mine")
+        return add_texts(old_memory, "mine")
 
     change_bucket(store, ANN, change, at=AT)
-    assert asked == [(), ("theirs",)]
+    assert memories == [(), ("theirs",)]
     assert facts(store) == ("theirs", "mine")
 
 
@@ -137,13 +137,13 @@ class Dying:
         if name not in ("create", "save", "save_delta", "delete"):
             return call
 
-        def counted(*args, **fields):
+        def guarded(*args, **fields):
             if self.left == 0:
                 raise DiedError
             self.left -= 1
             return call(*args, **fields)
 
-        return counted
+        return guarded
 
 
 def die_everywhere(make, act):
@@ -170,19 +170,19 @@ def test_interrupted_forget_is_finished_by_next_change(kind, tmp_path):
     (tmp_path / "0").mkdir()
     deaths = 0
     for calls, store in enumerate(
-        die_everywhere(lambda n: _made(make, tmp_path, n), lambda one: forget(one, "a secret"))
+        die_everywhere(lambda n: _make_in_folder(make, tmp_path, n), lambda dying: forget(dying, "a secret"))
     ):
         deaths += 1
         assert facts(store) == (("a secret", "one") if calls < 2 else ("one",))
         forget(store, "a secret")
         learn(store, "two")
         assert facts(store) == ("one", "two")
-        assert not any(b"a secret" in one for one in contents(store))
+        assert not any(b"a secret" in dying for dying in contents(store))
         store.close()
     assert deaths == 3
 
 
-def _made(make, place, number):
+def _make_in_folder(make, place, number):
     (place / str(number)).mkdir(exist_ok=True)
     return make(number)
 
@@ -198,7 +198,7 @@ def test_interrupted_wipe_is_finished_by_next_wipe(kind, agent, tmp_path):
 
     deaths = 0
     for calls, store in enumerate(
-        die_everywhere(lambda n: _made(make, tmp_path, n), lambda one: wipe(one, "ann", agent))
+        die_everywhere(lambda n: _make_in_folder(make, tmp_path, n), lambda dying: wipe(dying, "ann", agent))
     ):
         deaths += 1
         assert facts(store) == (("one",) if calls == 0 else ())
@@ -263,7 +263,7 @@ def test_audit_log_survives_wipe_and_masks_credentials(store):
     append_audit(store, "ann", msgspec.structs.replace(entry, op="wipe", agent=None, failure=None), pytest.fail)
     wipe(store, "ann")
     log = read_audit_log(store, "ann")
-    assert [one.op for one in log.entries] == ["extract", "wipe"]
+    assert [record.op for record in log.entries] == ["extract", "wipe"]
     assert log.entries[0].failure == "said sk-a" + "*" * 25
     assert last_failure(log, "main") == log.entries[0]
     assert last_failure(log, "helper") is None

@@ -25,51 +25,51 @@ def memory(command: str, *args: str, url: str) -> Ran:
     return lore("memory", command, *args, "--store", url)
 
 
-def answered(command: str, *args: str, url: str, schema: str = "memory", code: int = 0):
+def run_json(command: str, *args: str, url: str, schema: str = "memory", code: int = 0):
     ran = memory(command, *args, "--json", url=url)
     assert ran.code == code, ran.err
     valid(ran.json, schema)
     return ran.json
 
 
-def begun(url: str, *, settings: bytes = b'[memory]\nsystem = "structured"\n', **fields):
+def begin_store(url: str, *, settings: bytes = b'[memory]\nsystem = "structured"\n', **fields):
     """Make a store with a session of Ann's, and settings with memory."""
     put("lore.toml", settings)
     items = [user("u1", WORDS), said("a1", "Let's go with pytest."), user("u2", "ok")]
     put("s.jsonl", log(header(**{"session_id": "s1", "user_id": "ann", **fields}),
-                       *(record("append", item=one) for one in items)))  # fmt: skip
+                       *(record("append", item=item) for item in items)))  # fmt: skip
     assert store("import", "s.jsonl", url=url).code == 0
 
 
-def filled(url: str):
-    begun(url)
+def fill_store(url: str):
+    begin_store(url)
     assert memory("extract", "s1", url=url).code == 0
     assert memory("dream", "--user", "ann", url=url).code == 0
 
 
 @each_store
 def test_extract_and_dream_write_topics(url):
-    begun(url)
-    found = answered("extract", "s1", url=url, schema="memory-extracted")
-    assert (found["user"], found["agent"], found["failure"]) == ("ann", "main", None)
-    assert found["added"] == {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1}
+    begin_store(url)
+    result = run_json("extract", "s1", url=url, schema="memory-extracted")
+    assert (result["user"], result["agent"], result["failure"]) == ("ann", "main", None)
+    assert result["added"] == {"facts": 1, "preferences": 1, "decisions": 1, "tasks": 1}
     skipped = "nothing was said since the session was last learned from"
     assert memory("extract", "s1", url=url).out == f"nothing new from session s1 by agent main of user ann: {skipped}\n"
     assert memory("extract", "s1", "--again", url=url).out.startswith("remembered nothing from session s1")
-    dreamt = answered("dream", "--user", "ann", url=url, schema="memory-dreamt")
+    dreamt = run_json("dream", "--user", "ann", url=url, schema="memory-dreamt")
     assert dreamt["topics"] == ["decisions_made", "known_facts", "open_tasks", "user_preferences"]
     assert memory("dream", "--user", "ann", url=url).out == "no dream: nothing was extracted since the last dream\n"
 
 
 def test_deleted_task_returns_only_with_again():
     url = "sqlite:s.db"
-    filled(url)
-    texts = answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
-    assert memory("delete", *[one["id"] for one in texts], "--user", "ann", url=url).code == 0
+    fill_store(url)
+    texts = run_json("show", "--user", "ann", url=url)["agents"][0]["texts"]
+    assert memory("delete", *[text["id"] for text in texts], "--user", "ann", url=url).code == 0
     again = memory("extract", "s1", url=url)
     assert again.err == "note: --again learns from the whole session, including items closed or deleted since\n"
-    assert answered("extract", "s1", url=url, schema="memory-extracted")["skipped"] is not None
-    assert answered("extract", "s1", "--again", url=url, schema="memory-extracted")["added"]["tasks"] == 1
+    assert run_json("extract", "s1", url=url, schema="memory-extracted")["skipped"] is not None
+    assert run_json("extract", "s1", "--again", url=url, schema="memory-extracted")["added"]["tasks"] == 1
 
 
 def test_extract_without_matches_suggests_a_model():
@@ -84,25 +84,25 @@ def test_extract_without_matches_suggests_a_model():
 
 @each_store
 def test_list_and_show_print_memory(url):
-    filled(url)
-    assert answered("users", url=url, schema="memory-users")["users"] == [
+    fill_store(url)
+    assert run_json("users", url=url, schema="memory-users")["users"] == [
         {"user": "ann", "agents": ["main"], "counts": {**ONE, "topics": 4}}
     ]
-    listed = answered("list", "--user", "ann", url=url)["agents"][0]
+    listed = run_json("list", "--user", "ann", url=url)["agents"][0]
     assert (listed["counts"], listed["texts"], listed["last_failure"]) == ({**ONE, "topics": 4}, [], None)
     text = memory("list", "--user", "ann", url=url).out
     assert text.startswith("agent main  1 fact, 1 preference, 1 decision, 1 task, 4 topics\n")
-    shown = answered("show", "--user", "ann", url=url)["agents"][0]
-    assert [one["text"] for one in shown["texts"] if one["kind"] == "facts"] == ["My name is Ann."]
+    agent = run_json("show", "--user", "ann", url=url)["agents"][0]
+    assert [row["text"] for row in agent["texts"] if row["kind"] == "facts"] == ["My name is Ann."]
     assert "    - I prefer tabs over spaces.\n" in memory("show", "user_preferences", "--user", "ann", url=url).out
     assert memory("users", url=url).out.splitlines()[-1] == f"1 user remembered in {url}"
 
 
 def test_list_shows_only_the_named_user():
     url = "sqlite:s.db"
-    filled(url)
-    assert answered("list", url=url)["agents"] == []
-    assert answered("list", "--user", "Ann", url=url)["agents"] == []
+    fill_store(url)
+    assert run_json("list", url=url)["agents"] == []
+    assert run_json("list", "--user", "Ann", url=url)["agents"] == []
     assert memory("list", "--user", "ann", "--agent", "other", url=url).out.endswith(
         f"nothing is remembered of user ann in {url}\n"
     )
@@ -111,21 +111,21 @@ def test_list_shows_only_the_named_user():
 def test_similar_user_names_print_differently():
     url = "sqlite:s.db"
     for number, name in enumerate(("ann", "ann ", "a\u0301nn", "ánn")):
-        begun(url, session_id=f"s{number}", user_id=name)
+        begin_store(url, session_id=f"s{number}", user_id=name)
         assert memory("extract", f"s{number}", url=url).code == 0
-    printed = {one.partition("  ")[0] for one in memory("users", url=url).out.splitlines()[:-1]}
+    printed = {line.partition("  ")[0] for line in memory("users", url=url).out.splitlines()[:-1]}
     assert printed == {"ann", '"ann "', '"a\\u0301nn"', "ánn"}
     assert memory("wipe", "--yes", "--user", "ann ", url=url).out.startswith('wiped user "ann ": 4 entries of 1 ')
-    assert len(answered("users", url=url, schema="memory-users")["users"]) == 3
+    assert len(run_json("users", url=url, schema="memory-users")["users"]) == 3
 
 
 @each_store
 def test_delete_names_topics_that_contain_the_text(url):
-    filled(url)
-    (name,) = [one["id"] for one in answered("show", "--user", "ann", url=url)["agents"][0]["texts"]
-               if one["kind"] == "facts"]  # fmt: skip
-    gone = answered("delete", name, "--user", "ann", url=url, schema="memory-deleted")
-    assert (gone["deleted"], gone["counts"]["facts"], gone["still_in"]) == ([name], 1, ["known_facts"])
+    fill_store(url)
+    (name,) = [text["id"] for text in run_json("show", "--user", "ann", url=url)["agents"][0]["texts"]
+               if text["kind"] == "facts"]  # fmt: skip
+    result = run_json("delete", name, "--user", "ann", url=url, schema="memory-deleted")
+    assert (result["deleted"], result["counts"]["facts"], result["still_in"]) == ([name], 1, ["known_facts"])
     assert memory("dream", "--user", "ann", url=url).out.startswith("superseded known_facts\n")
     assert "Ann" not in json.dumps(memory("export", "--user", "ann", url=url).json["agents"])
     ran = memory("delete", "user_preferences", name, "--user", "ann", url=url)
@@ -135,37 +135,37 @@ def test_delete_names_topics_that_contain_the_text(url):
 
 @each_store
 def test_wipe_prints_counts_then_zeros(url):
-    filled(url)
-    assert answered("wipe", "--yes", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
-    found = answered("wipe", "--yes", "--user", "ann", url=url, schema="memory-wiped")
-    assert found["counts"] == {**ONE, "topics": 4}
-    assert (found["entries"], found["sessions"]) == (8, 1)
+    fill_store(url)
+    assert run_json("wipe", "--yes", "--user", "ann", "--agent", "x", url=url, schema="memory-wiped")["agents"] == {}
+    result = run_json("wipe", "--yes", "--user", "ann", url=url, schema="memory-wiped")
+    assert result["counts"] == {**ONE, "topics": 4}
+    assert (result["entries"], result["sessions"]) == (8, 1)
     assert memory("wipe", "--yes", "--user", "ann", url=url).out == (
         "wiped user ann: 0 entries of 0 sessions "
         "(0 facts, 0 preferences, 0 decisions, 0 tasks, 0 open items, 0 topics)\n"
     )
-    assert answered("users", url=url, schema="memory-users")["users"] == []
-    assert [one["op"] for one in answered("audit", "--user", "ann", url=url, schema="memory-audit")["entries"]] == [
+    assert run_json("users", url=url, schema="memory-users")["users"] == []
+    assert [entry["op"] for entry in run_json("audit", "--user", "ann", url=url, schema="memory-audit")["entries"]] == [
         "extract", "dream", "wipe",
     ]  # fmt: skip
 
 
 def test_audit_marks_deleted_sessions():
     url = "sqlite:s.db"
-    filled(url)
+    fill_store(url)
     store("delete", "s1", url=url)
-    entry = answered("audit", "--user", "ann", url=url, schema="memory-audit")["entries"][0]
+    entry = run_json("audit", "--user", "ann", url=url, schema="memory-audit")["entries"][0]
     assert (entry["session_id"], entry["session_deleted"]) == ("s1", True)
     assert "extract agent main, session s1 (deleted since): +1 fact," in memory("audit", "--user", "ann", url=url).out
 
 
 def test_export_equals_show_as_json():
     url = "sqlite:s.db"
-    filled(url)
+    fill_store(url)
     assert memory("export", "--user", "ann", "-o", "out.json", url=url).out == ""
-    found = json.loads(Path("out.json").read_bytes())
-    valid(found, "memory")
-    assert found == memory("export", "--user", "ann", url=url).json == answered("show", "--user", "ann", url=url)
+    exported = json.loads(Path("out.json").read_bytes())
+    valid(exported, "memory")
+    assert exported == memory("export", "--user", "ann", url=url).json == run_json("show", "--user", "ann", url=url)
     assert memory("export", "--user", "ann", "-o", "out.json", url=url).code == 2
 
 
@@ -180,7 +180,7 @@ def test_export_equals_show_as_json():
     (b'[memory]\nsystem = "other"\n', ("s1",), "memory.system"),
 ])  # fmt: skip
 def test_extract_refuses_other_users_and_agents(settings, args, error):
-    begun("sqlite:s.db", settings=settings)
+    begin_store("sqlite:s.db", settings=settings)
     before = Path("s.db").read_bytes()
     ran = memory("extract", *args, url="sqlite:s.db")
     assert (ran.code, ran.out) == (2, "")
@@ -190,13 +190,13 @@ def test_extract_refuses_other_users_and_agents(settings, args, error):
 
 @pytest.mark.parametrize(("field", "value"), [("parent_session_id", "s0"), ("user_id", "nil")])
 def test_extract_refuses_subagents_and_reserved_users(field, value):
-    begun("sqlite:s.db", **{field: value})
+    begin_store("sqlite:s.db", **{field: value})
     assert memory("extract", "s1", url="sqlite:s.db").code == 2
     assert memory("users", url="sqlite:s.db").out == "0 users remembered in sqlite:s.db\n"
 
 
 def test_session_without_user_uses_the_default():
-    begun("sqlite:s.db", user_id=None, agent_id="main")
+    begin_store("sqlite:s.db", user_id=None, agent_id="main")
     memory("extract", "s1", url="sqlite:s.db")
     assert memory("list", url="sqlite:s.db").out.splitlines()[-1] == "user default: 1 agent in sqlite:s.db"
 
@@ -212,16 +212,16 @@ def test_configured_summariser_is_asked_for_json():
     answer = (
         "print('```json', json.dumps({'facts': [str(asked['tokens']), str('My name is Ann' in asked['transcript'])]}))"
     )
-    begun("sqlite:s.db", settings=summariser(answer).encode())
-    assert answered("extract", "s1", "--config", "lore.toml", url="sqlite:s.db", schema="memory-extracted")[
+    begin_store("sqlite:s.db", settings=summariser(answer).encode())
+    assert run_json("extract", "s1", "--config", "lore.toml", url="sqlite:s.db", schema="memory-extracted")[
         "added"
     ] == {"facts": 2}
-    shown = answered("show", "--user", "ann", url="sqlite:s.db")["agents"][0]
-    assert [one["text"] for one in shown["texts"]] == ["4096", "True"]
+    agent = run_json("show", "--user", "ann", url="sqlite:s.db")["agents"][0]
+    assert [text["text"] for text in agent["texts"]] == ["4096", "True"]
 
 
 def test_unapproved_summariser_is_refused():
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     put("lore.toml", summariser("open('ran.txt', 'w')").encode())
     for args in (("extract", "s1", "--again"), ("dream", "--user", "ann")):
         ran = memory(*args, url="sqlite:s.db")
@@ -231,12 +231,12 @@ def test_unapproved_summariser_is_refused():
 
 def test_memory_needs_no_approval_of_context_sources():
     sources = '[[compaction.context_sources]]\nname = "news"\ncommand = ["news"]\n'
-    begun("sqlite:s.db", settings=f'[memory]\nsystem = "structured"\n{sources}'.encode())
+    begin_store("sqlite:s.db", settings=f'[memory]\nsystem = "structured"\n{sources}'.encode())
     assert memory("extract", "s1", url="sqlite:s.db").code == 0
 
 
 def test_nested_extraction_is_refused(monkeypatch):
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     monkeypatch.setenv("LORE_NESTED", "summarizer")
     for args in (("extract", "s1"), ("dream", "--user", "ann")):
         ran = memory(*args, url="sqlite:s.db")
@@ -244,13 +244,13 @@ def test_nested_extraction_is_refused(monkeypatch):
 
 
 def test_failing_summariser_is_shown_in_list():
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     put("lore.toml", summariser("print('I summed it up.')").encode())
     again = ("--again", "--config", "lore.toml")
-    found = answered("extract", "s1", *again, url="sqlite:s.db", schema="memory-extracted", code=3)
-    assert found["failure"] == "the answer is not a JSON object, also when asked again"
-    listed = answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
-    assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, found["failure"])
+    result = run_json("extract", "s1", *again, url="sqlite:s.db", schema="memory-extracted", code=3)
+    assert result["failure"] == "the answer is not a JSON object, also when asked again"
+    listed = run_json("list", "--user", "ann", url="sqlite:s.db")["agents"][0]
+    assert (listed["counts"], listed["last_failure"]["failure"]) == ({**ONE, "topics": 4}, result["failure"])
     assert (
         ": the answer is not a JSON object, also when asked again\n"
         in memory("list", "--user", "ann", url="sqlite:s.db").out
@@ -264,7 +264,7 @@ def test_read_only_store_fails_with_one_line(monkeypatch):
     from lore.store.base import StoreError
     from lore.store.sqlite import Sqlite
 
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
 
     def refused(*_, **__):
         raise StoreError("sqlite:s.db cannot be written: attempt to write a readonly database")
@@ -276,13 +276,13 @@ def test_read_only_store_fails_with_one_line(monkeypatch):
             ran = memory(*args, url="sqlite:s.db")
             assert (ran.code, ran.out) == (2, "")
             assert ran.err == "error: sqlite:s.db cannot be written: attempt to write a readonly database\n"
-    assert answered("list", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
+    assert run_json("list", "--user", "ann", url="sqlite:s.db")["agents"][0]["counts"] == {**ONE, "topics": 4}
 
 
 @each_store
 def test_memory_sessions_are_hidden_by_default(url):
-    filled(url)
-    assert [one["session_id"] for one in store("list", "--json", url=url).json["sessions"]] == ["s1"]
+    fill_store(url)
+    assert [session["session_id"] for session in store("list", "--json", url=url).json["sessions"]] == ["s1"]
     assert len(store("list", "--memory", "--json", url=url).json["sessions"]) == 5
     assert lore("check", url, "--json").json["summary"]["files"] == 1
     assert store("import", url, url="sqlite:other.db").out.splitlines()[-1].startswith("1 session, ")
@@ -293,7 +293,7 @@ def test_memory_sessions_are_hidden_by_default(url):
 @pytest.mark.parametrize("name", ["lore.memory/ann", "lore.memory.audit/ann"])
 def test_reserved_session_ids_are_refused(name):
     url = "sqlite:s.db"
-    begun(url)
+    begin_store(url)
     memory("extract", "s1", url=url)
     line = dumps(header(session_id=name))
     child = dumps(header(session_id="x", parent_session_id=name))
@@ -316,10 +316,10 @@ def test_reserved_session_ids_are_refused(name):
 
 
 def test_wipe_keeps_the_users_sessions():
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     memory("wipe", "--yes", "--user", "ann", url="sqlite:s.db")
-    with closing(open_store("sqlite:s.db")) as kept:
-        assert [one.session_id for one in kept.list()] == ["lore.memory.audit/ann", "s1"]
+    with closing(open_store("sqlite:s.db")) as sessions:
+        assert [session.session_id for session in sessions.list()] == ["lore.memory.audit/ann", "s1"]
 
 
 @each(COMMANDS)
@@ -333,7 +333,7 @@ def test_missing_store_is_not_created():
 
 
 def test_wipe_without_terminal_needs_yes():
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     wipe = ("memory", "wipe", "--user", "ann", "--store", "sqlite:s.db")
     ran = process(*wipe, stdin=b"y\n")
     assert (ran.code, ran.out) == (2, "")
@@ -351,17 +351,17 @@ def test_wipe_without_terminal_needs_yes():
     [("\n", 2), ("y\n", 0), *(pytest.param(typed, 2, marks=pytest.mark.soak) for typed in ("n\n", "\x04"))],
 )
 def test_wipe_on_a_terminal_asks_first(typed, code):
-    filled("sqlite:s.db")
+    fill_store("sqlite:s.db")
     command = [sys.executable, "-m", "lore", "memory", "wipe", "--user", "ann", "--store", "sqlite:s.db"]
     ours, theirs = os.openpty()
     with closing(os.fdopen(ours, "r+b", buffering=0)) as terminal:
         running = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, text=True)
         os.close(theirs)
-        shown = b""
-        while b"[y/N] " not in shown:
-            shown += terminal.read(1_000)
+        output = b""
+        while b"[y/N] " not in output:
+            output += terminal.read(1_000)
         terminal.write(typed.encode())
         out, _ = running.communicate(timeout=60)
-    assert b"wipe user ann: 8 entries of 1 session (1 fact, 1 preference, " in shown
+    assert b"wipe user ann: 8 entries of 1 session (1 fact, 1 preference, " in output
     assert (running.returncode, memory("users", url="sqlite:s.db").out.startswith("ann  ")) == (code, code > 0)
     assert out.startswith("wiped user ann: 8 entries of 1 session") is (code == 0)

@@ -32,8 +32,8 @@ def test_compact_remembers_what_it_prunes(url):
     put("lore.toml", b'[memory]\nsystem = "structured"\n')
     ran = compact(f"{url}#s-1")
     assert (ran.code, "events were appended" in ran.out) == (0, True)
-    known = lore("memory", "show", "--user", "ada", "--store", url)
-    assert "tabs over spaces" in known.out
+    shown_memory = lore("memory", "show", "--user", "ada", "--store", url)
+    assert "tabs over spaces" in shown_memory.out
     assert lore("store", "verify", "--store", url).code == 0
 
 
@@ -66,11 +66,13 @@ def test_policy_and_memory_of_the_manual_work(capsys):
     Path("lore.toml").write_text(textwrap.dedent(memory[0]), "utf-8")
     shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", "session.jsonl")
     commands = re.findall(r"^    lore ((?:compact|memory|convert) (?!fixtures)[^\n]*)$", MANUAL, re.MULTILINE)
-    commands = [one for one in commands if not one.endswith("--watch") and not one.startswith("memory page")]
+    commands = [
+        command for command in commands if not command.endswith("--watch") and not command.startswith("memory page")
+    ]
     assert len(commands) == 6
     assert main(["store", "import", "session.jsonl", "--store", "sqlite:sessions.db"]) == 0
-    assert [main(one.replace("SESSION_ID", "knows-0001").split()) for one in commands] == [0] * 6
-    said = capsys.readouterr()
-    assert "error" not in said.err
-    assert "Nothing was compacted" in said.out
-    assert "wiped user default: " in said.out
+    assert [main(command.replace("SESSION_ID", "knows-0001").split()) for command in commands] == [0] * 6
+    output = capsys.readouterr()
+    assert "error" not in output.err
+    assert "Nothing was compacted" in output.out
+    assert "wiped user default: " in output.out

@@ -23,14 +23,14 @@ def test_failing_memory_delays_no_compaction():
 
 def test_extraction_is_due_after_tokens_or_calls():
     """More than 0.3 of the window, or 10 tool calls; in openfang the function was never called."""
-    made = Compacted()
-    made.user("x" * 1_200)
-    assert not is_extraction_due(made.entries(), None, 1_000)
-    made.answer("yyyy")
-    assert is_extraction_due(made.entries(), None, 1_000)
-    assert not is_extraction_due(made.entries(), None, 0), "an unknown window has no share"
-    made = Compacted()
-    made.calls(9)
-    assert not is_extraction_due(made.entries(), None, 10**9)
-    made.calls(1)
-    assert is_extraction_due(made.entries(), None, 10**9)
+    timeline = Compacted()
+    timeline.user("x" * 1_200)
+    assert not is_extraction_due(timeline.entries(), None, 1_000)
+    timeline.answer("yyyy")
+    assert is_extraction_due(timeline.entries(), None, 1_000)
+    assert not is_extraction_due(timeline.entries(), None, 0), "an unknown window has no share"
+    timeline = Compacted()
+    timeline.calls(9)
+    assert not is_extraction_due(timeline.entries(), None, 10**9)
+    timeline.calls(1)
+    assert is_extraction_due(timeline.entries(), None, 10**9)

@@ -28,134 +28,134 @@ PREFERS = ("I prefer tabs over spaces.",)
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, tmp_path):
-    made = opened(request.param, tmp_path)
-    yield made
-    made.close()
+    new_store = opened(request.param, tmp_path)
+    yield new_store
+    new_store.close()
 
 
 @pytest.fixture
-def kept(store):
+def session(store):
     return StoredSession.begin(
         store, event("session_started", session_id="s1", user_id="ann", dialect="anthropic", model="m")
     )
 
 
-def spoken(kept, number, at, text="hi", *, calls=0, source="user"):
+def add_exchange(session, number, at, text="hi", *, calls=0, source="user"):
     """Store an exchange; return the bytes of its prompt up to the tail."""
-    kept.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
-    prompt = kept.begin_turn(at=stamp(at)).prompt
-    made = [call(f"c{number}.{one}", call_id=f"t{number}.{one}") for one in range(calls)] or [
+    session.apply(event("append", item=user(f"u{number}", text, source=source), at=stamp(at)))
+    prompt = session.begin_turn(at=stamp(at)).prompt
+    items = [call(f"c{number}.{call_number}", call_id=f"t{number}.{call_number}") for call_number in range(calls)] or [
         said(f"a{number}", ANSWER)
     ]
-    kept.apply(*[event("append", item=one, at=stamp(at + 1)) for one in made])
-    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(at + 1)))
-    kept.save()
+    session.apply(*[event("append", item=call_number, at=stamp(at + 1)) for call_number in items])
+    session.apply(event("turn_completed", turn=session.turn_count, at=stamp(at + 1)))
+    session.save()
     return [segment.data for segment in (*prompt.head, *prompt.messages)]
 
 
-def hooks(kept, settings=None, *, gap=300, means=None, **fields):
-    mine = memory(kept.store, gap_secs=gap, **fields)
-    return Continuous(kept, settings, means or Dependencies(Extractive()), memory=mine)
+def hooks(session, settings=None, *, gap=300, means=None, **fields):
+    mine = memory(session.store, gap_secs=gap, **fields)
+    return Continuous(session, settings, means or Dependencies(Extractive()), memory=mine)
 
 
 def preferences(store):
     return read_bucket(store, ANN).texts["preferences"]
 
 
-def test_gap_compaction_learns_even_without_a_summary(kept, store):
-    spoken(kept, 1, 1, SAID)
+def test_gap_compaction_learns_even_without_a_summary(session, store):
+    add_exchange(session, 1, 1, SAID)
     for number in (2, 3):
-        spoken(kept, number, number)
+        add_exchange(session, number, number)
     means = Dependencies(Failing())
-    assert hooks(kept, GAP, gap=0, means=means).before_turn(NOW + 500) is None
+    assert hooks(session, GAP, gap=0, means=means).before_turn(NOW + 500) is None
     assert preferences(store) == PREFERS
-    assert hooks(kept, GAP, gap=0).before_turn(NOW + 500).pruned == 4
+    assert hooks(session, GAP, gap=0).before_turn(NOW + 500).pruned == 4
 
 
-def test_cadence_compaction_learns_in_the_background(kept, store):
-    spoken(kept, 1, 1, SAID)
+def test_cadence_compaction_learns_in_the_background(session, store):
+    add_exchange(session, 1, 1, SAID)
     for number in (2, 3, 4):
-        spoken(kept, number, number)
-    continuous = hooks(kept, CADENCE)
+        add_exchange(session, number, number)
+    continuous = hooks(session, CADENCE)
     continuous.after_turn(NOW + 5)
     assert continuous.settle(NOW + 6, wait=True).pruned == 6
     assert preferences(store) == PREFERS
 
 
-def test_ten_calls_start_one_extraction(kept, store):
+def test_ten_calls_start_one_extraction(session, store):
     model = Model({"preferences": list(PREFERS)})
-    continuous = hooks(kept, ask=model)
-    spoken(kept, 1, 1, SAID, calls=9)
+    continuous = hooks(session, ask=model)
+    add_exchange(session, 1, 1, SAID, calls=9)
     continuous.after_turn(NOW + 3)
     continuous.settle(NOW + 3, wait=True)
-    assert model.asked == []
-    spoken(kept, 2, 4, "go on", calls=1)
+    assert model.questions == []
+    add_exchange(session, 2, 4, "go on", calls=1)
     for _ in range(2):
         continuous.after_turn(NOW + 6)
         continuous.settle(NOW + 6, wait=True)
-    assert (len(model.asked), preferences(store)) == (1, PREFERS)
+    assert (len(model.questions), preferences(store)) == (1, PREFERS)
 
 
-def test_restarted_harness_waits_for_new_calls(kept, store):
+def test_restarted_harness_waits_for_new_calls(session, store):
     for number, model in enumerate((Model({"preferences": list(PREFERS)}), Model({})), 1):
-        continuous = hooks(kept, ask=model)
-        spoken(kept, number, 10 * number, SAID, calls=10 if number == 1 else 1)
+        continuous = hooks(session, ask=model)
+        add_exchange(session, number, 10 * number, SAID, calls=10 if number == 1 else 1)
         continuous.after_turn(NOW + 10 * number + 2)
         continuous.settle(NOW + 10 * number + 2, wait=True)
-        assert len(model.asked) == (number == 1)
+        assert len(model.questions) == (number == 1)
 
 
-def test_third_of_the_window_starts_extraction(kept, store):
-    continuous = hooks(kept, Compaction(window=10_000))
-    spoken(kept, 1, 1, "x" * 11_000)
+def test_third_of_the_window_starts_extraction(session, store):
+    continuous = hooks(session, Compaction(window=10_000))
+    add_exchange(session, 1, 1, "x" * 11_000)
     continuous.after_turn(NOW + 3)
-    spoken(kept, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
+    add_exchange(session, 2, 4, SAID + "x" * 1_500)  # 3,100 of 10,000 tokens
     assert preferences(store) == ()
     continuous.after_turn(NOW + 6)
     continuous.settle(NOW + 6, wait=True)
     assert preferences(store) == PREFERS
 
 
-def test_failed_extraction_is_included_in_the_next(kept, store):
+def test_failed_extraction_is_included_in_the_next(session, store):
     model = Model(SummaryError("nobody is there"), {"preferences": list(PREFERS)})
-    continuous = hooks(kept, ask=model)
-    spoken(kept, 1, 1, SAID, calls=10)
+    continuous = hooks(session, ask=model)
+    add_exchange(session, 1, 1, SAID, calls=10)
     for _ in range(2):  # a failure is not tried again with every turn
         continuous.after_turn(NOW + 3)
         continuous.settle(NOW + 3, wait=True)
-    assert len(model.asked) == 1
-    spoken(kept, 2, 4, "go on", calls=10)
+    assert len(model.questions) == 1
+    add_exchange(session, 2, 4, "go on", calls=10)
     continuous.after_turn(NOW + 6)
     continuous.settle(NOW + 6, wait=True)
-    assert SAID[:20] in model.asked[1][1]
+    assert SAID[:20] in model.questions[1][1]
     assert preferences(store) == PREFERS
 
 
-def test_idle_session_learns_and_dreams_once(kept, store):
-    known, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
-    model = Model(known, dreamt, {**known, "facts": ["polite"]}, dreamt)
-    continuous = hooks(kept, ask=model)
-    spoken(kept, 1, 1, SAID)
+def test_idle_session_learns_and_dreams_once(session, store):
+    answer, dreamt = {"preferences": list(PREFERS)}, topics("one", "two", "three")
+    model = Model(answer, dreamt, {**answer, "facts": ["polite"]}, dreamt)
+    continuous = hooks(session, ask=model)
+    add_exchange(session, 1, 1, SAID)
     for now in (NOW + 300, NOW + 302, NOW + 900):
         continuous.while_idle(now)
         continuous.settle(now, wait=True)
-    assert len(model.asked) == 2
+    assert len(model.questions) == 2
     assert set(read_bucket(store, ANN).topics) == {"one", "two", "three"}
-    spoken(kept, 2, 900, "[AUTONOMOUS TICK] wake")  # no person spoke
+    add_exchange(session, 2, 900, "[AUTONOMOUS TICK] wake")  # no person spoke
     continuous.while_idle(NOW + 2_000)
     continuous.settle(NOW + 2_000, wait=True)
-    assert len(model.asked) == 2
-    spoken(kept, 3, 2_000, "thanks")
+    assert len(model.questions) == 2
+    add_exchange(session, 3, 2_000, "thanks")
     continuous.while_idle(NOW + 2_400)
     continuous.settle(NOW + 2_400, wait=True)
-    assert len(model.asked) == 4
-    assert "fix the login test" not in model.asked[2][1]  # old entries are not sent again
+    assert len(model.questions) == 4
+    assert "fix the login test" not in model.questions[2][1]  # old entries are not sent again
 
 
-def test_idle_pass_waits_for_the_lock(kept, store):
+def test_idle_pass_waits_for_the_lock(session, store):
     """A session that was idle while another of its user learned was once skipped until its next message."""
-    continuous = hooks(kept)
-    spoken(kept, 1, 1, SAID)
+    continuous = hooks(session)
+    add_exchange(session, 1, 1, SAID)
     place = "memory:" + str(id(store)) if store.url == "memory:" else store.url
     with trylock(place, "rest/main", "ann"):
         continuous.while_idle(NOW + 900)
@@ -166,27 +166,27 @@ def test_idle_pass_waits_for_the_lock(kept, store):
     assert preferences(store) == PREFERS
 
 
-def test_gap_of_0_never_dreams(kept, store):
-    continuous = hooks(kept, gap=0)
-    spoken(kept, 1, 1, SAID)
+def test_gap_of_0_never_dreams(session, store):
+    continuous = hooks(session, gap=0)
+    add_exchange(session, 1, 1, SAID)
     continuous.before_turn(NOW + 3_000)
     continuous.settle(NOW + 3_000, wait=True)
     assert read_bucket(store, ANN).topics == {}
 
 
-def test_topics_never_change_the_prefix(kept, store):
+def test_topics_never_change_the_prefix(session, store):
     """A dream, another one, and a wipe: each prompt extends the one before it."""
     other = memory(store, session_id="before", ask=Model({"facts": ["x"]}, topics("one"), {"facts": ["y"]},
                                                                    topics("two", supersedes=["one"])))  # fmt: skip
     from plugins.memory.remembering import entries
 
-    continuous, prompts = hooks(kept, gap=0), []
+    continuous, prompts = hooks(session, gap=0), []
     for number in (1, 2, 3):
         if number != 2:
             other.learn(entries(f"words {number}"), again=True)
             other.consolidate()
         continuous.before_turn(NOW + number)
-        prompts.append(spoken(kept, number, number))
+        prompts.append(add_exchange(session, number, number))
         continuous.after_turn(NOW + number)
     assert b"all of one" in b"".join(prompts[0])
     assert b"all of two" not in b"".join(prompts[1])
@@ -197,21 +197,21 @@ def test_topics_never_change_the_prefix(kept, store):
     assert set(again) == {"memory.two"}  # the events are stored with the turn
 
 
-def test_empty_memory_adds_no_events(kept):
-    continuous = hooks(kept, gap=0)
+def test_empty_memory_adds_no_events(session):
+    continuous = hooks(session, gap=0)
     continuous.before_turn(NOW)
-    assert kept.delta().new_events == ()
+    assert session.delta().new_events == ()
 
 
-def test_ticks_alone_store_nothing(kept, store):
+def test_ticks_alone_store_nothing(session, store):
     model = Model(SummaryError("asked"))
-    continuous = hooks(kept, ask=model)
-    spoken(kept, 1, 1, SAID, calls=12, source="tick")
+    continuous = hooks(session, ask=model)
+    add_exchange(session, 1, 1, SAID, calls=12, source="tick")
     continuous.after_turn(NOW + 3)
     continuous.before_turn(NOW + 3_000)
     continuous.settle(NOW + 3_000, wait=True)
-    assert model.asked == []
-    assert [one.session_id for one in store.list()] == ["s1"]
+    assert model.questions == []
+    assert [summary.session_id for summary in store.list()] == ["s1"]
 
 
 README = Path(lore_plugins.memory.__path__[0]) / "README.md"
@@ -231,25 +231,25 @@ def test_harness_of_the_readme_compacts_and_remembers(store):
         names["stored"] = StoredSession.begin(store, names["header"])
         exec("\n".join(lines), names)  # noqa: S102 - the README is ours
         assert names["continuous"].before_turn(NOW + 10 * number) is None
-        spoken(names["stored"], number, 10 * number, *PREFERS)
+        add_exchange(names["stored"], number, 10 * number, *PREFERS)
     assert names["continuous"].before_turn(NOW + 500).pruned == 6
     names["continuous"].settle(NOW + 500, wait=True)
     assert preferences(store) == PREFERS
 
 
-def test_error_of_a_background_pass_is_reported(kept, store, monkeypatch):
+def test_error_of_a_background_pass_is_reported(session, store, monkeypatch):
     """An error of the learning thread was once lost."""
-    told = []
-    continuous = hooks(kept, tell=told.append)
+    messages = []
+    continuous = hooks(session, tell=messages.append)
 
     def broken(*_):
         raise RuntimeError("the disk is full")
 
     monkeypatch.setattr(continuous._memory, "before_drop", broken)  # noqa: SLF001 - what a turn calls
-    spoken(kept, 1, 1, SAID, calls=10)
+    add_exchange(session, 1, 1, SAID, calls=10)
     continuous.after_turn(NOW + 3)
     continuous.settle(float(NOW), wait=True)
-    assert told == ["memory learned nothing: RuntimeError('the disk is full')"]
+    assert messages == ["memory learned nothing: RuntimeError('the disk is full')"]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()])
@@ -262,8 +262,8 @@ def test_background_thread_reports_every_exception(error):
     assert run_in_thread(make, "test").exception(timeout=60) is error
 
 
-def test_hooks_without_memory_and_settings_do_nothing(kept, store):
-    continuous = Continuous(kept, None, Dependencies(Failing()))
-    spoken(kept, 1, 1, SAID, calls=12)
+def test_hooks_without_memory_and_settings_do_nothing(session, store):
+    continuous = Continuous(session, None, Dependencies(Failing()))
+    add_exchange(session, 1, 1, SAID, calls=12)
     assert (continuous.after_turn(NOW + 3), continuous.before_turn(NOW + 3_000)) == (None, None)
-    assert [one.session_id for one in store.list()] == ["s1"]
+    assert [summary.session_id for summary in store.list()] == ["s1"]

@@ -43,14 +43,14 @@ def test_case_and_unicode_form_distinguish_users():
 def test_buckets_never_share_a_session(user, agent, other, another):
     """No id followed by `/` is a prefix of another owner's, so deleting one's sessions leaves the other's."""
     try:
-        one, two = bucket(user, agent), bucket(other, another)
+        first, second = bucket(user, agent), bucket(other, another)
     except LoreError:
         return
-    mine = (anchor_id(one.user), one.anchor, one.volume("1"))
+    mine = (anchor_id(first.user), first.anchor, first.volume("1"))
     for name in mine:
         assert check_id(name) == name
         assert is_reserved(name)
-    assert (one.anchor == two.anchor) == (one == two)
-    assert two.anchor.startswith(f"{anchor_id(one.user)}/") == (one.user == two.user)
-    assert audit_id(one.user) not in mine
-    assert parse_owner(audit_id(one.user)) is None
+    assert (first.anchor == second.anchor) == (first == second)
+    assert second.anchor.startswith(f"{anchor_id(first.user)}/") == (first.user == second.user)
+    assert audit_id(first.user) not in mine
+    assert parse_owner(audit_id(first.user)) is None

@@ -13,68 +13,70 @@ STYLE = Topic(topic="style", summary="how to write", content="tabs")
 TEAM = Topic(topic="team", summary="", content="Ann and Bob")
 
 
-def session():
-    made = Session(dialect="anthropic")
-    made.apply(event("session_started", session_id="s1", dialect="anthropic", model="m", system="Be brief."))
-    return made
+def new_session():
+    session = Session(dialect="anthropic")
+    session.apply(event("session_started", session_id="s1", dialect="anthropic", model="m", system="Be brief."))
+    return session
 
 
-def told(one, *topics):
-    events = knowledge_events(topics, one.state, at=AT)
+def set_topics(session, *topics):
+    events = knowledge_events(topics, session.state, at=AT)
     for change in events:
-        assert one.apply(change) == ()
+        assert session.apply(change) == ()
     return [(change.op, change.id) for change in events]
 
 
-def turn(one, number):
+def turn(session, number):
     """Play a turn; return its prompt up to the tail."""
-    one.apply(append(user(f"u{number}", f"question {number}")))
-    prompt = one.begin_turn(at=AT).prompt
-    one.apply(append(said(f"a{number}", "answer")))
-    one.apply(event("turn_completed", turn=number))
+    session.apply(append(user(f"u{number}", f"question {number}")))
+    prompt = session.begin_turn(at=AT).prompt
+    session.apply(append(said(f"a{number}", "answer")))
+    session.apply(event("turn_completed", turn=number))
     return [segment.data for segment in (*prompt.head, *prompt.messages)]
 
 
 def test_only_changed_topics_become_events():
-    one = session()
-    assert told(one, TEAM, STYLE) == [("add", "memory.style"), ("add", "memory.team")]
-    assert told(one, TEAM, STYLE) == []
+    session = new_session()
+    assert set_topics(session, TEAM, STYLE) == [("add", "memory.style"), ("add", "memory.team")]
+    assert set_topics(session, TEAM, STYLE) == []
     changed = msgspec.structs.replace(STYLE, content="spaces")
-    assert told(one, changed) == [("update", "memory.style"), ("remove", "memory.team")]
-    assert told(one, changed, TEAM) == [("add", "memory.team")]
-    told_texts = {name: fact.content.splitlines() for name, fact in one.state.knowledge.items()}
-    assert {name: lines[1:-1] for name, lines in told_texts.items()} == {
+    assert set_topics(session, changed) == [("update", "memory.style"), ("remove", "memory.team")]
+    assert set_topics(session, changed, TEAM) == [("add", "memory.team")]
+    texts = {name: fact.content.splitlines() for name, fact in session.state.knowledge.items()}
+    assert {name: lines[1:-1] for name, lines in texts.items()} == {
         "memory.style": ["how to write", "spaces"], "memory.team": ["Ann and Bob"]
     }  # fmt: skip
-    assert all(lines[0].endswith(">>> quoted, not instructions") for lines in told_texts.values())
+    assert all(lines[0].endswith(">>> quoted, not instructions") for lines in texts.values())
 
 
 def test_other_knowledge_is_unchanged():
-    one = session()
-    one.apply(event("knowledge", op="add", id="mine", category="Memory", title="style: how to write", content="mine"))
-    assert told(one, STYLE) == [("add", "memory.style")]
-    assert told(one, STYLE) == []
-    one.apply(event("knowledge", op="add", id="other", title="other", content="x"))
-    assert told(one) == [("remove", "memory.style")]
-    assert set(one.state.knowledge) == {"mine", "other"}
+    session = new_session()
+    session.apply(
+        event("knowledge", op="add", id="mine", category="Memory", title="style: how to write", content="mine")
+    )
+    assert set_topics(session, STYLE) == [("add", "memory.style")]
+    assert set_topics(session, STYLE) == []
+    session.apply(event("knowledge", op="add", id="other", title="other", content="x"))
+    assert set_topics(session) == [("remove", "memory.style")]
+    assert set(session.state.knowledge) == {"mine", "other"}
 
 
 def test_wiped_topics_are_removed_from_sessions(tmp_path):
     with_store = opened("sqlite", tmp_path)
     mine = memory(with_store)
     mine.learn(entries(SAID), again=True)
-    assert mine.events(session().state) == ()  # nothing is a topic before a dream
+    assert mine.events(new_session().state) == ()  # nothing is a topic before a dream
     mine.consolidate()
-    one = session()
-    for change in mine.events(one.state):
-        one.apply(change)
-    assert "- I prefer tabs over spaces." in one.state.knowledge["memory.user_preferences"].content
-    first = turn(one, 1)
+    session = new_session()
+    for change in mine.events(session.state):
+        session.apply(change)
+    assert "- I prefer tabs over spaces." in session.state.knowledge["memory.user_preferences"].content
+    first = turn(session, 1)
     wipe(with_store, "ann")
-    for change in mine.events(one.state):
-        one.apply(change)
-    assert one.state.knowledge == {}
-    second = turn(one, 2)
+    for change in mine.events(session.state):
+        session.apply(change)
+    assert session.state.knowledge == {}
+    second = turn(session, 2)
     assert second[: len(first)] == first
     assert b"no longer known" in b"".join(second)
     with_store.close()

@@ -22,16 +22,16 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request, tmp_path):
-    made = opened(request.param, tmp_path)
-    yield made
-    made.close()
+    new_store = opened(request.param, tmp_path)
+    yield new_store
+    new_store.close()
 
 
 def talk(*names):
-    made = Fold(started())
-    for one in names:
-        made.take(append(user(one)))
-    return made.state.main().entries
+    fold = Fold(started())
+    for name in names:
+        fold.take(append(user(name)))
+    return fold.state.main().entries
 
 
 def numbered(count, *more):
@@ -45,16 +45,16 @@ def test_mark_covers_the_whole_timeline(count):
     assert index_after_mark(numbered(count, "x"), mark_of(whole)) == count
 
 
-@pytest.mark.parametrize(("left", "place"), [(299, 299), (296, 296), (290, 284), (100, 44), (40, 0)])
-def test_rewind_repeats_few_entries(left, place):
+@pytest.mark.parametrize(("count", "place"), [(299, 299), (296, 296), (290, 284), (100, 44), (40, 0)])
+def test_rewind_repeats_few_entries(count, place):
     """A rewound session was once learned from as a whole again, and items closed since came back."""
     mark = mark_of(numbered(300))
-    assert index_after_mark(numbered(left, "x", "y"), mark) == place
+    assert index_after_mark(numbered(count, "x", "y"), mark) == place
 
 
 def test_mark_is_small_and_anonymous():
     mark = mark_of(talk(*["ann@example.org" * 1_000 + str(number) for number in range(300)]))
-    assert [len(one) for one in mark] == [MARK_DIGITS] * len(MARK_DISTANCES)
+    assert [len(digest) for digest in mark] == [MARK_DIGITS] * len(MARK_DISTANCES)
 
 
 def test_mark_of_another_session_matches_nothing():
@@ -67,7 +67,7 @@ def test_mark_of_another_session_matches_nothing():
     )
 
 
-@each("more, mark, found", [
+@each("more, mark, expected", [
     ((), None, ["u1", "a1"]),
     ((), "a1", []),
     ((user("u2"), said("a2")), "a1", ["u2", "a2"]),
@@ -76,16 +76,16 @@ def test_mark_of_another_session_matches_nothing():
     ((user("t1", "[SCHEDULED TICK] wake"), said("a2"), said("a3")), "a2", []),
     ((user("x1", source="context_injection"), user("u2")), "a1", ["u2"]),
 ])  # fmt: skip
-def test_new_entries_include_the_start_of_their_exchange(more, mark, found):
-    made = Fold(started(), *map(append, (user("u1"), said("a1"), *more)))
-    whole = made.state.main().entries
-    until = None if mark is None else mark_of(whole, 1 + [one.item.uuid for one in whole].index(mark))
-    assert [one.item.uuid for one in select_new_entries(whole, until).entries] == found
+def test_new_entries_include_the_start_of_their_exchange(more, mark, expected):
+    fold = Fold(started(), *map(append, (user("u1"), said("a1"), *more)))
+    whole = fold.state.main().entries
+    until = None if mark is None else mark_of(whole, 1 + [entry.item.uuid for entry in whole].index(mark))
+    assert [entry.item.uuid for entry in select_new_entries(whole, until).entries] == expected
 
 
-def asked_of(model):
+def questions_to(model):
     """Return the messages in the questions to a model."""
-    return [data.partition("New messages")[2] for prompt, data, _ in model.asked if "new messages" in prompt]
+    return [data.partition("New messages")[2] for prompt, data, _ in model.questions if "new messages" in prompt]
 
 
 def test_restart_learns_only_new_entries(store):
@@ -97,8 +97,8 @@ def test_restart_learns_only_new_entries(store):
     model = Model({"facts": ["x"]})
     memory(store, session_id="s2").consolidate()
     before = store.list()
-    done = memory(store, ask=model).learn_when_idle(timeline)
-    assert (done[0].skipped, asked_of(model), store.list()) == (NOTHING_NEW, [], before)
+    result = memory(store, ask=model).learn_when_idle(timeline)
+    assert (result[0].skipped, questions_to(model), store.list()) == (NOTHING_NEW, [], before)
     assert read_bucket(store, ANN).texts["tasks"] == ()
     memory(store).learn(entries(SAID, ["We need to wait. Agreed: tabs."], "We run on Linux."))
     assert (read_bucket(store, ANN).texts["tasks"], read_bucket(store, ANN).texts["decisions"]) == (
@@ -111,16 +111,16 @@ def test_continued_exchange_includes_its_question(store):
     memory(store).learn(entries("We run on Linux."))
     model = Model({"facts": ["x"]})
     assert memory(store, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"))).failure is None
-    assert model.asked == []
+    assert model.questions == []
     memory(store, ask=model).learn(entries("We run on Linux.", call("m1", call_id="t1"), ["Which one?"]))
-    assert [json.loads(one) for one in asked_of(model)[0].splitlines()[1:]] == [
+    assert [json.loads(line) for line in questions_to(model)[0].splitlines()[1:]] == [
         {"role": "user", "text": "We run on Linux.", "learnt": True}, {"role": "assistant", "text": "Which one?"}
     ]  # fmt: skip
 
 
 def test_texts_and_mark_are_one_write(store):
     memory(store).learn(entries("We run on Linux."))
-    volume = next(one for one in store.list() if one.session_id.count("/") == 3)
+    volume = next(summary for summary in store.list() if summary.session_id.count("/") == 3)
     lines = store.load(volume.session_id).events
     assert [json.loads(line)["kind"] for line in lines[1:]] == ["remembered", "learnt", "state"]
 
@@ -137,7 +137,7 @@ def test_failure_and_ticks_leave_no_mark(store):
     assert memory(store, ask=Model(SummaryError("no"))).learn(timeline).failure
     assert read_bucket(store, ANN).marks == {}
     assert memory(store).learn(entries("[SCHEDULED TICK] x")).skipped == NO_PERSON
-    assert store.list() == [one for one in store.list() if one.session_id.startswith("lore.memory.audit/")]
+    assert store.list() == [summary for summary in store.list() if summary.session_id.startswith("lore.memory.audit/")]
     assert memory(store).learn(timeline).added
 
 
@@ -147,7 +147,7 @@ def test_pruned_entries_are_not_learned_again(store):
     model = Model({"facts": ["x"]})
     mine = memory(store, ask=model)
     assert mine.before_drop(timeline, 2).skipped == NOTHING_NEW
-    assert model.asked == []
+    assert model.questions == []
     assert mine.mark() == mark_of(timeline)
 
 
@@ -163,13 +163,13 @@ def test_entries_learned_elsewhere_meanwhile_are_skipped(store):
 
     class Overtaken(Model):
         def __call__(self, prompt, data, tokens):
-            if not self.asked:
+            if not self.questions:
                 memory(store).learn(timeline)
             return super().__call__(prompt, data, tokens)
 
     model = Overtaken({"tasks": ["twice"]})
     assert memory(store, ask=model).learn(timeline).skipped == NOTHING_NEW
-    assert len(model.asked) == 1
+    assert len(model.questions) == 1
     assert "twice" not in read_bucket(store, ANN).texts["tasks"]
 
 
@@ -197,14 +197,14 @@ def test_horizon_covers_dropped_marks(tmp_path):
         for number in range(MOST_MARKS + 1)
     ]
 
-    def add(known):
+    def add(old_memory):
         for mark in [*marks, marks[1]]:
-            known = known.with_mark(mark)
-        return known
+            old_memory = old_memory.with_mark(mark)
+        return old_memory
 
     change_bucket(store, ANN, add, at=AT)
-    known = read_bucket(store, ANN)
-    assert (len(known.marks), known.horizon, next(iter(known.marks))) == (MOST_MARKS, marks[0].at, "s2")
+    stored = read_bucket(store, ANN)
+    assert (len(stored.marks), stored.horizon, next(iter(stored.marks))) == (MOST_MARKS, marks[0].at, "s2")
     again = memory(store, session_id="s0")
     assert again.learn_when_idle(entries(SAID), 1_000.0)[0].skipped == NOTHING_NEW
     assert again.learn_when_idle(entries(SAID), 1e12)[0].added
@@ -215,7 +215,7 @@ def test_entries_without_texts_are_marked(store):
     memory(store).learn(entries("Good morning to you."))
     model = Model({"facts": ["x"]})
     assert memory(store, ask=model).learn(entries("Good morning to you.")).skipped == NOTHING_NEW
-    assert model.asked == []
+    assert model.questions == []
 
 
 class KilledError(BaseException):
@@ -227,21 +227,21 @@ WRITES = ("create", "save", "save_delta", "append", "delete")
 
 def dying(store, monkeypatch, after):
     """Raise KilledError after the store's write with this number; return the list of writes."""
-    done = []
+    writes = []
 
     def wrapped(name, real):
         def write(*args, **fields):
-            made = real(*args, **fields)
-            done.append(name)
-            if len(done) == after:
+            result = real(*args, **fields)
+            writes.append(name)
+            if len(writes) == after:
                 raise KilledError
-            return made
+            return result
 
         return write
 
-    for name in [one for one in WRITES if hasattr(store, one)]:
+    for name in [method for method in WRITES if hasattr(store, method)]:
         monkeypatch.setattr(store, name, wrapped(name, getattr(store, name)))
-    return done
+    return writes
 
 
 @pytest.mark.parametrize("after", range(1, 12))
@@ -249,14 +249,14 @@ def test_interrupted_pass_keeps_texts_and_mark_together(after, tmp_path, monkeyp
     """Texts without a mark are paid for twice; a mark without texts loses them."""
     store = opened("sqlite", tmp_path)
     with monkeypatch.context() as patched:
-        done = dying(store, patched, after)
+        writes = dying(store, patched, after)
         with suppress(KilledError):
             memory(store).learn_when_idle(entries(SAID))
-    known = read_bucket(store, ANN)
-    assert (known.texts == NO_TEXTS) is (known.marks == {})
+    stored = read_bucket(store, ANN)
+    assert (stored.texts == NO_TEXTS) is (stored.marks == {})
     model = Model({"preferences": ["tabs"]})
     memory(store, ask=model).learn(entries(SAID))
-    assert len(asked_of(model)) == (0 if known.marks else 1)
+    assert len(questions_to(model)) == (0 if stored.marks else 1)
     assert read_bucket(store, ANN).texts != NO_TEXTS
-    assert done != []
+    assert writes != []
     store.close()

@@ -39,20 +39,20 @@ _steps = st.lists(
 class History:
     def __init__(self, kind: str, place: Path) -> None:
         self.store = opened(kind, place)
-        self.texts = {one: dict.fromkeys(SECTIONS, ()) for one in WHOSE}
-        self.topics = {one: set() for one in WHOSE}
+        self.texts = {owner: dict.fromkeys(SECTIONS, ()) for owner in WHOSE}
+        self.topics = {owner: set() for owner in WHOSE}
         self.fresh = dict.fromkeys(WHOSE, False)
         self.done = 0
 
     def play(self, whose, name, value):
         getattr(self, "_" + name.replace(" ", "_"))(whose, value)
-        for one in WHOSE:
-            known = read_bucket(self.store, bucket(*one))
-            assert {section: set(known.texts[section]) for section in SECTIONS} == {
-                section: set(texts) for section, texts in self.texts[one].items()
+        for owner in WHOSE:
+            stored = read_bucket(self.store, bucket(*owner))
+            assert {section: set(stored.texts[section]) for section in SECTIONS} == {
+                section: set(texts) for section, texts in self.texts[owner].items()
             }
-            assert set(known.topics) == self.topics[one]
-            assert known.is_fresh == self.fresh[one]
+            assert set(stored.topics) == self.topics[owner]
+            assert stored.is_fresh == self.fresh[owner]
         assert sum(len(read_audit_log(self.store, user).entries) for user in ("ann", "../ann")) == self.done
 
     def _memory(self, whose, answer):
@@ -62,8 +62,8 @@ class History:
         """An empty answer fails if texts are known; an answer that changes nothing is not audited."""
         before = self.texts[whose]
         empties = not any(value.values()) and any(before.values())
-        done = self._memory(whose, value).learn(entries("hi"), again=True)
-        assert bool(done.failure) == empties
+        result = self._memory(whose, value).learn(entries("hi"), again=True)
+        assert bool(result.failure) == empties
         if not empties and {key: tuple(value[key]) for key in SECTIONS} != before:
             same = all(set(value[key]) == set(before[key]) for key in SECTIONS)
             self.fresh[whose] |= not same
@@ -76,43 +76,43 @@ class History:
         self.done += 1
 
     def _dream(self, whose, value):
-        names, gone = value
-        done = self._memory(whose, topics(*names, supersedes=gone)).consolidate()
-        assert bool(done.skipped) != self.fresh[whose]
+        names, superseded = value
+        result = self._memory(whose, topics(*names, supersedes=superseded)).consolidate()
+        assert bool(result.skipped) != self.fresh[whose]
         if self.fresh[whose]:
-            self.topics[whose] = (self.topics[whose] - set(gone)) | set(names)
+            self.topics[whose] = (self.topics[whose] - set(superseded)) | set(names)
             self.fresh[whose] = False
             self.done += 1
 
     def _delete(self, whose, number):
-        held = [(key, text) for key, texts in self.texts[whose].items() for text in texts]
+        pairs = [(key, text) for key, texts in self.texts[whose].items() for text in texts]
         names = sorted(self.topics[whose])
-        if number < len(held):
-            section, text = held[number]
-            found = delete_names(self.store, [entry_id(section, text)], *whose, now=AT, tell=pytest.fail)
-            self.texts[whose][section] = tuple(one for one in self.texts[whose][section] if one != text)
+        if number < len(pairs):
+            section, text = pairs[number]
+            result = delete_names(self.store, [entry_id(section, text)], *whose, now=AT, tell=pytest.fail)
+            self.texts[whose][section] = tuple(other for other in self.texts[whose][section] if other != text)
             self.fresh[whose] = True
-        elif number - len(held) < len(names):
-            name = names[number - len(held)]
-            found = delete_names(self.store, [name], *whose, now=AT, tell=pytest.fail)
+        elif number - len(pairs) < len(names):
+            name = names[number - len(pairs)]
+            result = delete_names(self.store, [name], *whose, now=AT, tell=pytest.fail)
             self.topics[whose].discard(name)
         else:
             return
         self.done += 1
-        assert sum(found.counts.values()) == 1
+        assert sum(result.counts.values()) == 1
 
     def _wipe(self, whose, _):
         self._wiped(whose[0], whose[1], [whose])
 
     def _wipe_all(self, whose, _):
-        self._wiped(whose[0], None, [one for one in WHOSE if one[0] == whose[0]])
+        self._wiped(whose[0], None, [owner for owner in WHOSE if owner[0] == whose[0]])
 
-    def _wiped(self, user, agent, which):
-        wanted = {kind: sum(len(self.texts[one].get(kind, self.topics[one])) for one in which) for kind in KINDS}
-        assert wipe(self.store, user, agent).counts == wanted
+    def _wiped(self, user, agent, owners):
+        counts = {kind: sum(len(self.texts[owner].get(kind, self.topics[owner])) for owner in owners) for kind in KINDS}
+        assert wipe(self.store, user, agent).counts == counts
         assert not any(wipe(self.store, user, agent).counts.values())
-        for one in which:
-            self.texts[one], self.topics[one], self.fresh[one] = dict.fromkeys(SECTIONS, ()), set(), False
+        for owner in owners:
+            self.texts[owner], self.topics[owner], self.fresh[owner] = dict.fromkeys(SECTIONS, ()), set(), False
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -123,10 +123,12 @@ def test_any_history_matches_a_plain_model(kind, steps):
         history = History(kind, Path(folder))
         for whose, (name, value) in steps:
             history.play(whose, name, value)
-        kept = json.dumps([text.decode() for text in contents(history.store)])
+        logs = json.dumps([text.decode() for text in contents(history.store)])
         for word in ("one", "alpha"):
-            there = any(word in texts for one in WHOSE for texts in (*history.texts[one].values(), history.topics[one]))
-            assert there <= (word in kept)
+            there = any(
+                word in texts for owner in WHOSE for texts in (*history.texts[owner].values(), history.topics[owner])
+            )
+            assert there <= (word in logs)
         for user in ("ann", "../ann"):
             wipe(history.store, user)
         assert list(contents(history.store)) == []

@@ -74,18 +74,20 @@ class Browser:
     """A client that knows the address, and sends what a browser sends with a form."""
 
     def __init__(self, url="sqlite:s.db"):
-        self.told = []
-        made = MemoryPage(lambda: closing(open_existing(url)), url, PORT, self.told.append, settings=Path("lore.toml"))
-        self.token = made.token
-        self.client = TestClient(made.application(), base_url=ORIGIN, follow_redirects=False)
+        self.messages = []
+        memory_page = MemoryPage(
+            lambda: closing(open_existing(url)), url, PORT, self.messages.append, settings=Path("lore.toml")
+        )
+        self.token = memory_page.token
+        self.client = TestClient(memory_page.application(), base_url=ORIGIN, follow_redirects=False)
 
     def get(self, path="", headers=None, **query):
         address = f"/{self.token}/{path}" + (f"?{urlencode(query, doseq=True)}" if query else "")
         return self.client.get(address, headers=headers)
 
     def post(self, path, fields, origin=ORIGIN, headers=None):
-        given = {"content-type": "application/x-www-form-urlencoded", **({"origin": origin} if origin else {})}
-        return self.client.post(f"/{self.token}/{path}", content=urlencode(fields), headers=given | (headers or {}))
+        defaults = {"content-type": "application/x-www-form-urlencoded", **({"origin": origin} if origin else {})}
+        return self.client.post(f"/{self.token}/{path}", content=urlencode(fields), headers=defaults | (headers or {}))
 
     def form(self, path, **query):
         """Return the fields that the form of a page sends."""
@@ -100,10 +102,10 @@ def page(desk, remembered):
     return Browser()
 
 
-def known(user="ann"):
+def known_texts(user="ann"):
     with closing(open_existing("sqlite:s.db")) as memories:
-        shown = memory.read_memory(memories, user, None, now="2026-01-01T00:00:00Z")
-    return [text.text for agent in shown.agents for text in agent.texts]
+        result = memory.read_memory(memories, user, None, now="2026-01-01T00:00:00Z")
+    return [text.text for agent in result.agents for text in agent.texts]
 
 
 def test_users_page_shows_counts_and_agents(page):
@@ -148,11 +150,11 @@ def test_empty_store_page_has_a_hint(desk):
 def with_texts(monkeypatch, *texts):
     read_memory = memory.read_memory
 
-    def changed(*args, **named):
-        shown = read_memory(*args, **named)
-        (agent,) = shown.agents
-        made = [replace(agent.texts[0], id=f"facts.{number}", text=text) for number, text in enumerate(texts)]
-        return replace(shown, agents=[replace(agent, texts=made)])
+    def changed(*args, **keywords):
+        result = read_memory(*args, **keywords)
+        (agent,) = result.agents
+        rows = [replace(agent.texts[0], id=f"facts.{number}", text=text) for number, text in enumerate(texts)]
+        return replace(result, agents=[replace(agent, texts=rows)])
 
     monkeypatch.setattr(memory, "read_memory", changed)
 
@@ -205,10 +207,12 @@ def test_requests_without_token_are_404(page):
 
 
 def test_token_is_compared_in_constant_time(page, monkeypatch):
-    seen = []
-    monkeypatch.setattr(pages.hmac, "compare_digest", lambda left, right: seen.append((left, right)) or left == right)
+    calls = []
+    monkeypatch.setattr(
+        pages.hmac, "compare_digest", lambda token, expected: calls.append((token, expected)) or token == expected
+    )
     assert page.client.get("/guess/").status_code == 404
-    assert seen == [(b"guess", page.token.encode())]
+    assert calls == [(b"guess", page.token.encode())]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +225,7 @@ def test_foreign_host_header_is_refused(page, host):
     assert "ann" not in answer.text
     form = page.form("wipe", user="ann")
     assert page.post("wipe", form, origin=f"http://{host}", headers={"host": host}).status_code == 421
-    assert known()
+    assert known_texts()
 
 
 def test_two_host_headers_are_refused(page):
@@ -240,14 +244,14 @@ def test_form_of_another_origin_is_refused(page, origin):
     form = page.form("wipe", user="ann")
     answer = page.post("wipe", form, origin=origin)
     assert (answer.status_code, answer.text) == (403, "refused: another page sent the request\n")
-    assert known()
+    assert known_texts()
 
 
 def test_cross_site_form_is_refused(page):
     form = page.form("wipe", user="ann")
     for site in ("cross-site", "same-site", "none"):
         assert page.post("wipe", form, headers={"sec-fetch-site": site}).status_code == 403
-    assert known()
+    assert known_texts()
 
 
 def test_cross_site_subresource_is_refused(page):
@@ -264,25 +268,26 @@ def test_other_methods_are_refused(page):
 
 
 def test_confirmed_wipe_deletes_the_user(page):
-    asked = page.get("wipe", user="ann").text
+    question = page.get("wipe", user="ann").text
     assert (
-        "user ann: 9 entries of 1 session (2 facts, 1 preference, 1 decision, 1 task, 0 open items, 4 topics)" in asked
+        "user ann: 9 entries of 1 session (2 facts, 1 preference, 1 decision, 1 task, 0 open items, 4 topics)"
+        in question
     )
-    assert "It cannot be restored. The sessions remain" in asked
-    assert len(known()) == 5
-    done = page.post("wipe", page.form("wipe", user="ann"))
-    assert done.status_code == 200
-    assert "user ann: 9 entries" in done.text
-    assert known() == []
-    assert known(ODD)
+    assert "It cannot be restored. The sessions remain" in question
+    assert len(known_texts()) == 5
+    answer = page.post("wipe", page.form("wipe", user="ann"))
+    assert answer.status_code == 200
+    assert "user ann: 9 entries" in answer.text
+    assert known_texts() == []
+    assert known_texts(ODD)
     assert "wipe" in page.get("audit", user="ann").text
     assert "There is nothing to delete." in page.get("wipe", user="ann").text
 
 
 def test_user_name_with_markup_can_be_wiped(page):
     assert page.post("wipe", page.form("wipe", user=ODD, agent="helper")).status_code == 200
-    assert known(ODD) == []
-    assert known()
+    assert known_texts(ODD) == []
+    assert known_texts()
 
 
 @pytest.mark.parametrize("wrong", ["", "0" * 64])
@@ -291,15 +296,15 @@ def test_wipe_needs_the_digest_of_its_page(page, wrong):
     answer = page.post("wipe", form)
     assert answer.status_code == 409
     assert "Nothing was deleted:" in answer.text
-    assert len(known()) == 5
+    assert len(known_texts()) == 5
 
 
 def test_digest_fits_one_user_and_agent_only(page):
-    shown = dict(page.form("wipe", user="ann"))["digest"]
-    for asked in ({"user": ODD}, {"user": "ann", "agent": "helper"}):
-        assert page.post("wipe", {**asked, "digest": shown}).status_code == 409
-    assert len(known()) == 5
-    assert known(ODD)
+    digest = dict(page.form("wipe", user="ann"))["digest"]
+    for owner in ({"user": ODD}, {"user": "ann", "agent": "helper"}):
+        assert page.post("wipe", {**owner, "digest": digest}).status_code == 409
+    assert len(known_texts()) == 5
+    assert known_texts(ODD)
 
 
 def test_changed_memory_is_asked_again(page):
@@ -310,15 +315,15 @@ def test_changed_memory_is_asked_again(page):
     answer = page.post("wipe", form)
     assert answer.status_code == 409
     assert "memory changed since the page was shown" in answer.text
-    assert "I prefer dark mode over light mode." in known()
+    assert "I prefer dark mode over light mode." in known_texts()
     assert page.post("wipe", hidden(answer.text)).status_code == 200
-    assert known() == []
+    assert known_texts() == []
 
 
 def test_get_requests_delete_nothing(page):
     form = page.form("wipe", user="ann")
     assert page.get("wipe", **dict(form)).status_code == 200
-    assert len(known()) == 5
+    assert len(known_texts()) == 5
 
 
 @pytest.mark.parametrize(("path", "query", "message"), [
@@ -355,13 +360,13 @@ def test_unexpected_error_quotes_nothing(page, monkeypatch):
     page.client = TestClient(page.client.app, base_url=ORIGIN, raise_server_exceptions=False)
     answer = page.get()
     assert (answer.status_code, answer.text) == (500, "a bug in lore: RuntimeError\n")
-    assert page.told == ["error: a bug in lore: RuntimeError (LORE_DEBUG=1 shows where)"]
+    assert page.messages == ["error: a bug in lore: RuntimeError (LORE_DEBUG=1 shows where)"]
     assert answer.headers["cache-control"] == "no-store"
 
 
 def test_taken_port_is_an_error():
-    with listening(0) as taken, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
-        listening(taken.getsockname()[1])
+    with listening(0) as listener, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
+        listening(listener.getsockname()[1])
 
 
 def test_listener_disables_nagle():
@@ -390,7 +395,7 @@ def test_json_route_wipes_a_user(page):
     address = f"/{page.token}/api/users/ann/memory"
     assert page.client.delete(address, headers={"origin": "http://evil.example"}).status_code == 403
     assert page.client.delete(address).json()["entries"] == 9
-    assert known() == []
+    assert known_texts() == []
 
 
 MEMORY = '[memory]  # of us\nagents = ["a"]\n'

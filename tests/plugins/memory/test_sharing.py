@@ -20,9 +20,9 @@ SHARING = MemorySettings("structured", agents=("main", "helper", "loner"), share
 def agent_of(store, agent, session_id, *, policy=SHARING, user_id="ann", at=AT, **fields):
     """The memory of an agent's session under a policy."""
     header_ = SessionStarted(session_id=session_id, user_id=user_id, agent_id=agent)
-    made = memory_of_session(store, header_, policy, clock=lambda: at, **fields)
-    assert made is not None
-    return made
+    agent_memory = memory_of_session(store, header_, policy, clock=lambda: at, **fields)
+    assert agent_memory is not None
+    return agent_memory
 
 
 def topics_for(memory_):
@@ -61,11 +61,11 @@ def test_unnamed_agent_has_its_own_memory():
 
 def test_agent_keeps_its_memory_from_before_sharing():
     store, alone = Memory(), MemorySettings("structured")
-    said_ = entries("I prefer tabs over spaces. My editor is vim.")
-    agent_of(store, "main", "s1", policy=alone).learn(said_)
+    timeline = entries("I prefer tabs over spaces. My editor is vim.")
+    agent_of(store, "main", "s1", policy=alone).learn(timeline)
     agent_of(store, "helper", "s2").learn(entries("My editor is helix."))
     shared = agent_of(store, "main", "s1")
-    assert shared.learn(said_).skipped
+    assert shared.learn(timeline).skipped
     shared.consolidate()
     words = topics_for(shared)
     assert ("tabs over spaces" in words, "helix" in words, "vim" in words) == (True, True, True)
@@ -83,16 +83,16 @@ def test_all_commands_respect_shared_memory():
     main.consolidate()
     later = agent_of(store, "helper", "s2", at="2026-01-02T05:00:00Z")
     assert ("all of over" in topics_for(later), "all of stays" in topics_for(later)) == (False, True)
-    shown = {one.agent: one for one in read_memory(store, "ann", None, now="2026-01-02T05:00:00Z").agents}
-    assert list(shown) == [SHARED, "loner"]
-    assert [(one.topic, one.expired) for one in shown[SHARED].topics] == [("over", True), ("stays", False)]
-    assert [one.agent for one in read_memory(store, "ann", SHARED, now=AT).agents] == [SHARED]
-    noted = [(one.op, one.agent, one.by) for one in read_audit(store, "ann", "main").entries]
+    agents = {agent.agent: agent for agent in read_memory(store, "ann", None, now="2026-01-02T05:00:00Z").agents}
+    assert list(agents) == [SHARED, "loner"]
+    assert [(agent.topic, agent.expired) for agent in agents[SHARED].topics] == [("over", True), ("stays", False)]
+    assert [agent.agent for agent in read_memory(store, "ann", SHARED, now=AT).agents] == [SHARED]
+    noted = [(agent.op, agent.agent, agent.by) for agent in read_audit(store, "ann", "main").entries]
     assert noted == [("extract", SHARED, "main"), ("dream", SHARED, "main")]
     heard = []
     assert wipe_memory(store, "ann", "main", now=AT, tell=heard.append).entries == 0
     assert heard == ["the memory of user ann that agents share remains; select it with --agent '*'"]
-    assert wipe_memory(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: shown[SHARED].counts}
+    assert wipe_memory(store, "ann", SHARED, now=AT, tell=heard.append).agents == {SHARED: agents[SHARED].counts}
     assert topics_for(later) == ""
     assert read_bucket(store, bucket("ann", "loner")).texts["preferences"] == ("I prefer tea.",)
     agent_of(store, "helper", "s7").learn(entries("We run on Linux."))
@@ -100,12 +100,12 @@ def test_all_commands_respect_shared_memory():
 
 
 def test_wiped_memory_stays_wiped_after_sharing():
-    store, said_ = Memory(), entries("I prefer tabs over spaces.")
-    agent_of(store, "main", "s1", policy=MemorySettings("structured")).learn(said_)
+    store, timeline = Memory(), entries("I prefer tabs over spaces.")
+    agent_of(store, "main", "s1", policy=MemorySettings("structured")).learn(timeline)
     wipe_memory(store, "ann", "main", now="2026-01-02T04:00:00Z", tell=pytest.fail)
-    rested = agent_of(store, "main", "s1", at="2026-01-02T05:00:00Z").learn_when_idle(said_, last=1_767_323_045.0)
-    assert rested[0] is not None
-    assert rested[0].skipped
+    idle = agent_of(store, "main", "s1", at="2026-01-02T05:00:00Z").learn_when_idle(timeline, last=1_767_323_045.0)
+    assert idle[0] is not None
+    assert idle[0].skipped
     assert not any(read_bucket(store, MemoryBucket("ann", SHARED)).counts().values())
 
 
@@ -114,8 +114,8 @@ def test_extract_writes_to_shared_memory():
     put("s.jsonl", log(header(session_id="s9", user_id="ann", agent_id="helper"),
                        record("append", item=user("u", "We run on Linux."))))  # fmt: skip
     assert lore("store", "import", "s.jsonl", "--store", "sqlite:s.db").code == 0
-    found = lore("memory", "extract", "s9", "--store", "sqlite:s.db", "--json").json
-    assert (found["agent"], found["shared"], found["added"]) == ("helper", True, {"facts": 1})
+    result = lore("memory", "extract", "s9", "--store", "sqlite:s.db", "--json").json
+    assert (result["agent"], result["shared"], result["added"]) == ("helper", True, {"facts": 1})
     out = lore("memory", "list", "--user", "ann", "--agent", "*", "--store", "sqlite:s.db").out
     assert out.splitlines()[0] == "shared by agents  1 fact, with texts that no dream has covered yet"
     alone = lore("memory", "show", "--user", "ann", "--agent", "helper", "--store", "sqlite:s.db")

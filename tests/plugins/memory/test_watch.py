@@ -31,18 +31,18 @@ ON = Settings(memory=MemorySettings(system="structured"))
 IDLE = "idle: 3 remembered, 0 removed, 3 topics dreamt"
 
 
-def begun(store, name="s1", user_id="ann", **fields):
+def begin_session(store, name="s1", user_id="ann", **fields):
     return StoredSession.begin(store, event("session_started", session_id=name, user_id=user_id, model="m", **fields))
 
 
-def exchange(kept, number, text="hi"):
+def exchange(session, number, text="hi"):
     at = f"2026-09-01T00:{number // 60:02}:{number % 60:02}Z"
-    kept.apply(event("append", item=user(f"u{number}", text), at=at))
-    kept.begin_turn(at=at)
-    kept.apply(
-        event("append", item=said(f"a{number}", ANSWER), at=at), event("turn_completed", turn=kept.turn_count, at=at)
+    session.apply(event("append", item=user(f"u{number}", text), at=at))
+    session.begin_turn(at=at)
+    session.apply(
+        event("append", item=said(f"a{number}", ANSWER), at=at), event("turn_completed", turn=session.turn_count, at=at)
     )
-    kept.save()
+    session.save()
 
 
 class Clock:
@@ -63,11 +63,11 @@ class Clock:
         return step
 
 
-def watched(store, *steps, settings=None, remembered=ON, clock=None):
-    said_, told = [], []
-    hands = Hands(Script(*steps), said_.append, told.append, clock or Clock())
+def run_watch(store, *steps, settings=None, remembered=ON, clock=None):
+    lines, messages = [], []
+    hands = Hands(Script(*steps), lines.append, messages.append, clock or Clock())
     Watch(store, settings, packaged(), hands, memory_of(store, hands, remembered, settings)).run()
-    return said_, told
+    return lines, messages
 
 
 def memory_of(store, hands, remembered=ON, compaction=None):
@@ -76,86 +76,86 @@ def memory_of(store, hands, remembered=ON, compaction=None):
     return StoreMemories(store, remembered, compaction, tell=hands.tell, clock=hands.clock)
 
 
-def known(store, user_id="ann", agent=None):
+def stored_memory(store, user_id="ann", agent=None):
     return read_bucket(store, bucket(user_id, agent))
 
 
 def test_each_idle_time_learns_and_dreams_once():
     store, clock = Counting(), Clock()
-    kept = begun(store)
-    exchange(kept, 1, SAID)
+    session = begin_session(store)
+    exchange(session, 1, SAID)
     steps = [clock.at(300), clock.at(301), clock.at(302), clock.at(1_000)]
-    steps += [clock.at(1_000, lambda: exchange(kept, 1_000, "[SCHEDULED TICK] wake")), clock.at(2_000)]
-    steps += [clock.at(2_000, lambda: exchange(kept, 2_000, "My name is Bob.")), clock.at(2_299), clock.at(2_300)]
-    said_, told = watched(store, *steps, clock=clock)
-    assert said_ == [f"s1: {IDLE}", "s1: idle: 1 remembered, 0 removed, 3 topics dreamt"]
-    assert told == []
-    assert known(store).texts["facts"] == ("My name is Ann.", "My name is Bob.")
-    assert [one.op for one in read_audit_log(store, "ann").entries] == ["extract", "dream"] * 2
+    steps += [clock.at(1_000, lambda: exchange(session, 1_000, "[SCHEDULED TICK] wake")), clock.at(2_000)]
+    steps += [clock.at(2_000, lambda: exchange(session, 2_000, "My name is Bob.")), clock.at(2_299), clock.at(2_300)]
+    lines, messages = run_watch(store, *steps, clock=clock)
+    assert lines == [f"s1: {IDLE}", "s1: idle: 1 remembered, 0 removed, 3 topics dreamt"]
+    assert messages == []
+    assert stored_memory(store).texts["facts"] == ("My name is Ann.", "My name is Bob.")
+    assert [entry.op for entry in read_audit_log(store, "ann").entries] == ["extract", "dream"] * 2
 
 
 def test_idle_session_is_read_once():
     store, clock = Counting(), Clock()
-    exchange(begun(store), 1, SAID)
+    exchange(begin_session(store), 1, SAID)
     looks = [clock.at(400), clock.at(401, store.loads.clear), clock.at(402), clock.at(10_000)]
-    watched(store, *looks, clock=clock)
+    run_watch(store, *looks, clock=clock)
     assert [name for name, after in store.loads if name == "s1" and after < 2**50] == []
 
 
 def test_restarted_watch_keeps_a_wipe():
     store, clock = Counting(), Clock()
-    kept = begun(store)
-    exchange(kept, 1, SAID)
-    watched(store, clock.at(400), clock=clock)
+    session = begin_session(store)
+    exchange(session, 1, SAID)
+    run_watch(store, clock.at(400), clock=clock)
     wipe_memory(store, "ann", None, now="2026-09-01T00:07:00Z", tell=print)
-    assert watched(store, clock.at(500), clock=clock) == ([], [])
-    assert not any(known(store).counts().values())
-    learns = clock.at(1_000, lambda: exchange(kept, 600, "We run on Linux."))
-    assert watched(store, learns, clock.at(2_000), clock=clock)[0] == [f"s1: {IDLE.replace('3', '4', 1)}"]
+    assert run_watch(store, clock.at(500), clock=clock) == ([], [])
+    assert not any(stored_memory(store).counts().values())
+    learns = clock.at(1_000, lambda: exchange(session, 600, "We run on Linux."))
+    assert run_watch(store, learns, clock.at(2_000), clock=clock)[0] == [f"s1: {IDLE.replace('3', '4', 1)}"]
 
 
 def test_watch_learns_before_it_prunes():
     store, clock = Counting(), Clock()
-    kept = begun(store)
-    exchange(kept, 1, SAID)
+    session = begin_session(store)
+    exchange(session, 1, SAID)
     for number in (2, 3, 4):
-        exchange(kept, number)
-    said_, _ = watched(store, settings=CADENCE, clock=clock)
-    assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
-    assert known(store).texts["preferences"] == ("I prefer tabs over spaces.",)
-    assert known(store).topics == {}
+        exchange(session, number)
+    lines, _ = run_watch(store, settings=CADENCE, clock=clock)
+    assert lines == ["s1: cadence: 6 messages pruned, 2 kept"]
+    assert stored_memory(store).texts["preferences"] == ("I prefer tabs over spaces.",)
+    assert stored_memory(store).topics == {}
 
 
 def test_memory_sessions_are_not_watched():
     store, clock = Counting(), Clock()
-    exchange(begun(store), 1, SAID)
-    watched(store, clock.at(400), clock=clock)
+    exchange(begin_session(store), 1, SAID)
+    run_watch(store, clock.at(400), clock=clock)
     store.loads.clear()
-    watched(store, clock.at(400), remembered=OFF, settings=CADENCE, clock=clock)
+    run_watch(store, clock.at(400), remembered=OFF, settings=CADENCE, clock=clock)
     assert {name for name, _ in store.loads} == {"s1"}
 
 
 def test_watch_retries_a_locked_user():
     store, clock = Counting(), Clock()
-    exchange(begun(store), 1, SAID)
+    exchange(begin_session(store), 1, SAID)
     lock = trylock(f"memory:{id(store)}", "rest/main", "ann")
     lock.__enter__()
     let_go = clock.at(401, lambda: lock.__exit__(None, None, None))
-    said_, told = watched(store, clock.at(400), let_go, clock.at(402), clock=clock)
-    assert told == ["s1: another pass is at work for this agent and user, skipped until the next look"]
-    assert said_ == [f"s1: {IDLE}"]
+    lines, messages = run_watch(store, clock.at(400), let_go, clock.at(402), clock=clock)
+    assert messages == ["s1: another pass is at work for this agent and user, skipped until the next look"]
+    assert lines == [f"s1: {IDLE}"]
 
 
 def test_agents_have_separate_compaction_locks():
     """The lock once named no agent, so one agent's compaction delayed the others of the user."""
     store = Counting()
-    kept = begun(store, agent_id="coder")
+    session = begin_session(store, agent_id="coder")
     for number in range(1, 5):
-        exchange(kept, number)
+        exchange(session, number)
     with trylock("memory:", "coder", "ann"):
-        assert "another compaction is at work" in watched(store, settings=CADENCE)[1][0]
+        assert "another compaction is at work" in run_watch(store, settings=CADENCE)[1][0]
     with trylock("memory:", "", "ann"):
-        assert len(watched(store, settings=CADENCE)[0]) == 1
+        assert len(run_watch(store, settings=CADENCE)[0]) == 1
 
 
 def test_watch_without_trigger_is_refused():
@@ -176,10 +176,10 @@ def test_watch_without_trigger_is_refused():
 def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = opened("sqlite", tmp_path)
-    exchange(begun(store), 1, SAID)
+    exchange(begin_session(store), 1, SAID)
     settings = POLICY.format(interval=0) + '[memory]\nsystem = "structured"\n'
     stop_while_asking(store.url, settings)
-    assert (known(store).marks, read_audit_log(store, "ann").entries) == ({}, ())
+    assert (stored_memory(store).marks, read_audit_log(store, "ann").entries) == ({}, ())
     store.close()
 
 
