@@ -253,10 +253,8 @@ def _sum_row(measures: Sequence[Measurement], turns: Iterable[PredictedTurn], at
     if share is None and measures:
         share = measures[-1].share
     predicted_turns = list(turns)
-    sizes, reads = (
-        sum(turn.prompt or 0 for turn in predicted_turns),
-        sum(turn.read_tokens or 0 for turn in predicted_turns),
-    )
+    sizes = sum(turn.prompt or 0 for turn in predicted_turns)
+    reads = sum(turn.read_tokens or 0 for turn in predicted_turns)
     return MeasuredRow(
         at=at, requests=requests, prompt_tokens=prompt, cached_tokens=cached, share=share,
         turns=len(predicted_turns) or None, predicted_prompt_tokens=sizes or None,
@@ -290,9 +288,7 @@ _MOST_OPENED = 16  # inputs opened to find whether all are logs of one engine
 class MeasuredLogs:
     """The logs that measured a run, and their cache."""
 
-    def __init__(
-        self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems
-    ) -> None:  # fmt: skip
+    def __init__(self, paths: Sequence[str], files: Sequence[Input], options: Options, problems: Problems) -> None:
         """Read logs. Raise LoreError for a file that is not an engine's log, or has no measurements.
 
         Problems are added to `problems`, except those about request bodies: another recording has these.

@@ -30,9 +30,7 @@ def comparison_lines(result: MeasuredResult) -> Iterator[str]:
         yield f"measured by {engine}, {log.path} ({log.format}): {_describe_log(log)}"
     if result.apart:
         yield "not compared: the log and the recordings are from different times"
-    elif result.pairing is None:
-        pass
-    else:
+    elif result.pairing is not None:
         measured, predicted = _percent(result.share), _percent(result.predicted_share)
         yield f"read of the prompts: measured {measured}, predicted {predicted} ({_PAIRED[result.pairing]})"
         if result.shifted_seconds is not None:

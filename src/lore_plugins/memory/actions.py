@@ -130,9 +130,7 @@ def read_audit(store: Store, user: str | None, agent: str | None = None) -> resu
     return results.MemoryAudit(store=store.url, user=valid_user, entries=entries, unreadable=log.unreadable)
 
 
-def _audit_entry(
-    entry: audit.AuditRecord, session_ids: set[str], memory: buckets.KnownMemory
-) -> results.AuditEntry:  # fmt: skip
+def _audit_entry(entry: audit.AuditRecord, session_ids: set[str], memory: buckets.KnownMemory) -> results.AuditEntry:
     deleted = None if entry.session_id is None else entry.session_id not in session_ids
     dropped = [topic.topic for topic in memory.dropped_topics if (entry.op, entry.at) == ("dream", topic.at)]
     return convert({**asdict(entry), "session_deleted": deleted, "dropped": dropped}, results.AuditEntry)

@@ -5,10 +5,9 @@ nodes. A node is cut where a look-up or an insertion ends inside it, and never j
 leaf, then its parent if it has become a leaf; a locked node and its ancestors are kept. The policy (`POLICIES`) ranks
 the leaves, the smallest rank first.
 
-Time is a counter of operations. Of a node, `used_at` is its last look-up or insertion, `created_at` its creation,
-`hits` the number of requests that published it, `priority` the highest of theirs. When a node is cut, the new front
-half gets its hits, priority and locks; its `created_at` is the time of the cut in `RadixCache`, that of the node in
-`UnifiedRadixCache`.
+Time is a counter of operations. Of a node, `used_at` is its last look-up or insertion, `hits` the number of requests
+that published it, `priority` the highest of theirs. When a node is cut, the new front half gets its hits, priority and
+locks; its `created_at` is the time of the cut in `RadixCache`, that of the node in `UnifiedRadixCache`.
 
 Layers that do not keep every token (`layers.py`) decide at which nodes a request can resume: a look-up ends at the
 deepest of those, and counts as a use of its path.
