@@ -1,8 +1,8 @@
 """An HTTP endpoint that a user names: its URL, whether it is on this machine, its key, one request and its answer.
 
-Rules: an answer has an end in time and in size; a redirect is not followed (whoever asks refuses it); a URL is shown
-without user, password and query; a key comes from an environment variable that is named, and is never shown; what a
-server says is text of a stranger, to be made harmless by whoever shows it. Over httpx (the extra `http`).
+Time and size of an answer are limited. Redirects are not followed; the caller rejects them. URLs are displayed without
+user, password and query. A key comes from the named environment variable and is never displayed. Text from a server is
+untrusted: the caller makes it harmless before displaying it. Uses httpx (the extra `http`).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ __all__ = [
     "NoAnswerError",
     "TryAgainError",
     "ask_again",
+    "display_url",
     "error_message",
     "is_near",
     "key_in",
     "httpx_for",
-    "shown",
     "url_of",
 ]
 
 
 class Deadline(threading.Timer):
-    """Closes the connection if a try takes too long as a whole: httpx' time-outs restart with each piece of an answer.
+    """Closes the connection if a whole try takes too long: httpx' time-outs restart with each piece of an answer.
 
     With `near` it closes a connection to another machine before a byte is sent: a name may resolve to any address.
     """
@@ -54,12 +54,12 @@ class Deadline(threading.Timer):
     def note(self, name: str, info: Mapping[str, Any]) -> None:
         """Note the socket of a new connection; raises OSError for one to another machine."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
-            found: socket.socket = info["return_value"].get_extra_info("socket")
-            self._socket = found
+            connection: socket.socket = info["return_value"].get_extra_info("socket")
+            self._socket = connection
             if self.is_over:
                 self.hang_up()
-            elif self._near and not _is_loopback(address := found.getpeername()[0]):
-                found.close()
+            elif self._near and not _is_loopback(address := connection.getpeername()[0]):
+                connection.close()
                 raise OSError(f"it leads to {address}, which is not this machine")
 
     def hang_up(self) -> None:
@@ -87,7 +87,7 @@ class HttpAnswer(NamedTuple):
     status: int
     headers: dict[str, str]
     body: bytes
-    sent: float  # when the request was
+    sent_at: float  # when the request was sent
     began: float  # when the headers came
     ended: float
 
@@ -113,7 +113,7 @@ class TryAgainError(Exception):
 
 
 def httpx_for(user: str, extra: str = "http") -> Any:
-    """Import httpx; raises LoreError if it is missing, with who needs it and the extra to install."""
+    """Import httpx. If it is missing, raise LoreError with the `user` that needs it and the extra to install."""
     try:
         import httpx  # noqa: PLC0415 - an extra, and slow to load
     except ImportError:
@@ -123,22 +123,19 @@ def httpx_for(user: str, extra: str = "http") -> Any:
 
 
 class Endpoint(NamedTuple):
-    """A server, how it is shown, and how it is asked: `trust_env` and `proxy` as httpx takes them.
-
-    `clean` takes the key out of an error's text.
-    """
+    """A server and how to connect to it."""
 
     httpx: Any  # the module
-    shown: str
-    is_near: bool
-    clean: Callable[[str], str]
-    trust_env: bool = False
-    proxy: str | None = None
+    label: str  # its URL without user, password and query
+    is_near: bool  # whether it is on this machine
+    clean: Callable[[str], str]  # removes the key from an error's text
+    trust_env: bool = False  # as for httpx
+    proxy: str | None = None  # as for httpx
 
     def ask(self, request: HttpRequest) -> HttpAnswer:
-        """Ask once, over a connection of its own; raises LostConnectionError and NoAnswerError."""
+        """Send a request once, over a new connection. Raises LostConnectionError and NoAnswerError."""
         http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
-        late = NoAnswerError(f"{self.shown}: no whole answer after {request.seconds:g} s")
+        late = NoAnswerError(f"{self.label}: no whole answer after {request.seconds:g} s")
         deadline.start()
         try:
             answer = self._exchange(request, deadline)
@@ -150,7 +147,7 @@ class Endpoint(NamedTuple):
             reason = one_line(self.clean(str(error))) or type(error).__name__
             raise LostConnectionError(reason, unreached=isinstance(error, http.ConnectError)) from None
         except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-            raise NoAnswerError(f"{self.shown} cannot be asked: {one_line(self.clean(str(error)))}") from None
+            raise NoAnswerError(f"{self.label} cannot be asked: {one_line(self.clean(str(error)))}") from None
         finally:
             deadline.cancel()
         if deadline.is_over:  # a closed connection may look like the end
@@ -161,7 +158,7 @@ class Endpoint(NamedTuple):
         httpx = self.httpx
         plain = request.url.startswith("http:") and (self.is_near or not self.trust_env)
         verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()  # 25 ms
-        body, sent = bytearray(), time.time()
+        body, sent_at = bytearray(), time.time()
         extensions = {"trace": deadline.note}
         with (
             httpx.Client(
@@ -176,8 +173,8 @@ class Endpoint(NamedTuple):
             for piece in response.iter_raw():
                 body += piece
                 if len(body) > request.most:
-                    raise NoAnswerError(f"{self.shown}: its answer has more than {request.most:,} bytes")
-            return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent, began, time.time())
+                    raise NoAnswerError(f"{self.label}: its answer has more than {request.most:,} bytes")
+            return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent_at, began, time.time())
 
 
 def ask_again(
@@ -200,8 +197,8 @@ def ask_again(
     return ask()
 
 
-def shown(endpoint: str) -> str:
-    """Return an endpoint as it may be shown: without user, password, query."""
+def display_url(endpoint: str) -> str:
+    """Return an endpoint without user, password and query."""
     try:
         parts = urlsplit(endpoint)
         where = parts.netloc.rpartition("@")[2]
@@ -211,20 +208,20 @@ def shown(endpoint: str) -> str:
 
 
 def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
-    """Return the parts of a URL that requests can be sent to; raises LoreError, which calls it by `name`."""
+    """Return the parts of a URL that requests can be sent to. Raise LoreError, which names the setting `name`."""
     try:
         parts = urlsplit(endpoint)
-        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        sound = False
+        is_valid = False
     else:
-        if sound and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
+        if is_valid and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint:
             return parts
     raise LoreError(f"{name} is not an http or https URL", hint=hint)
 
 
 def is_near(url: str) -> bool:
-    """Return whether an endpoint is on this machine: no proxy is asked then."""
+    """Return whether an endpoint is on this machine, so that no proxy is used."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -236,11 +233,11 @@ def is_near(url: str) -> bool:
 def _is_loopback(address: str, *, unspecified: bool = False) -> bool:
     """Return whether an address is a loopback one; with `unspecified`, also 0.0.0.0, which servers print for it."""
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return False
-    found = getattr(found, "ipv4_mapped", None) or found
-    return found.is_loopback or (unspecified and found.is_unspecified)
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return ip.is_loopback or (unspecified and ip.is_unspecified)
 
 
 def key_in(environ: Mapping[str, str], variable: str, option: str) -> str:

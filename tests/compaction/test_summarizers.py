@@ -12,7 +12,7 @@ from helpers.strategies.talks import talk
 from lore.asking import GivenUpError, SummaryError, SummaryRequest
 from lore.compaction.settings import Compaction
 from lore.compaction.summarizers import PAUSES, OpenAISummarizer, summarizer_of
-from lore.endpoints import shown
+from lore.endpoints import display_url
 from lore.errors import LoreError
 from lore.model.limits import ANSWER_BYTES
 
@@ -254,7 +254,7 @@ def test_invalid_endpoint_is_refused(endpoint):
 
 def test_endpoint_credentials_are_hidden():
     url = "http://me:pass-word@127.0.0.1:1/v1?api-key=hidden#x"
-    assert shown(url) == "http://127.0.0.1:1/v1"
+    assert display_url(url) == "http://127.0.0.1:1/v1"
     error = Model(url).fails("http://127.0.0.1:1/v1: ")
     assert "pass-word" not in error.message
     assert "hidden" not in error.message

@@ -58,7 +58,7 @@ class OpenAISummarizer:
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
         parts = http.url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
         path = parts.path.rstrip("/").removesuffix(_PATH) + _PATH
-        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), http.shown(endpoint)
+        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), http.display_url(endpoint)
         self._key = http.key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
         near = http.is_near(self._url)  # no proxy is asked then

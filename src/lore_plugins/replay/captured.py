@@ -37,24 +37,24 @@ def line_of(planned: PlannedRequest, url: str, answer: HttpAnswer | None, engine
     headers = {"content-type": "application/json"}
     if planned.betas:
         headers["anthropic-beta"] = ",".join(planned.betas)
-    body, sent, seconds, response = planned.sent.body, planned.at or 0.0, 0.0, None
+    body, sent_at, seconds, response = planned.payload.body, planned.at or 0.0, 0.0, None
     if answer is not None:
-        sent, seconds = answer.sent, round(answer.ended - answer.sent, 6)
+        sent_at, seconds = answer.sent_at, round(answer.ended - answer.sent_at, 6)
         response = {
             "status": answer.status, "headers": answer.headers, "timestamp": answer.began,
             "body": answer.body.decode("utf-8", "replace"),
         }  # fmt: skip
     request = {
-        "method": "POST", "url": url, "headers": headers, "body": body.decode("utf-8", "replace"), "timestamp": sent,
+        "method": "POST", "url": url, "headers": headers, "body": body.decode("utf-8", "replace"), "timestamp": sent_at,
     }  # fmt: skip
     salt = {"salt": planned.salt} if planned.salt else {}
     replayed = {
         "v": VERSION, "turn": planned.turn, "chain": planned.chain, "sha256": digest_of(body), "seconds": seconds,
         **salt,
     }  # fmt: skip
-    known = {"served_by": engine} if engine else {}
-    known["purpose"] = "utility" if planned.chain.startswith(UTILITY) else REPLAY
-    return encode({"request": request, "response": response, **known, "replay": replayed}) + b"\n"
+    labels = {"served_by": engine} if engine else {}
+    labels["purpose"] = "utility" if planned.chain.startswith(UTILITY) else REPLAY
+    return encode({"request": request, "response": response, **labels, "replay": replayed}) + b"\n"
 
 
 def read_salt(path: str) -> str:
@@ -72,8 +72,8 @@ class CaptureFile:
     """A capture that this process holds."""
 
     def __init__(self, descriptor: int, path: str) -> None:
-        self._descriptor, self.path, self.shown = descriptor, path, show(path)
-        self.sent: list[str] = []  # digests of the requests in the file, in order
+        self._descriptor, self.path, self.label = descriptor, path, show(path)
+        self.digests: list[str] = []  # digests of the requests in the file, in order
         self._end = self._read()
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
@@ -87,31 +87,31 @@ class CaptureFile:
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
-            raise _write_error(self.shown, error) from None
+            raise _write_error(self.label, error) from None
         self._end += len(line)
-        self.sent.append(digest_of(planned.sent.body))
+        self.digests.append(digest_of(planned.payload.body))
 
     def empty(self) -> None:
         """Delete all records; opening the file has verified that it holds nothing else."""
         os.ftruncate(self._descriptor, 0)
-        self.sent, self._end = [], 0
+        self.digests, self._end = [], 0
 
     def _read(self) -> int:
         """Read the whole records, and return the end of the last. Raise LoreError for any other line."""
-        end, number, rest = 0, 0, b""
+        end, number, partial_line = 0, 0, b""
         while piece := os.read(self._descriptor, _PIECE):
-            *lines, rest = (rest + piece).split(b"\n")
+            *lines, partial_line = (partial_line + piece).split(b"\n")
             for line in lines:
                 number += 1
-                self.sent.append(self._digest(line, number, end))
+                self.digests.append(self._digest(line, number, end))
                 end += len(line) + 1
         return end
 
     def _digest(self, line: bytes, number: int, at: int) -> str:
         replayed = sliced_members((raw_members(line) or {}).get("replay", b""))
         if replayed.get("v") != str(VERSION).encode() or replayed.get("sha256", b"")[:1] != b'"':
-            message, hint = f"{self.shown} was not written by lore replay", "name another --output"
-            raise LoreError(message, hint=hint, where=Where(self.shown, number, at))
+            message, hint = f"{self.label} was not written by lore replay", "name another --output"
+            raise LoreError(message, hint=hint, where=Where(self.label, number, at))
         return text_of(replayed["sha256"])
 
 
@@ -121,21 +121,21 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
 
     Raise LoreError if it exists (without either), is held by another process, or cannot be written.
     """
-    shown = show(path)
+    label = show(path)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     new = 0 if resume or force else os.O_EXCL
     try:
         descriptor = os.open(path, flags | new, 0o600)
     except FileExistsError:
-        raise exists_error(shown) from None
+        raise exists_error(label) from None
     except (OSError, ValueError) as error:
-        raise _write_error(shown, error) from None
+        raise _write_error(label, error) from None
     existed = os.fstat(descriptor).st_size > 0
     try:
         if not os.path.isfile(path):
-            raise LoreError(f"{shown} is not a regular file", hint="name another --output")
+            raise LoreError(f"{label} is not a regular file", hint="name another --output")
         if not try_lock(descriptor):
-            raise LoreError(f"{shown} is being written by another lore replay", hint="name another --output")
+            raise LoreError(f"{label} is being written by another lore replay", hint="name another --output")
         synchronise_folder(os.path.dirname(os.path.abspath(path)))
         file = CaptureFile(descriptor, path)
         if force and not resume:
@@ -148,11 +148,11 @@ def capture_file(path: str, *, resume: bool = False, force: bool = False) -> Gen
         os.close(descriptor)
 
 
-def exists_error(shown: str) -> LoreError:
+def exists_error(label: str) -> LoreError:
     """Return the error for a capture that exists."""
     hint = "continue it with --resume, overwrite it with --force, or name another --output"
-    return LoreError(f"{shown} exists", hint=hint)
+    return LoreError(f"{label} exists", hint=hint)
 
 
-def _write_error(shown: str, error: OSError | ValueError) -> LoreError:
-    return LoreError(f"cannot write {shown}: {reason_of(error)}", hint="name another file with --output")
+def _write_error(label: str, error: OSError | ValueError) -> LoreError:
+    return LoreError(f"cannot write {label}: {reason_of(error)}", hint="name another file with --output")

@@ -106,8 +106,8 @@ def run(options: ReplayOptions) -> int:
             dialect = options.dialect or replay.runs[0].summary.first
             target.key = key_for(options.server, dialect, options.api_key_env, os.environ)
             _confirm(target, estimate, yes=options.yes)
-        found = replay.run(dry=options.dry_run, estimate=estimate)
-    return _answer(found, options)
+        result = replay.run(dry=options.dry_run, estimate=estimate)
+    return _answer(result, options)
 
 
 def _replay(options: ReplayOptions, loaded: Loaded, server: Server) -> ReplayRun:
@@ -140,29 +140,31 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
 
     if server.near or estimate is None:
         return
-    where = destination(server.shown, server.key.variable, server.proxy, encrypted=server.encrypted)
+    where = destination(server.label, server.key.variable, server.proxy, encrypted=server.encrypted)
     if yes:
         common.tell(f"{estimate_in_words(estimate)}; to {where}")
         return
     if not common.can_ask():
-        message = f"{server.shown} is not this machine, and there is no terminal to ask whether to send to it"
+        message = f"{server.label} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run estimates the cost")
     if not common.confirmed(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 
-def _answer(found: Replayed, options: ReplayOptions) -> int:
+def _answer(result: Replayed, options: ReplayOptions) -> int:
     from lore.report import redacted_result
     from lore_plugins.replay.lines import stopped_hint, write
 
-    if found.stopped is not None and not any(layout.requests for layout in found.layouts):
-        raise LoreError(found.stopped, hint=stopped_hint(found.stopped))
-    found = redacted_result(found) if options.redact else found
-    common.answer(found, partial(write, verbose=options.verbose), as_json=options.as_json, color=options.color)
-    if found.stopped is not None:
-        common.tell(f"error: {found.stopped}")
-    whole = all(layout.same_as is not None or layout.requests >= layout.planned for layout in found.layouts)
-    if found.interrupted:
+    if result.stopped is not None and not any(layout.requests for layout in result.layouts):
+        raise LoreError(result.stopped, hint=stopped_hint(result.stopped))
+    result = redacted_result(result) if options.redact else result
+    common.answer(result, partial(write, verbose=options.verbose), as_json=options.as_json, color=options.color)
+    if result.stopped is not None:
+        common.tell(f"error: {result.stopped}")
+    is_complete = all(layout.same_as is not None or layout.requests >= layout.planned for layout in result.layouts)
+    if result.interrupted:
         return common.INTERRUPTED
-    unsent = found.estimate is not None and found.stopped is None and not any(each.capture for each in found.layouts)
-    return 0 if whole or unsent else 3
+    was_only_estimated = (
+        result.estimate is not None and result.stopped is None and not any(layout.capture for layout in result.layouts)
+    )
+    return 0 if is_complete or was_only_estimated else 3

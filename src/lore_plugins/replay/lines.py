@@ -38,8 +38,11 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
     if not alone:
         for number, text in enumerate(aligned([_HEADER, *map(_cells, result.layouts)], range(3, 9))):
             out.print(line((text, "" if number else "bold")))
-        sent = [layout for layout in result.layouts if layout.simulated is not None and layout.read_share is not None]
-        draw([(layout.name, billed_reads(layout.simulated.turns), "green") for layout in sent if layout.simulated], out)
+        reads = [
+            (layout.name, billed_reads(layout.simulated.turns), "green") for layout in result.layouts
+            if layout.simulated is not None and layout.read_share is not None
+        ]  # fmt: skip
+        draw(reads, out)
         for layout in result.layouts:
             out.print(line(f"  {changes_in_words(layout)}"))
         out.print(line((conclusion(result), "bold")))
@@ -59,8 +62,8 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     if not layout.capture:
         return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing was sent"
     again = f", {layout.resumed:,} of them by an earlier run" if layout.resumed else ""
-    sent = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
-    return f"{name}{sent}{again}, written to {layout.capture}"
+    requests = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
+    return f"{name}{requests}{again}, written to {layout.capture}"
 
 
 def _same(layout: ReplayedLayout) -> str:
@@ -70,14 +73,14 @@ def _same(layout: ReplayedLayout) -> str:
 def _cells(layout: ReplayedLayout) -> tuple[str, ...]:
     if layout.same_as is not None:
         return (layout.name, layout.dialect, layout.tail or "", "", "", "", "", "", "", f"as {layout.same_as}")
-    found = layout.simulated
-    predicted = None if found is None else found.totals.predicted.read_tokens
+    simulation = layout.simulated
+    predicted = None if simulation is None else simulation.totals.predicted.read_tokens
     share = "" if layout.read_share is None else _percent(layout.read_share)
     counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
     tokens, read, computed, predicted_read = ("unknown" if count is None else f"{count:,}" for count in counts)
-    sent = f"{layout.requests:,} of {layout.planned:,}"
+    requests = f"{layout.requests:,} of {layout.planned:,}"
     name = layout.name, layout.dialect, layout.tail or ""
-    return *name, sent, tokens, read, share, computed, predicted_read, layout.capture
+    return *name, requests, tokens, read, share, computed, predicted_read, layout.capture
 
 
 def changes_in_words(layout: ReplayedLayout) -> str:
@@ -97,30 +100,32 @@ def changes_in_words(layout: ReplayedLayout) -> str:
 
 def conclusion(result: Replayed) -> str:
     """Return a sentence on which layout reads most."""
-    known = sorted(
+    ranking = sorted(
         (layout for layout in result.layouts if layout.read_share is not None), key=lambda layout: -_share(layout)
     )
     different = [layout for layout in result.layouts if layout.same_as is None]
     if len(different) == 1 and len(result.layouts) > 1:
         return f"all layouts send the same bytes as {different[0].name}: there is nothing to compare"
-    if len(known) < 2:
+    if len(ranking) < 2:
         return "not compared: fewer than two layouts have known reads"
-    found = result.comparison
-    if found is None or any(layout.requests < layout.planned for layout in known):
+    comparison = result.comparison
+    if comparison is None or any(layout.requests < layout.planned for layout in ranking):
         return "not compared: not all requests of every layout were sent"
-    shares = ", ".join(f"{layout.name} {_percent(_share(layout))}" for layout in known if layout.name != found.best)
+    shares = ", ".join(
+        f"{layout.name} {_percent(_share(layout))}" for layout in ranking if layout.name != comparison.best
+    )
     if result.reads_most is None:
-        return f"no layout reads more: {found.best} {_percent(_share(known[0]))}, {shares} of its prompt tokens"
-    fewest = next(layout for layout in known if layout.name == found.computes_least)
-    text = f"{found.best} reads most: {_percent(_share(known[0]))} of its prompt tokens; {shares}"
-    text += f". It leads by {100 * found.lead:.1f} points, "
-    if found.lead_least <= 0:
+        return f"no layout reads more: {comparison.best} {_percent(_share(ranking[0]))}, {shares} of its prompt tokens"
+    fewest = next(layout for layout in ranking if layout.name == comparison.computes_least)
+    text = f"{comparison.best} reads most: {_percent(_share(ranking[0]))} of its prompt tokens; {shares}"
+    text += f". It leads by {100 * comparison.lead:.1f} points, "
+    if comparison.lead_least <= 0:
         text += "but one single request makes the difference: send a longer session to be sure"
     else:
-        text += f"{100 * found.lead_least:.1f} to {100 * found.lead_most:.1f} whichever request is left out"
-    if fewest.name != found.best:
+        text += f"{100 * comparison.lead_least:.1f} to {100 * comparison.lead_most:.1f} whichever request is left out"
+    if fewest.name != comparison.best:
         text += f". {fewest.name} has the fewest computed tokens, {fewest.computed_tokens or 0:,} instead of "
-        text += f"{known[0].computed_tokens or 0:,}, because its prompts are shorter"
+        text += f"{ranking[0].computed_tokens or 0:,}, because its prompts are shorter"
     return text
 
 
@@ -181,20 +186,20 @@ def notes_of(layouts: Sequence[ReplayedLayout], engine: str, slots: int | None) 
 
 def _notes(layout: ReplayedLayout, engine: str, slots: int | None) -> Iterator[str]:
     for reason, count in layout.skipped.items():
-        named, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
-        names = ", ".join([*named, *([f"and {more:,} more"] if more else [])])
-        yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if named else ''}"
+        turns, more = layout.unsent.get(reason, []), count - len(layout.unsent.get(reason, []))
+        names = ", ".join([*turns, *([f"and {more:,} more"] if more else [])])
+        yield f"not sent: {counted(count, 'request')} {reason}{f' ({names})' if turns else ''}"
     for name, count in layout.left_out.items():
         yield f"{name!r} is left out of {counted(count, 'request')}: it exceeds --max-tokens, or belongs to another API"
-    found = layout.simulated
-    if found is None or not found.turns:
+    simulation = layout.simulated
+    if simulation is None or not simulation.turns:
         return
-    silent = sum(turn.billed is None or turn.billed.read_tokens is None for turn in found.turns)
+    silent = sum(turn.billed is None or turn.billed.read_tokens is None for turn in simulation.turns)
     if silent:
         switch = _SWITCHES.get(engine)
         answers = f"{counted(silent, 'answer')} of {layout.requests:,}"
         yield f"{answers} did not report tokens read from a cache{f': {switch}' if switch else ''}"
-    first = found.turns[0].billed
+    first = simulation.turns[0].billed
     if first is not None and first.read_tokens and first.read_tokens > WARM * (first.uncached_tokens or 0):
         yield (
             f"the cache was warm: the first request read {first.read_tokens:,} tokens that this replay had not sent; "

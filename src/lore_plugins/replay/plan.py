@@ -36,7 +36,7 @@ from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
 from lore.run import converted
 from lore_plugins.replay.captured import digest_of
-from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, sent_body
+from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, prepare_body
 
 RECORDED, LORE = "recorded", "lore"
 NAMED = 10  # turns that are named for a reason
@@ -59,7 +59,7 @@ class PlannedRequest(NamedTuple):
     chain: str
     at: float | None  # when it was sent originally
     dialect: str
-    sent: SentBody
+    payload: SentBody
     betas: tuple[str, ...] = ()
     salt: str = ""
 
@@ -85,21 +85,21 @@ def parse_layouts(names: str | None, dialect: str | None, recording: Recording) 
     requests = isinstance(recording, RequestRecording)
     if names is None:
         return (PromptLayout(RECORDED if requests else LORE, requests, None, dialect),)
-    known = (LORE, RECORDED, *POLICIES)
-    found: list[PromptLayout] = []
+    words = (LORE, RECORDED, *POLICIES)
+    layouts: list[PromptLayout] = []
     for name in [name.strip() for name in names.split(",") if name.strip()]:
         word, _, other = name.partition(":")
-        if word not in known or (other and other not in SENDABLE):
-            hint = f"layouts: {', '.join(known)}; each also as LAYOUT:DIALECT ({', '.join(SENDABLE)})"
+        if word not in words or (other and other not in SENDABLE):
+            hint = f"layouts: {', '.join(words)}; each also as LAYOUT:DIALECT ({', '.join(SENDABLE)})"
             raise LoreError(f"unknown layout {name!r}", hint=hint)
         if word == RECORDED and not requests:
             hint = "choose among " + ", ".join((LORE, *POLICIES))
             raise LoreError(f"{recording.shown} is a session log without recorded requests", hint=hint)
         tail: Policy | None = next((policy for policy in POLICIES if policy == word), None)
-        found.append(PromptLayout(name, word == RECORDED, tail, other or dialect))
-    if not found or len({layout.name for layout in found}) < len(found):
+        layouts.append(PromptLayout(name, word == RECORDED, tail, other or dialect))
+    if not layouts or len({layout.name for layout in layouts}) < len(layouts):
         raise LoreError(f"--layouts {names}: name each layout once", hint="as in --layouts lore,recorded")
-    return tuple(found)
+    return tuple(layouts)
 
 
 class ReplayPlan:
@@ -128,9 +128,9 @@ class ReplayPlan:
         digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
         for planned in self.requests():
-            digest.update(digest_of(planned.sent.body).encode())
+            digest.update(digest_of(planned.payload.body).encode())
             count, first = count + 1, first or planned.dialect
-            models.setdefault(planned.sent.model)
+            models.setdefault(planned.payload.model)
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
@@ -146,22 +146,22 @@ class ReplayPlan:
         self.left_out.clear()
         self._unsent.clear()
         self.problems = Problems()
-        requests = self._recorded() if self.layout.recorded else self._of_session(self._as_lore_session)
+        requests = self._recorded_requests() if self.layout.recorded else self._session_requests(self._as_lore_session)
         for number, planned in enumerate(requests):
             if number == self._most:
                 return
-            self.left_out.update(planned.sent.left_out)
+            self.left_out.update(planned.payload.left_out)
             yield planned
 
-    def _recorded(self) -> Iterator[PlannedRequest]:
+    def _recorded_requests(self) -> Iterator[PlannedRequest]:
         """Yield the recorded bodies; for another dialect, those of the session that they form."""
         recording = self._options.open(self._path, self.problems)
         assert isinstance(recording, RequestRecording)
-        wanted, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
-        if wanted is not None:  # captures rarely mix dialects: the first request decides
-            found = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), wanted)
-            if found != wanted:
-                yield from self._of_session(lambda: self._assembling.open(self._path, self.problems))
+        target, turns = self.layout.dialect, self._options.open(self._path, Problems()).turns()
+        if target is not None:  # captures rarely mix dialects: the first request decides
+            first_dialect = next((turn.prompt.dialect for turn in turns if turn.prompt.dialect in SENDABLE), target)
+            if first_dialect != target:
+                yield from self._session_requests(lambda: self._assembling.open(self._path, self.problems))
                 return
         for exchange, turn in recording.exchanges():
             if turn is None or self._is_left_out(turn, partial=turn.prompt.partial):
@@ -170,7 +170,7 @@ class ReplayPlan:
             if not isinstance(dialect, Body) or dialect.name not in SENDABLE:
                 self.skipped[f"of the dialect {turn.prompt.dialect}"] += 1
                 continue
-            yield self._planned(turn, complete_body(exchange, turn, dialect), dialect.name)
+            yield self._plan_request(turn, complete_body(exchange, turn, dialect), dialect.name)
 
     def _as_lore_session(self) -> Recording:
         """Open the session as a lore log, converting other formats and moving changing lines of system prompts.
@@ -186,25 +186,25 @@ class ReplayPlan:
         lines = self._varying.lines(converted(recording))
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
-    def _of_session(self, opened: Callable[[], Recording]) -> Iterator[PlannedRequest]:
+    def _session_requests(self, open_session: Callable[[], Recording]) -> Iterator[PlannedRequest]:
         partial, missing = self._partial_requests(), "events: there is nothing to replay"
         hint = "name a session, or a capture"
         if self._lines is None:
-            self._lines = sorted(turn.line or 0 for turn in session_of(opened(), missing, hint=hint).turns())
-        session = session_of(opened(), missing, hint=hint)
+            self._lines = sorted(turn.line or 0 for turn in session_of(open_session(), missing, hint=hint).turns())
+        session = session_of(open_session(), missing, hint=hint)
         for turn in _in_order(session.turns(), self._lines):
             if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial):
                 continue
-            wanted = self.layout.dialect or turn.prompt.dialect
-            dialect = DIALECTS.get(wanted)
-            if dialect is None or wanted not in SENDABLE:
-                self.skipped[f"of the dialect {wanted}"] += 1
+            name = self.layout.dialect or turn.prompt.dialect
+            dialect = DIALECTS.get(name)
+            if dialect is None or name not in SENDABLE:
+                self.skipped[f"of the dialect {name}"] += 1
                 continue
             prompt = turn.prompt
             chain = session.state.chain(turn.chain)
-            if (chain.dialect or session.state.dialect or wanted) != wanted:
+            if (chain.dialect or session.state.dialect or name) != name:
                 prompt = self._without_params(prompt)
-            yield self._planned(turn, dialect.write(prompt), wanted)
+            yield self._plan_request(turn, dialect.write(prompt), name)
 
     def _without_params(self, prompt: Prompt) -> Prompt:
         """Remove the parameters of another API, which the server would refuse; they are not part of the prefix."""
@@ -230,14 +230,14 @@ class ReplayPlan:
             reason = "whose beginning is not recorded"
         if reason:
             self.skipped[reason] += 1
-            if len(named := self._unsent.setdefault(reason, [])) < NAMED:
-                named.append(f"#{turn.number}" if turn.chain == MAIN else f"#{turn.chain}:{turn.number}")
+            if len(names := self._unsent.setdefault(reason, [])) < NAMED:
+                names.append(f"#{turn.number}" if turn.chain == MAIN else f"#{turn.chain}:{turn.number}")
         return bool(reason)
 
-    def _planned(self, turn: Turn, body: bytes, dialect: str) -> PlannedRequest:
-        sent = sent_body(body, self.sending._replace(dialect=dialect), model=turn.prompt.model)
+    def _plan_request(self, turn: Turn, body: bytes, dialect: str) -> PlannedRequest:
+        payload = prepare_body(body, self.sending._replace(dialect=dialect), model=turn.prompt.model)
         betas = turn.call.betas or () if dialect == "anthropic" and turn.prompt.dialect == dialect else ()
-        return PlannedRequest(turn.number, turn.chain, turn.at, dialect, sent, betas, self.sending.salt)
+        return PlannedRequest(turn.number, turn.chain, turn.at, dialect, payload, betas, self.sending.salt)
 
 
 def complete_body(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
@@ -273,9 +273,9 @@ def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
     for turn in turns:
         waiting.setdefault(turn.line or 0, []).append(turn)
         while at < len(lines) and lines[at] in waiting:
-            found = waiting[lines[at]]
-            yield found.pop(0)
-            if not found:
+            queue = waiting[lines[at]]
+            yield queue.pop(0)
+            if not queue:
                 del waiting[lines[at]]
             at += 1
 
@@ -316,15 +316,15 @@ class VaryingSystem:
             if line.startswith(_TURN):
                 chain.turns += 1
             elif members.get("system", b"null") != b"null":
-                found = {part for text in _texts(members["system"]) for part in text.split("\n")}
+                system_lines = {part for text in _texts(members["system"]) for part in text.split("\n")}
                 chain.changes += chain.stable is not None
-                chain.stable = found if chain.stable is None else chain.stable & found
+                chain.stable = system_lines if chain.stable is None else chain.stable & system_lines
 
     def lines(self, lines: Iterable[bytes]) -> Iterator[bytes]:
         """Yield the session's lines with the changing text moved, and set `moved`."""
         self.moved = Moved()
         contexts: dict[str, str] = {}
-        kept_before: dict[str, bytes] = {}
+        previous_systems: dict[str, bytes] = {}
         for line in lines:
             members = raw_members(line) or {} if line.startswith((*_SYSTEMS, _TURN)) else {}
             name = _chain_of(members)
@@ -337,13 +337,13 @@ class VaryingSystem:
                     self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
                 yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
-                kept, removed = _split_system(members["system"], chain.stable or set())
-                same, kept_before[name] = kept_before.get(name) == kept, kept
+                system, removed = _split_system(members["system"], chain.stable or set())
+                same, previous_systems[name] = previous_systems.get(name) == system, system
                 contexts[name] = "\n".join(removed)
                 if same:
                     del members["system"]
                 else:
-                    members["system"] = kept
+                    members["system"] = system
                 yield json_object(members) + b"\n"
             else:
                 yield line
@@ -363,7 +363,7 @@ def _texts(system: bytes) -> Iterator[str]:
 
 def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
     """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
-    kept, removed = list[bytes](), list[str]()
+    parts, removed = list[bytes](), list[str]()
     for part in array(system) if system[:1] == b"[" else [system]:
         members = raw_members(part) or {} if part[:1] == b"{" else {"text": part}
         raw = members.get("text", b"")
@@ -371,8 +371,8 @@ def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
         varying = [line for line in lines if line not in stable]
         removed += varying
         if not varying:
-            kept.append(part)
-        elif rest := "\n".join([line for line in lines if line in stable]).strip("\n"):
-            text = encode(rest)
-            kept.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
-    return (b"[" + b",".join(kept) + b"]" if system[:1] == b"[" else kept[0] if kept else b'""'), removed
+            parts.append(part)
+        elif stable_text := "\n".join([line for line in lines if line in stable]).strip("\n"):
+            text = encode(stable_text)
+            parts.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
+    return (b"[" + b",".join(parts) + b"]" if system[:1] == b"[" else parts[0] if parts else b'""'), removed

@@ -64,14 +64,14 @@ def parse_pace(text: str) -> Pace:
     """Parse `10x`, `2s`, `500ms`, `0`, or `10x,2s`; raise LoreError for anything else."""
     factor, most = 1.0, None
     for part in text.split(","):
-        found = _PART.fullmatch(part.strip().lower())
-        if found is None or (found[2] == "x" and float(found[1]) == 0):
+        match = _PART.fullmatch(part.strip().lower())
+        if match is None or (match[2] == "x" and float(match[1]) == 0):
             hint = "10x (ten times as fast), 2s (no gap longer than two seconds), 0 (no gap), or 10x,2s"
             raise LoreError(f"--pace {text!r} is invalid", hint=hint)
-        if found[2] == "x":
-            factor = float(found[1])
+        if match[2] == "x":
+            factor = float(match[1])
         else:
-            most = float(found[1]) * _UNITS[found[2]]
+            most = float(match[1]) * _UNITS[match[2]]
     return Pace(factor, most)
 
 
@@ -93,34 +93,34 @@ class ReplayRun:
     """
 
     def __init__(
-        self, asked: ReplayOptions, opening: Options, layouts: Sequence[PromptLayout], outputs: Mapping[str, str],
+        self, options: ReplayOptions, opening: Options, layouts: Sequence[PromptLayout], outputs: Mapping[str, str],
         dated: Dated, server: Server, tell: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self._asked, self._opening, self._layouts, self._outputs = asked, opening, layouts, outputs
+        self._options, self._opening, self._layouts, self._outputs = options, opening, layouts, outputs
         self._dated, self._server, self._tell = dated, server, tell
-        self._model = asked.model
-        self._pace = parse_pace(asked.pace or ("1s" if server.near else "5s"))
+        self._model = options.model
+        self._pace = parse_pace(options.pace or ("1s" if server.near else "5s"))
         self.probed, self.notes = Probed(), list[str]()
         if not all(layout.recorded for layout in layouts):
-            name = opening.open(asked.recording).reader.name
+            name = opening.open(options.recording).reader.name
             lacks = lacks_of(name)
             self.notes += [describe_missing([name], lacks)] if lacks else []
         self.runs: list[_LayoutRun] = []
-        seen: dict[str, str] = {}
+        first_layouts: dict[str, str] = {}
         for plan in [self._plan(layout, "") for layout in layouts]:
             summary = plan.summarise()
-            same = seen.setdefault(summary.digest, plan.layout.name)
+            same = first_layouts.setdefault(summary.digest, plan.layout.name)
             self.runs.append(_LayoutRun(plan, summary, None if same == plan.layout.name else same))
 
     def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
-        cache = (self._asked.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
-        sending = Sending("", self._asked.max_tokens, self._model, salt, cache)
-        return ReplayPlan(self._asked.recording, self._opening, layout, sending, self._asked.turns)
+        cache = (self._options.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
+        sending = Sending("", self._options.max_tokens, self._model, salt, cache)
+        return ReplayPlan(self._options.recording, self._opening, layout, sending, self._options.turns)
 
     def estimate(self) -> ReplayEstimate:
         """Estimate the tokens and dollars of all requests, without contacting the server."""
         requests, tokens, predicted, uncached = 0, 0, Decimal(0), Decimal(0)
-        known = True
+        is_priced = True
         for run in self.runs:
             if run.same_as is not None:
                 continue
@@ -128,21 +128,22 @@ class ReplayRun:
             lines = (line_of(planned, self._url(planned), None) for planned in run.plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._opening.counter).open(
-                self._asked.recording, Problems(), opened=Opened(first, chain((first,), lines))
+                self._options.recording, Problems(), opened=Opened(first, chain((first,), lines))
             )
-            count = self._opening.counter
-            predictor = Predictor(self._dated.rules(), self._asked.cache, count=None if count is None else count.count)
+            counter = self._opening.counter
+            count = None if counter is None else counter.count
+            predictor = Predictor(self._dated.rules(), self._options.cache, count=count)
             for played in Simulation(predictor, dated=self._dated).recording(recording):
                 size, price, cost = played.result.predicted, played.paid.price, played.result.cost
                 total = sum((size.read_tokens or 0, size.write_tokens or 0, size.uncached_tokens or 0))
                 total = total or round(sum(len(part.data) for part in played.verdict.turn.prompt) / BYTES_PER_TOKEN)
                 tokens += total
                 if price is None or price.uncached is None or cost is None or cost.predicted is None:
-                    known = False
+                    is_priced = False
                     continue
                 predicted += Decimal(str(cost.predicted))
                 uncached += price.uncached * total / MILLION
-        money = (float(predicted), float(uncached)) if known and tokens else (None, None)
+        money = (float(predicted), float(uncached)) if is_priced and tokens else (None, None)
         return ReplayEstimate(requests=requests, prompt_tokens=tokens, dollars=money[0], dollars_uncached=money[1])
 
     def run(self, *, dry: bool = False, estimate: ReplayEstimate | None = None) -> Replayed:
@@ -164,8 +165,8 @@ class ReplayRun:
         layouts = [self._result(run) for run in self.runs]
         comparison = compare_layouts(layouts)
         return Replayed(
-            recording=show(self._asked.recording), server=self._server.shown, engine=self._engine or None,
-            version=self.probed.version or None, cache=self._asked.cache, layouts=layouts,
+            recording=show(self._options.recording), server=self._server.label, engine=self._engine or None,
+            version=self.probed.version or None, cache=self._options.cache, layouts=layouts,
             reads_most=comparison.best if comparison is not None and comparison.lead >= NO_DIFFERENCE else None,
             comparison=comparison, estimate=estimate, stopped=stopped, interrupted=interrupted,
             notes=[*self.notes, *notes_of(layouts, self._engine, self.probed.slots)],
@@ -175,22 +176,22 @@ class ReplayRun:
         """Raise LoreError for a capture that exists, before anything is sent."""
         for layout in self._layouts:
             path = self._outputs[layout.name]
-            if is_same(path, self._asked.recording):
+            if is_same(path, self._options.recording):
                 raise LoreError(f"{show(path)} is the recording itself", hint="name another --output")
-            if os.path.lexists(path) and not (self._asked.resume or self._asked.force):
+            if os.path.lexists(path) and not (self._options.resume or self._options.force):
                 raise exists_error(show(path))
 
     @property
     def _engine(self) -> str:
         """The engine that serves the turns: that of --cache, else the probed one, "" if unknown."""
-        cache = (self._asked.cache or "").partition(":")[0] or self.probed.cache
+        cache = (self._options.cache or "").partition(":")[0] or self.probed.cache
         return cache if cache in ENGINES else ""
 
     def _probe_server(self) -> None:
         """Find out the server's engine, and use its only model if it lacks a recorded one."""
         self.probed = self._server.probe()
-        models, wanted = self.probed.models, {model for run in self.runs for model in run.summary.models}
-        if self._model is None and len(models) == 1 and not wanted <= set(models):
+        models, recorded_models = self.probed.models, {model for run in self.runs for model in run.summary.models}
+        if self._model is None and len(models) == 1 and not recorded_models <= set(models):
             self.notes.append(f"the server's only model, {models[0]}, replaces the recorded one")
             self._model = models[0]
         several = len({run.summary.digest for run in self.runs}) > 1
@@ -200,58 +201,58 @@ class ReplayRun:
 
     def _salt(self, capture: str) -> str:
         """Return 8 hex digits that separate a layout's cache from others; of a resumed capture its own."""
-        return (read_salt(capture) if self._asked.resume else "") or secrets.token_hex(4)
+        return (read_salt(capture) if self._options.resume else "") or secrets.token_hex(4)
 
     def _send(self, run: _LayoutRun) -> None:
         """Send the requests of a layout that its capture does not hold yet."""
-        with capture_file(run.capture, resume=self._asked.resume, force=self._asked.force) as file:
-            before = run.resumed = len(file.sent)
+        with capture_file(run.capture, resume=self._options.resume, force=self._options.force) as file:
+            before = run.resumed = len(file.digests)
             if before > run.summary.requests:
                 raise _other_capture_error(file, run.summary.requests)
             last: tuple[float, float] | None = None  # the previous request: its recorded time, and when it was sent now
             for number, planned in enumerate(run.plan.requests()):
                 if number < before:
-                    if file.sent[number] != digest_of(planned.sent.body):
+                    if file.digests[number] != digest_of(planned.payload.body):
                         raise _other_capture_error(file, number)
                     continue
                 if last is not None and planned.at is not None:
                     time.sleep(max(0.0, last[1] + self._pace.shorten(planned.at - last[0]) - time.time()))
-                answer = self._server.send(planned.sent, planned.dialect, planned.betas)
-                file.append(planned, self._url(planned), _readable(answer, self._server), self._engine)
+                answer = self._server.send(planned.payload, planned.dialect, planned.betas)
+                file.append(planned, self._url(planned), _unpack_answer(answer, self._server), self._engine)
                 at = planned.at if planned.at is not None else last[0] if last is not None else None
-                last = None if at is None else (at, answer.sent)
+                last = None if at is None else (at, answer.sent_at)
                 self._tell(f"{number + 1:,} of {run.summary.requests:,} requests, layout {run.plan.layout.name}")
 
     def _url(self, planned: PlannedRequest) -> str:
-        return self._server.url(planned.sent.path).partition("?")[0]
+        return self._server.url(planned.payload.path).partition("?")[0]
 
     def _result(self, run: _LayoutRun) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
         plan, summary = run.plan, run.summary
-        found = self._simulated(run.capture) if run.capture else None
+        simulation = self._simulate(run.capture) if run.capture else None
         read = prompt = None
-        if found is not None and found.turns:
-            billed = found.totals.billed
-            is_reported = any(turn.billed and turn.billed.read_tokens is not None for turn in found.turns)
+        if simulation is not None and simulation.turns:
+            billed = simulation.totals.billed
+            is_reported = any(turn.billed and turn.billed.read_tokens is not None for turn in simulation.turns)
             read = billed.read_tokens if is_reported else None
             prompt = (billed.read_tokens or 0) + (billed.write_tokens or 0) + (billed.uncached_tokens or 0) or None
         return ReplayedLayout(
             name=plan.layout.name, dialect=summary.first,
             tail=None if plan.layout.recorded else plan.layout.tail or self._opening.rules.tail,
             capture=show(run.capture) if run.capture else "", planned=summary.requests,
-            requests=0 if found is None else len(found.turns), resumed=run.resumed, skipped=summary.skipped,
-            left_out=summary.left_out, unsent={} if self._asked.redact else summary.unsent,
+            requests=0 if simulation is None else len(simulation.turns), resumed=run.resumed, skipped=summary.skipped,
+            left_out=summary.left_out, unsent={} if self._options.redact else summary.unsent,
             assembled=not plan.layout.recorded, moved_turns=summary.moved.turns, moved_bytes=summary.moved.bytes,
             same_as=run.same_as, prompt_tokens=prompt, read_tokens=read,
             read_share=None if read is None or not prompt else round(read / prompt, 4),
-            computed_tokens=None if read is None or not prompt else prompt - read, simulated=found,
+            computed_tokens=None if read is None or not prompt else prompt - read, simulated=simulation,
         )  # fmt: skip
 
-    def _simulated(self, capture: str) -> SimulateResult | None:
-        cache = with_slots(self._asked.cache or self._engine, self.probed.slots)
-        caches = (cache,) if self._asked.cache or ":" in cache else ()
+    def _simulate(self, capture: str) -> SimulateResult | None:
+        cache = with_slots(self._options.cache or self._engine, self.probed.slots)
+        caches = (cache,) if self._options.cache or ":" in cache else ()
         options = Options(counter=self._opening.counter)
-        context = CheckContext(options=options, dated=self._dated, redact=self._asked.redact)
+        context = CheckContext(options=options, dated=self._dated, redact=self._options.redact)
         try:
             return next(simulate([capture], context, caches=caches), None)
         except LoreError:  # nothing was written yet
@@ -259,19 +260,19 @@ class ReplayRun:
 
 
 def _other_capture_error(file: CaptureFile, number: int) -> LoreError:
-    text = f"{file.shown} is of another replay: request {number + 1:,} differs"
+    text = f"{file.label} is of another replay: request {number + 1:,} differs"
     return LoreError(text, hint="resume with the same recording and options, or name another --output")
 
 
-def _readable(answer: HttpAnswer, server: Server) -> HttpAnswer:
+def _unpack_answer(answer: HttpAnswer, server: Server) -> HttpAnswer:
     """Return an answer with an unpacked body; raise ServerRefusedError if it is not a JSON object."""
     headers = {name: value for name, value in answer.headers.items() if name not in ("content-encoding", "retry-after")}
     try:
         body = decompress(answer.body, answer.headers.get("content-encoding", ""))
     except ContentError as error:
-        raise ServerRefusedError(f"{server.shown}: its answer cannot be read: {error}") from None
+        raise ServerRefusedError(f"{server.label}: its answer cannot be read: {error}") from None
     if raw_members(body.strip()) is None:
-        raise ServerRefusedError(f"{server.shown} answers {answer.status} without a JSON object")
+        raise ServerRefusedError(f"{server.label} answers {answer.status} without a JSON object")
     return answer._replace(body=body.strip(), headers=headers)
 
 
@@ -285,19 +286,19 @@ def with_slots(cache: str, slots: int | None) -> str:
 
 def compare_layouts(layouts: list[ReplayedLayout]) -> LayoutComparison | None:
     """Compare the two layouts with the largest read shares; None if fewer than two were sent whole and report it."""
-    known = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
-    if len(known) < 2 or len({layout.requests for layout in known}) > 1:
+    candidates = [layout for layout in layouts if layout.read_share is not None and layout.requests == layout.planned]
+    if len(candidates) < 2 or len({layout.requests for layout in candidates}) > 1:
         return None
-    first, second, *_ = sorted(known, key=lambda layout: -(layout.read_share or 0.0))
+    first, second, *_ = sorted(candidates, key=lambda layout: -(layout.read_share or 0.0))
     turns = [layout.simulated.turns for layout in (first, second) if layout.simulated]  # in different orders
     rows = [[_read_of(turn) for turn in sorted(side, key=lambda turn: (turn.chain, turn.turn))] for side in turns]
-    every = range(len(rows[0]))
-    leads = [_share(rows[0], left) - _share(rows[1], left) for left in every if len(every) > 1]
+    indexes = range(len(rows[0]))
+    leads = [_share(rows[0], at) - _share(rows[1], at) for at in indexes if len(indexes) > 1]
     lead = _share(rows[0]) - _share(rows[1])
     return LayoutComparison(
         best=first.name, next=second.name, lead=round(lead, 4), lead_least=round(min(leads, default=lead), 4),
         lead_most=round(max(leads, default=lead), 4),
-        computes_least=min(known, key=lambda layout: layout.computed_tokens or 0).name,
+        computes_least=min(candidates, key=lambda layout: layout.computed_tokens or 0).name,
     )  # fmt: skip
 
 
@@ -309,5 +310,5 @@ def _read_of(turn: SimulatedTurn) -> tuple[int, int]:
 
 
 def _share(rows: list[tuple[int, int]], left_out: int = -1) -> float:
-    kept = [row for at, row in enumerate(rows) if at != left_out]
-    return sum(read for read, _ in kept) / max(1, sum(size for _, size in kept))
+    remaining = [row for at, row in enumerate(rows) if at != left_out]
+    return sum(read for read, _ in remaining) / max(1, sum(size for _, size in remaining))

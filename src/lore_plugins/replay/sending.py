@@ -24,7 +24,7 @@ _LEAST_RESPONSES = 16  # tokens, OpenAI's minimum
 class _RequestShape(NamedTuple):
     path: str
     limits: tuple[str, ...]  # members that limit the answer, the one to write first
-    named: tuple[str, ...] = ("model",)  # members that name the model; without any it is part of the path
+    model_members: tuple[str, ...] = ("model",)  # members that name the model; without any it is part of the path
     tools: str = "tools"  # member with the tools
     wraps: tuple[str, ...] = ()  # members of a tool that hold its own members
 
@@ -63,28 +63,28 @@ class SentBody(NamedTuple):
     model: str = ""  # the requested model, "" if none is named
 
 
-def sent_body(body: bytes, sending: Sending, *, model: str | None = None) -> SentBody:
-    """Return a body to send; `model` is the recorded one, for bodies that do not name it."""
+def prepare_body(body: bytes, sending: Sending, *, model: str | None = None) -> SentBody:
+    """Return the body to send; `model` is the recorded one, for bodies that do not name it."""
     shape, members = _SHAPES[sending.dialect], dict(raw_members(body) or {})
     left_out = [key for key in ("background", "n", "best_of") if members.get(key, b"null") not in (b"null", b"1")]
     for key in _DELIVERY:
         members.pop(key, None)
-    named = sending.model or text_of(members.get("model", b'""')) or model or ""
+    requested_model = sending.model or text_of(members.get("model", b'""')) or model or ""
     for key in ("model", "modelId"):
-        if key in members and key not in shape.named:
-            named = sending.model or text_of(members.pop(key))
-    if shape.named and sending.model is not None:
+        if key in members and key not in shape.model_members:
+            requested_model = sending.model or text_of(members.pop(key))
+    if shape.model_members and sending.model is not None:
         members = {"model": encode(sending.model), **{key: raw for key, raw in members.items() if key != "model"}}
     _limit(members, shape, sending)
     left_out += _without_thinking(members, sending)
     if sending.salt:
         _salt(members, shape, sending)
-    path = shape.path.replace("{model}", quote(named, safe="", errors="replace"))
-    return SentBody(json_object(members), path, tuple(left_out), named)
+    path = shape.path.replace("{model}", quote(requested_model, safe="", errors="replace"))
+    return SentBody(json_object(members), path, tuple(left_out), requested_model)
 
 
 def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> None:
-    """Limit the answer by the member that the request had, else by the one that servers know."""
+    """Limit the answer with the request's own member, else with the one that servers support."""
     most = sending.max_tokens
     if sending.dialect == "openai-responses" and sending.cache.startswith("openai"):
         most = max(most, _LEAST_RESPONSES)
@@ -140,21 +140,21 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
 def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: str) -> list[bytes]:
     """Return the tools with the line before the first description."""
     for at, tool in enumerate(tools):
-        own = sliced_members(tool)
-        wrap = next((key for key in wraps if key in own), "")
-        inner = own.get(wrap, b"") if wrap else tool
+        tool_members = sliced_members(tool)
+        wrap = next((key for key in wraps if key in tool_members), "")
+        inner = tool_members.get(wrap, b"") if wrap else tool
         if inner[:1] == b"[":
             declared = array(inner)
             changed = _salt_first_description(declared, (), line)
             if changed == declared:
                 continue
-            made = b"[" + b",".join(changed) + b"]"
+            salted = b"[" + b",".join(changed) + b"]"
         else:
             members = sliced_members(inner)
             if members.get("description", b"")[:1] != b'"':
                 continue
-            made = json_object({**members, "description": _prepend(line, members["description"])})
-        return [*tools[:at], json_object({**own, wrap: made}) if wrap else made, *tools[at + 1 :]]
+            salted = json_object({**members, "description": _prepend(line, members["description"])})
+        return [*tools[:at], json_object({**tool_members, wrap: salted}) if wrap else salted, *tools[at + 1 :]]
     return tools
 
 
@@ -165,13 +165,15 @@ def _salt_system(members: dict[str, bytes], dialect: str, line: str) -> None:
         case "anthropic" | "bedrock":
             block = b'{"type":"text","text":' + text + b"}" if dialect == "anthropic" else b'{"text":' + text + b"}"
             raw = members.get("system", b"[]")
-            own = [b'{"type":"text","text":' + raw + b"}"] if raw[:1] == b'"' else array(raw) if raw[:1] == b"[" else []
-            members["system"] = b"[" + b",".join([block, *own]) + b"]"
+            parts = array(raw) if raw[:1] == b"[" else []
+            if raw[:1] == b'"':
+                parts = [b'{"type":"text","text":' + raw + b"}"]
+            members["system"] = b"[" + b",".join([block, *parts]) + b"]"
         case "gemini":
             key = "system_instruction" if "system_instruction" in members else "systemInstruction"
-            own = sliced_members(members.get(key, b"{}"))
-            texts = [b'{"text":' + text + b"}", *array(own.get("parts", b"[]"))]
-            members[key] = json_object({**own, "parts": b"[" + b",".join(texts) + b"]"})
+            instruction = sliced_members(members.get(key, b"{}"))
+            texts = [b'{"text":' + text + b"}", *array(instruction.get("parts", b"[]"))]
+            members[key] = json_object({**instruction, "parts": b"[" + b",".join(texts) + b"]"})
         case "openai-responses":
             members["instructions"] = _prepend(line, members.get("instructions", b"null"))
         case _:

@@ -26,11 +26,11 @@ from lore.endpoints import (
     NoAnswerError,
     TryAgainError,
     ask_again,
+    display_url,
     error_message,
     httpx_for,
     is_near,
     key_in,
-    shown,
     url_of,
 )
 from lore.errors import LoreError
@@ -109,7 +109,9 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
     names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
     name = next((name for name in names if environ.get(name, "").strip()), "")
     if not name and provider != UNKNOWN and names:
-        raise LoreError(f"{names[0]} is not set: {shown(url)} needs a key", hint="set it, or name one: --api-key-env")
+        raise LoreError(
+            f"{names[0]} is not set: {display_url(url)} needs a key", hint="set it, or name one: --api-key-env"
+        )
     return Key(name, key_in(environ, name, name))
 
 
@@ -130,14 +132,14 @@ class Server:
                 "--server contains a name or a password", hint="name the variable with the key: --api-key-env NAME"
             )
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
-        self.shown, self.near = shown(url), is_near(url)
+        self.label, self.near = display_url(url), is_near(url)
         self.encrypted, self.key = parts.scheme == "https", key
         proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
-        self.proxy = shown(proxy) if proxy else ""
+        self.proxy = display_url(proxy) if proxy else ""
         self.provider = UNKNOWN if self.near else provider_of(parts.netloc.lower(), None, "")
         self._seconds, self._quotes, self._tell = seconds, quotes, tell
         self._endpoint = Endpoint(
-            httpx_for("lore replay", "replay"), self.shown, self.near, self._clean, proxy=proxy or None
+            httpx_for("lore replay", "replay"), self.label, self.near, self._clean, proxy=proxy or None
         )
         self._reached = False  # whether it accepted a connection
 
@@ -154,8 +156,8 @@ class Server:
         props = self._get("/props")
         if "default_generation_settings" in props or "total_slots" in props:
             slots = props.get("total_slots")
-            known = slots if isinstance(slots, int) and 0 < slots <= MOST_SLOTS else None
-            return Probed(LLAMA_CPP, _word(props.get("build_info")), models, known)
+            valid_slots = slots if isinstance(slots, int) and 0 < slots <= MOST_SLOTS else None
+            return Probed(LLAMA_CPP, _word(props.get("build_info")), models, valid_slots)
         version = self._get("/version")
         if isinstance(version.get("version"), str):
             return Probed("vllm", _word(version["version"]), models)
@@ -171,8 +173,8 @@ class Server:
         try:
             headers = self._headers("")
             url = self._with_query(base + path)
-            found = self._once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
-            value: Any = decode(found.body) if found.status == 200 else {}
+            answer = self._send_once(HttpRequest("GET", url, b"", headers, _PROBE_SECONDS, _PROBE_BYTES))
+            value: Any = decode(answer.body) if answer.status == 200 else {}
         except (ServerRefusedError, TryAgainError, ValueError, RecursionError):
             return {}
         return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -187,27 +189,27 @@ class Server:
     def _with_query(self, url: str) -> str:
         return f"{url}?{self._query}" if self._query else url
 
-    def send(self, sent: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
+    def send(self, payload: SentBody, dialect: str, betas: tuple[str, ...] = ()) -> HttpAnswer:
         """Send a request, with retries, and return the answer. Raise ServerRefusedError if retrying does not help."""
         headers = self._headers(dialect, betas)
-        request = HttpRequest("POST", self.url(sent.path), sent.body, headers, self._seconds, MOST_BYTES)
+        request = HttpRequest("POST", self.url(payload.path), payload.body, headers, self._seconds, MOST_BYTES)
 
         def note(error: TryAgainError, pause: float) -> None:
             self._tell(f"{error}; tried again in {pause:,.0f} s")
 
         try:
-            return ask_again(lambda: self._answered(request), PAUSES, note, sleep=time.sleep)
+            return ask_again(lambda: self._accepted_answer(request), PAUSES, note, sleep=time.sleep)
         except TryAgainError as error:
             raise ServerRefusedError(f"{error}, {min(error.tries, len(PAUSES) + 1)} times") from None
 
-    def _answered(self, request: HttpRequest) -> HttpAnswer:
-        answer = self._once(request)
+    def _accepted_answer(self, request: HttpRequest) -> HttpAnswer:
+        answer = self._send_once(request)
         if answer.status < 300:
             return answer
         if answer.status < 400:
-            raise ServerRefusedError(f"{self.shown} redirects elsewhere ({answer.status})", answer.status)
+            raise ServerRefusedError(f"{self.label} redirects elsewhere ({answer.status})", answer.status)
         quote = self._clean(error_message(answer.body)) if self._quotes else ""
-        reason = f"{self.shown} answers {answer.status}" + (f": {quote}" if quote else "")
+        reason = f"{self.label} answers {answer.status}" + (f": {quote}" if quote else "")
         if answer.status != 429 and answer.status < 500 and answer.status != 408:
             raise ServerRefusedError(reason, answer.status)
         now = parse_http_date(answer.headers.get("date", "")) or answer.ended  # the server's clock may differ
@@ -216,21 +218,21 @@ class Server:
             raise ServerRefusedError(f"{reason}; it asks to wait {wait:,.0f} s", answer.status)
         raise TryAgainError(reason, wait or 0.0)
 
-    def _once(self, request: HttpRequest) -> HttpAnswer:
+    def _send_once(self, request: HttpRequest) -> HttpAnswer:
         """Send once; return the answer with only the headers to keep, made harmless."""
         try:
-            found = self._endpoint.ask(request)
+            answer = self._endpoint.ask(request)
         except NoAnswerError as error:
             raise ServerRefusedError(str(error)) from None
         except LostConnectionError as error:
             self._reached = self._reached or not error.unreached
             if not self._reached:
-                reason = f"{self.shown} cannot be reached: {error}"
+                reason = f"{self.label} cannot be reached: {error}"
                 raise TryAgainError(reason, tries=UNREACHED_TRIES) from None
-            raise TryAgainError(f"{self.shown}: {error}") from None
+            raise TryAgainError(f"{self.label}: {error}") from None
         self._reached = True
-        names = [name for name in (*_KEPT, "retry-after") if name in found.headers]
-        return found._replace(headers={name: cut_masked(harmless(found.headers[name]), 200) for name in names})
+        names = [name for name in (*_KEPT, "retry-after") if name in answer.headers]
+        return answer._replace(headers={name: cut_masked(harmless(answer.headers[name]), 200) for name in names})
 
     def _headers(self, dialect: str, betas: tuple[str, ...] = ()) -> dict[str, str]:
         headers = {
@@ -242,11 +244,11 @@ class Server:
         if betas:
             headers["anthropic-beta"] = ",".join(betas)
         key = self.key.value
-        own = {"anthropic": "x-api-key", "gemini": "x-goog-api-key", "azure": "api-key"}
-        name = own.get(self.provider) or own.get(dialect, "")
+        key_headers = {"anthropic": "x-api-key", "gemini": "x-goog-api-key", "azure": "api-key"}
+        name = key_headers.get(self.provider) or key_headers.get(dialect, "")
         if key and name:
             headers[name] = key
-        if key and self.provider not in own:
+        if key and self.provider not in key_headers:
             headers["authorization"] = f"Bearer {key}"
         return headers
 
@@ -258,9 +260,9 @@ class Server:
 
 def _proxy(scheme: str, host: str) -> str:
     """Return the proxy of the environment for a host, "" for none."""
-    known = getproxies()
-    found = "" if proxy_bypass(host) else known.get(scheme) or known.get("all", "")
-    return found if "://" in found or not found else f"http://{found}"
+    proxies = getproxies()
+    proxy = "" if proxy_bypass(host) else proxies.get(scheme) or proxies.get("all", "")
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
 def _parse_retry_after(text: str, now: float) -> float | None:

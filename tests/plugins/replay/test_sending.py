@@ -8,7 +8,7 @@ import pytest
 from helpers.each import each
 from lore.commands.main import main
 from lore.errors import LoreError
-from lore_plugins.replay.sending import Sending, sent_body
+from lore_plugins.replay.sending import Sending, prepare_body
 
 STABLE = Path(__file__).resolve().parents[3] / "fixtures" / "recordings" / "stable.jsonl"
 TOOL = {"name": "a", "description": "does a"}
@@ -28,9 +28,9 @@ BODIES = {
 def test_salt_precedes_system_prompt_and_tools(dialect):
     body = json.dumps(BODIES[dialect]).encode()
     salted, other = (
-        json.loads(sent_body(body, Sending(dialect, salt=salt), model="m").body) for salt in ("one", "two")
+        json.loads(prepare_body(body, Sending(dialect, salt=salt), model="m").body) for salt in ("one", "two")
     )
-    plain = json.loads(sent_body(body, Sending(dialect), model="m").body)
+    plain = json.loads(prepare_body(body, Sending(dialect), model="m").body)
 
     assert json.dumps(salted).count("[replay one]") == 2
     assert json.dumps(salted).replace("one", "two") == json.dumps(other)
@@ -40,11 +40,11 @@ def test_salt_precedes_system_prompt_and_tools(dialect):
 
 def test_stream_and_oversized_thinking_are_left_out():
     body = b'{"model":"m","stream":true,"n":3,"thinking":{"type":"enabled","budget_tokens":2000},"temperature":0.10}'
-    sent = sent_body(body, Sending("anthropic"))
+    sent = prepare_body(body, Sending("anthropic"))
 
     assert sent.body == b'{"model":"m","temperature":0.10,"max_tokens":1}'
     assert sent.left_out == ("n", "thinking")
-    assert b"thinking" in sent_body(body, Sending("anthropic", max_tokens=4000)).body
+    assert b"thinking" in prepare_body(body, Sending("anthropic", max_tokens=4000)).body
 
 
 @each("sending, limit", [
@@ -56,11 +56,11 @@ def test_stream_and_oversized_thinking_are_left_out():
     (Sending("bedrock"), b'"inferenceConfig":{"maxTokens":1}'),
 ])  # fmt: skip
 def test_answer_limit_uses_each_apis_member(sending, limit):
-    assert limit in sent_body(b'{"messages":[]}', sending, model="a/b").body
+    assert limit in prepare_body(b'{"messages":[]}', sending, model="a/b").body
 
 
 def test_path_names_the_model_without_a_member():
-    assert sent_body(b"{}", Sending("gemini"), model="a/b").path == "/v1beta/models/a%2Fb:generateContent"
+    assert prepare_body(b"{}", Sending("gemini"), model="a/b").path == "/v1beta/models/a%2Fb:generateContent"
 
 
 def test_key_is_sent_to_its_provider_only():
@@ -83,7 +83,7 @@ def test_nothing_is_sent_elsewhere_unconfirmed(capsys, monkeypatch, tmp_path):
     pytest.importorskip("httpx")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-secret-secret")
-    monkeypatch.setattr("lore_plugins.replay.server.Server._once", lambda *_: pytest.fail("something was sent"))
+    monkeypatch.setattr("lore_plugins.replay.server.Server._send_once", lambda *_: pytest.fail("something was sent"))
     arguments = ["replay", str(STABLE), "--server", "https://api.anthropic.com"]
     assert main(arguments) == 2
     assert "--yes" in capsys.readouterr().err
