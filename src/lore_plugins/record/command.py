@@ -70,7 +70,7 @@ def run(options: RecordOptions) -> int:
     watcher, code, started = None, None, True
     try:
         if not options.command or options.verbose:
-            common.tell(f"recording to {recorder.shown}; listening on {recorder.address}")
+            common.tell(f"recording to {recorder.label}; listening on {recorder.address}")
             for route in routes.routes:
                 common.tell(f"  {recorder.address}/{route.name} -> {route.origin}")
         if options.live:

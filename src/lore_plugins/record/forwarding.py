@@ -97,15 +97,15 @@ def make_request(
     headers = [(b"host", url.netloc), *pairs]
     if chunked:
         headers.append((b"transfer-encoding", b"chunked"))
-    escaped = _IN_NO_URL.sub(lambda found: b"%%%02X" % found[0][0], target)
+    escaped = _IN_NO_URL.sub(lambda match: b"%%%02X" % match[0][0], target)
     return httpx.Request(method, url.copy_with(raw_path=escaped), headers=headers, stream=body)
 
 
 def end_to_end_headers(pairs: Pairs, *, request: bool) -> list[tuple[bytes, bytes]]:
     """Return the headers without those that apply to one connection only."""
     pairs = list(pairs)
-    named = b",".join(value for name, value in pairs if name.lower() == b"connection").split(b",")
-    dropped = _OF_CONNECTION.union(name.strip().lower() for name in named).union(_ANSWERED_HERE if request else ())
+    options = b",".join(value for name, value in pairs if name.lower() == b"connection").split(b",")
+    dropped = _OF_CONNECTION.union(name.strip().lower() for name in options).union(_ANSWERED_HERE if request else ())
     return [(name, value) for name, value in pairs if name.lower() not in dropped]
 
 
@@ -143,12 +143,12 @@ def parse_signature(headers: Pairs) -> Signature | None:
     values = [value.decode("latin-1") for name, value in headers if name.lower() == b"authorization"]
     if not any(value.startswith("AWS4-") for value in values):
         return None
-    found = _SIGNED.fullmatch(values[0].strip()) if len(values) == 1 else None
-    if found is None:
+    match = _SIGNED.fullmatch(values[0].strip()) if len(values) == 1 else None
+    if match is None:
         raise NotSignedError("lore can only renew AWS signatures of the kind AWS4-HMAC-SHA256 in one header")
     if any(name.lower() == b"x-amz-content-sha256" and value.startswith(b"STREAMING-") for name, value in headers):
         raise NotSignedError("lore cannot renew the signature of a body that is signed chunk by chunk")
-    return Signature(found[1], found[2], found[3], frozenset(found[4].lower().encode().split(b";")))
+    return Signature(match[1], match[2], match[3], frozenset(match[4].lower().encode().split(b";")))
 
 
 class Signer:
@@ -168,7 +168,7 @@ class Signer:
         except ModuleNotFoundError:
             message = "the request is signed for this address; to sign it for AWS lore needs botocore"
             raise NotSignedError(f"{message}: {install_hint('bedrock')}") from None
-        credentials = self._frozen()
+        credentials = self._current_credentials()
         if signature.key != credentials.access_key and _LONG_LIVED in (signature.key[:4], credentials.access_key[:4]):
             raise NotSignedError(
                 "the request is signed with other credentials than those of lore's environment, perhaps of another "
@@ -180,11 +180,12 @@ class Signer:
         for name, value in signed:
             request.headers.add_header(name.decode("latin-1"), value.decode("latin-1"))
         auth.SigV4Auth(credentials, signature.service, signature.region).add_auth(request)
-        kept = [pair for pair in headers if pair[0].lower() not in _OF_SIGNATURE]
-        made = ((name.lower().encode("latin-1"), value) for name, value in request.headers.items())
-        return kept + [(name, value.encode("latin-1")) for name, value in made if name in _OF_SIGNATURE - {b"host"}]
+        others = [pair for pair in headers if pair[0].lower() not in _OF_SIGNATURE]
+        new_pairs = ((name.lower().encode("latin-1"), value) for name, value in request.headers.items())
+        names = _OF_SIGNATURE - {b"host"}
+        return others + [(name, value.encode("latin-1")) for name, value in new_pairs if name in names]
 
-    def _frozen(self) -> Any:
+    def _current_credentials(self) -> Any:
         """Return the current credentials. Raises NotSignedError."""
         session: Any = import_module("botocore.session")
         errors: Any = import_module("botocore.exceptions")
@@ -192,18 +193,18 @@ class Signer:
             with self._lock:
                 if self._credentials is None:
                     self._credentials = session.Session().get_credentials()
-            found = None if self._credentials is None else self._credentials.get_frozen_credentials()
+            credentials = None if self._credentials is None else self._credentials.get_frozen_credentials()
         except (errors.BotoCoreError, errors.ClientError) as error:
             raise NotSignedError(
                 f"botocore finds no credentials to sign the request for AWS ({type(error).__name__}): "
                 "run aws sts get-caller-identity to find the cause"
             ) from None
-        if found is None or not found.access_key or not found.secret_key:
+        if credentials is None or not credentials.access_key or not credentials.secret_key:
             raise NotSignedError(
                 "the request is signed for this address, and there are no credentials to sign it for AWS: set "
                 "AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for lore record itself"
             )
-        return found
+        return credentials
 
 
 _PARAMETERS = (b"alt", b"beta", b"api-version", b"limit", b"stream", b"$alt", b"prettyPrint")
@@ -224,13 +225,13 @@ def recorded_headers(headers: Pairs, *, request: bool) -> dict[str, str]:
     listed = _listed_headers()["request" if request else "response"]
     names = frozenset(name for name in listed if not name.endswith("-"))
     begins = tuple(name for name in listed if name.endswith("-"))
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for raw, value in headers:
         name = raw.decode("latin-1").lower()
         if name in names or (name.startswith(begins) and not _SECRET.search(name)):
             text = mask_credentials(value.decode("utf-8", "replace"))[:LONGEST_HEADER]
-            found[name] = f"{found[name]}, {text}"[:LONGEST_HEADER] if name in found else text
-    return found
+            values[name] = f"{values[name]}, {text}"[:LONGEST_HEADER] if name in values else text
+    return values
 
 
 def account_digest(headers: Pairs, query: bytes) -> str:
@@ -244,11 +245,11 @@ def account_digest(headers: Pairs, query: bytes) -> str:
 
 def recorded_url(origin: str, path: bytes, query: bytes) -> str:
     """Return the URL of a request, with the values of unlisted parameters removed."""
-    kept: list[bytes] = []
+    parameters: list[bytes] = []
     for name, value in _parameters(query):
         plain = name in _PARAMETERS and _PLAIN.fullmatch(value)
-        kept.append(name if not value else name + b"=" + (value if plain else b"REDACTED"))
-    return mask_credentials(origin + (path + (b"?" + b"&".join(kept) if kept else b"")).decode("latin-1"))
+        parameters.append(name if not value else name + b"=" + (value if plain else b"REDACTED"))
+    return mask_credentials(origin + (path + (b"?" + b"&".join(parameters) if parameters else b"")).decode("latin-1"))
 
 
 def _parameters(query: bytes) -> list[tuple[bytes, bytes]]:

@@ -40,7 +40,7 @@ _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_B
 class Journal:
     """An open capture. Used by one thread; another one flushes it.
 
-    `tell` hears when writing fails or works again, and when a new file is started.
+    `tell` is called when writing fails or works again, and when a new file is started.
     """
 
     end: int  # length in bytes
@@ -48,9 +48,9 @@ class Journal:
 
     def __init__(self, path: str, tell: Tell, *, new: bool = False) -> None:
         """Open a file; with `new` raise FileExistsError if it exists. Raise LoreError if it cannot be used."""
-        self.path, self.shown, self._tell = path, show(path), tell
-        self._made = not os.path.lexists(path)
-        self.kept = True  # false once it was removed for lack of records
+        self.path, self.label, self._tell = path, show(path), tell
+        self._is_new = not os.path.lexists(path)
+        self.has_file = True  # false once it was removed for lack of records
         try:
             self._open(os.O_EXCL if new else 0)
             synchronise_folder(os.path.dirname(os.path.abspath(path)))
@@ -68,7 +68,7 @@ class Journal:
         self._thread.start()
 
     def _write_error(self, reason: str) -> LoreError:
-        return LoreError(f"cannot write {self.shown}: {reason}", hint="name another file with --output")
+        return LoreError(f"cannot write {self.label}: {reason}", hint="name another file with --output")
 
     def _open(self, flags: int = 0) -> None:
         """Open and lock the file, and find its end. Raises OSError, ValueError, LoreError."""
@@ -83,7 +83,7 @@ class Journal:
     def _recover(self) -> int:
         """Lock the file, find the end of the last whole record, cut off the rest, and return its length."""
         if not try_lock(self._descriptor):
-            raise LoreError(f"{self.shown} is being written by another lore record", hint="name another --output")
+            raise LoreError(f"{self.label} is being written by another lore record", hint="name another --output")
         size = self.end = os.lseek(self._descriptor, 0, os.SEEK_END)
         if not size:
             return 0
@@ -91,7 +91,7 @@ class Journal:
             first = data[:4096].lstrip()
             self.end = data.rfind(b"\n") + 1
         if not first[:64].startswith(b"{" + OPENING) and OPENING[: len(first) - 1] != first[1:]:
-            raise LoreError(f"{self.shown} was not written by lore record", hint="name another --output")
+            raise LoreError(f"{self.label} was not written by lore record", hint="name another --output")
         if self.end < size:
             os.ftruncate(self._descriptor, self.end)
         return size - self.end
@@ -109,11 +109,11 @@ class Journal:
         """
         before, written = self.number, self._append(line, number)
         if self.number != before:
-            self._tell(f"{self.shown} was moved, removed or emptied: a new file is started")
+            self._tell(f"{self.label} was moved, removed or emptied: a new file is started")
         elif bool(written) == self._is_failing:
             self._is_failing = not written
-            failed = f"error: {self.shown} cannot be written: {self.failed}; requests are still forwarded"
-            self._tell(f"{self.shown} is written again" if written else failed)
+            failed = f"error: {self.label} cannot be written: {self.failed}; requests are still forwarded"
+            self._tell(f"{self.label} is written again" if written else failed)
         return written
 
     def _append(self, line: bytes, number: int = 0) -> int:
@@ -140,12 +140,12 @@ class Journal:
     def _follow_name(self) -> None:
         """Start a new file if the open one no longer has the name, or was truncated."""
         try:
-            named = os.stat(self.path)
-            opened = os.fstat(self._descriptor)
+            path_status = os.stat(self.path)
+            file_status = os.fstat(self._descriptor)
         except OSError:  # removed; or it could not be opened again before
-            named = opened = None
-        if named is not None and opened is not None and os.path.samestat(named, opened):
-            if opened.st_size >= self.end or not stat.S_ISREG(opened.st_mode):
+            path_status = file_status = None
+        if path_status is not None and file_status is not None and os.path.samestat(path_status, file_status):
+            if file_status.st_size >= self.end or not stat.S_ISREG(file_status.st_mode):
                 return
             self._recover()
         else:
@@ -187,12 +187,12 @@ class Journal:
             with suppress(OSError):
                 same = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
                 os.ftruncate(self._descriptor, self.begin)
-                self.end, remove = self.begin, same and self._made and not self.begin
+                self.end, remove = self.begin, same and self._is_new and not self.begin
         os.close(self._descriptor)
         if remove:  # a recorder that opens it in between starts a new file
             with suppress(OSError):
                 os.unlink(self.path)
-                self.kept = False
+                self.has_file = False
 
 
 LAST = 4096  # bytes, in which the usage of a stream is
@@ -222,19 +222,19 @@ class CallSide:
     """The request or the response of a call; a response is written only if its `request` was."""
 
     def __init__(self, journal: Journal, call: str, part: str, request: CallSide | None = None) -> None:
-        self._journal, self._named, self._request = journal, {"call": call, "part": part}, request
+        self._journal, self._labels, self._request = journal, {"call": call, "part": part}, request
         self._members: dict[str, Any] = {}  # of the first record
         self._pieces = bytearray()
         self._number = 0  # of the file with its records
         self.size = 0  # bytes of the body
         self.last = b""  # the last bytes of a response
-        self.over = False
+        self.is_over = False
         self._failed = False
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether all its records so far, and those of its request, were written."""
-        return not self._failed and (self._request is None or self._request.whole)
+        return not self._failed and (self._request is None or self._request.is_whole)
 
     def begin(self, at: float, members: dict[str, Any]) -> None:
         """Set the time and the members of its first record."""
@@ -252,7 +252,7 @@ class CallSide:
 
     def flush(self) -> None:
         """Write the collected pieces if nothing was written yet, because an answer is about to begin."""
-        if not self._number and not self.over:
+        if not self._number and not self.is_over:
             self._write({"more": True}, bytes(self._pieces))
             self._pieces.clear()
 
@@ -264,24 +264,24 @@ class CallSide:
         if chunk:
             members["arrived"] = [(round(arrived * 1000, 1), len(chunk))]
         self._write(members, chunk)
-        self.over = ended is not None and self.whole
+        self.is_over = ended is not None and self.is_whole
 
     def end(self, at: float, ended: str | None = None) -> None:
         """Write the rest, once; if a record failed, write that it is not whole."""
-        if self.over:
+        if self.is_over:
             return
-        self.over = True
+        self.is_over = True
         members = {"at": format_timestamp(at)} if ended is None else {"at": format_timestamp(at), "ended": ended}
-        if self.whole:
+        if self.is_whole:
             self._write(members, bytes(self._pieces))
-        if not self.whole and self._number:
-            self._journal.append(line_of({**self._named, **members, "ended": NOT_WRITTEN}), self._number)
+        if not self.is_whole and self._number:
+            self._journal.append(line_of({**self._labels, **members, "ended": NOT_WRITTEN}), self._number)
 
     def _write(self, members: dict[str, Any], body: bytes) -> None:
-        if not self.whole:
+        if not self.is_whole:
             return
         number = self._number or (0 if self._request is None else self._request._number)
-        written = self._journal.append(line_of({**self._named, **members, **self._members}, body), number)
+        written = self._journal.append(line_of({**self._labels, **members, **self._members}, body), number)
         if written:
             self._number, self._members = written, {}
         self._failed = not written
@@ -306,4 +306,4 @@ class RecordedCall:
     @property
     def is_written(self) -> bool:
         """Whether all its records were written."""
-        return self.response.whole
+        return self.response.is_whole

@@ -26,7 +26,7 @@ from lore.recording import Opened, Options, Problems, UnrecognisedError, check_f
 from lore.report import counted, in_shell, local_time, percent, visible, worded_break
 from lore.run import Dated, starting_processes, verdicts
 
-INTERVAL = 0.2  # seconds between two looks at a capture
+INTERVAL = 0.2  # seconds between two reads of a capture
 PIECE = 1024 * 1024  # bytes that are read at a time
 LEAST_SHOWN = 0.0001  # dollars
 _MARKS = {"waste": "✗", "unattributable": "!", "expected": "·"}
@@ -102,7 +102,7 @@ class GrowingCapture:
     def pieces(self) -> Iterator[bytes]:
         """Yield the bytes of the file as they come, until it is another one or waiting is over. Raises LoreError."""
         try:
-            while not os.path.exists(self._path) and self._goes_on():
+            while not os.path.exists(self._path) and self._continues():
                 pass
             with open(self._path, "rb", buffering=0) as file:
                 is_other = False
@@ -110,22 +110,22 @@ class GrowingCapture:
                     is_other = self._is_other(file)
                     while data := file.read(PIECE):  # also the bytes written before the file was moved
                         yield data
-                    if not is_other and not self._goes_on():
+                    if not is_other and not self._continues():
                         return
         except OSError as error:
             raise LoreError(f"cannot read {show(self._path)}: {(error.strerror or str(error)).lower()}") from None
 
-    def _goes_on(self) -> bool:
+    def _continues(self) -> bool:
         self.is_over = self.is_over or not self._wait()
         return not self.is_over
 
     def _is_other(self, file: FileIO) -> bool:
         """Return whether another file has the name, or this one was emptied; a missing one may come back."""
         try:
-            named, opened = os.stat(self._path), os.fstat(file.fileno())
+            path_status, file_status = os.stat(self._path), os.fstat(file.fileno())
         except FileNotFoundError:
             return False
-        return not os.path.samestat(named, opened) or opened.st_size < file.tell()
+        return not os.path.samestat(path_status, file_status) or file_status.st_size < file.tell()
 
 
 def live_verdicts(

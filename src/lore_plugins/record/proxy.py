@@ -82,7 +82,7 @@ class _Body(httpx.AsyncByteStream):
     """The body of a request as its client sends it; its last bytes are forwarded once all of it is in the file."""
 
     def __init__(self, receive: Receive, call: RecordedCall, length: int | None) -> None:
-        self._receive, self._call, self._left = receive, call, length
+        self._receive, self._call, self._remaining = receive, call, length
         self.done = asyncio.Event()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -101,9 +101,9 @@ class _Body(httpx.AsyncByteStream):
             chunk, more = message.get("body", b""), message.get("more_body", False)
             if chunk:
                 side.add(chunk)
-            if self._left is not None:
-                self._left -= len(chunk)
-            if not more or self._left == 0:
+            if self._remaining is not None:
+                self._remaining -= len(chunk)
+            if not more or self._remaining == 0:
                 side.end(self._call.clock())
             if chunk:
                 yield chunk
@@ -124,7 +124,7 @@ class Proxy:
         self._routes, self._hosts, self._run, self._tell, self._clock = routes, hosts, run, tell, clock
         self._token = b"/" + token.encode()
         self._journal, self._client, self._signer = journal, server, Signer()
-        self._told = set[str]()
+        self._past_messages = set[str]()
         self.counts = TrafficCounts()
 
     def open(self, version: str) -> None:
@@ -141,8 +141,8 @@ class Proxy:
         headers = Headers(scope=scope)
         path, has_token = self._split_token(scope["raw_path"], headers)
         refusal = _refusal(scope["method"], path, headers, self._hosts)
-        found = None if refusal else self._routes.find(path)
-        if found is None:
+        destination = None if refusal else self._routes.find(path)
+        if destination is None:
             self.counts.refused += 1
             names = ", ".join(f"/{route.name}/" for route in self._routes.routes)
             status, text = refusal or (404, f"the path names no upstream; paths here begin with {names}")
@@ -153,15 +153,15 @@ class Proxy:
         self.counts.open += 1
         call = RecordedCall(f"{self._run}-{self.counts.calls}", self._journal, self._clock)
         try:
-            await self._pass(call, scope, headers, *found, receive=receive, send=send, may_sign=has_token)
+            await self._pass(call, scope, headers, *destination, receive=receive, send=send, may_sign=has_token)
         finally:
             call.close()
-            self.counts.add(found[0].name, call)
+            self.counts.add(destination[0].name, call)
 
     def _split_token(self, path: bytes, headers: Headers) -> tuple[bytes, bool]:
         """Return a path without scheme, host and token, and whether it began with the token."""
-        scheme, absolute, rest = path.partition(b"://")
-        host, _, below = rest.partition(b"/")
+        scheme, absolute, address = path.partition(b"://")
+        host, _, below = address.partition(b"/")
         if absolute and scheme.lower() == b"http" and host.decode("latin-1").lower() == headers.get("host", "").lower():
             path = b"/" + below
         first, slash, below = path[1:].partition(b"/")
@@ -276,8 +276,8 @@ class Proxy:
         return make_request(request.method, origin, target, pairs, httpx.ByteStream(bytes(data)), chunked=chunked)
 
     def _tell_once(self, text: str) -> None:
-        if text not in self._told and len(self._told) < 100:
-            self._told.add(text)
+        if text not in self._past_messages and len(self._past_messages) < 100:
+            self._past_messages.add(text)
             self._tell(text)
 
 
@@ -296,16 +296,16 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
             pair for pair in end_to_end_headers(raw, request=False) if not (chunked and pair[0].lower() == _LENGTH)
         ],
     })  # fmt: skip
-    left = int(length) if length.isdigit() and not empty else None
+    remaining = int(length) if length.isdigit() and not empty else None
     try:
         async for chunk in response.aiter_raw():
-            if left is not None:
-                left -= len(chunk)
-            _write(call, chunk, whole=left is not None and left <= 0)
+            if remaining is not None:
+                remaining -= len(chunk)
+            _write(call, chunk, whole=remaining is not None and remaining <= 0)
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         return f"the upstream broke off: {describe_error(error)}"  # uvicorn then closes the client's connection
-    if call.request.over:
+    if call.request.is_over:
         side.end(call.clock(), COMPLETE)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return COMPLETE
@@ -313,8 +313,8 @@ async def _send_back(call: RecordedCall, method: str, response: httpx.Response, 
 
 def _write(call: RecordedCall, chunk: bytes, *, whole: bool) -> None:
     """Write a chunk of an answer; the last one ends it if its request has ended, too."""
-    ended = COMPLETE if whole and call.request.over else None
-    if chunk or not call.response.over:
+    ended = COMPLETE if whole and call.request.is_over else None
+    if chunk or not call.response.is_over:
         call.response.write(chunk, call.clock() - call.began, ended)
 
 

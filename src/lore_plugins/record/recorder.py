@@ -80,9 +80,9 @@ class CaptureProxy:
             self._proxy = Proxy(routes, journal, server, hosts, secrets.token_hex(4), token, tell)
             self._proxy.open(__version__)
             undone.pop_all()
-        self.path, self.shown, self.begin = journal.path, journal.shown, journal.begin
+        self.path, self.label, self.begin = journal.path, journal.label, journal.begin
         if journal.torn:
-            tell(f"{journal.shown}: {journal.torn:,} bytes of an unfinished record are cut off")
+            tell(f"{journal.label}: {journal.torn:,} bytes of an unfinished record are cut off")
         self.address, self._signed = f"http://{ADDRESS}:{bound}", f"/{token}"
         self._routes, self._journal, self._listener = routes, journal, listener
         self._server = uvicorn.Server(uvicorn.Config(
@@ -106,7 +106,7 @@ class CaptureProxy:
     @property
     def result_file(self) -> str | None:
         """The shown path of the closed capture, None if it was removed because nothing was recorded."""
-        return self.shown if self._journal.kept else None
+        return self.label if self._journal.has_file else None
 
     def environment(self) -> dict[str, str]:
         """Return the variables that point clients to the proxy, in the order of the table."""
@@ -135,7 +135,7 @@ class CaptureProxy:
     def summary(self, exit_code: int | None) -> RecordResult:
         """Return the result of a stopped run. Reads this run's records."""
         counts, file = self.counts, self.result_file
-        readable = (0, 0) if file is None else _readable(self.path, self._journal.begin)
+        readable = (0, 0) if file is None else _count_requests(self.path, self._journal.begin)
         return RecordResult(
             file=file, bytes=self._journal.end - self._journal.begin, calls=counts.calls,
             model_requests=readable and readable[0], unparsed=readable and readable[1], lost=counts.lost,
@@ -147,7 +147,7 @@ class CaptureProxy:
         )  # fmt: skip
 
 
-def _readable(path: str, begin: int) -> tuple[int, int] | None:
+def _count_requests(path: str, begin: int) -> tuple[int, int] | None:
     """Return the numbers of requests and problems in a capture from a byte on; None if it cannot be read."""
     reads = Counter[bool]()
     try:
@@ -177,12 +177,12 @@ def _open_journal(output: str | None, tell: Tell) -> Journal:
 
 def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: the user's, with clients pointed to this proxy and past any other."""
-    made = {**environment, **pointing}
+    variables = {**environment, **pointing}
     for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
         hosts = environment.get(name) or environment.get(other, "")
         listed = [part.strip() for part in hosts.split(",") if part.strip()]
-        made[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
-    return made
+        variables[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
+    return variables
 
 
 def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:

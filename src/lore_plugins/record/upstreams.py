@@ -70,10 +70,10 @@ class Routes(NamedTuple):
 
     def find(self, path: bytes) -> tuple[Route, bytes] | None:
         """Return the route of a path and the path at its server."""
-        first, _, rest = path.removeprefix(b"/").partition(b"/")
+        first, _, server_path = path.removeprefix(b"/").partition(b"/")
         for route in self.routes:
             if first == route.name.encode():
-                return route, b"/" + rest
+                return route, b"/" + server_path
         return (self.only, path) if self.only is not None and path.startswith(b"/") else None
 
 
@@ -90,10 +90,10 @@ def make_routes(environment: Mapping[str, str], upstreams: Sequence[str] = (), o
     Raise LoreError for an unknown name, and for an invalid URL.
     """
     by_name, for_all = _parse_upstreams(upstreams)
-    known = {client.name for client in clients()}
+    client_names = {client.name for client in clients()}
     for name in only:
-        if name not in known | by_name.keys():
-            raise LoreError(f"no client is called {name!r}", hint=did_you_mean(name, sorted(known), "clients"))
+        if name not in client_names | by_name.keys():
+            raise LoreError(f"no client is called {name!r}", hint=did_you_mean(name, sorted(client_names), "clients"))
     routes: dict[str, Route] = {}
     variables: list[tuple[str, str]] = []
     for client in clients():
@@ -102,11 +102,11 @@ def make_routes(environment: Mapping[str, str], upstreams: Sequence[str] = (), o
         for variable in client.variables:
             url = _server_url(client, variable, environment, by_name.get(client.name), for_all)
             if url is not None:
-                own = client.name not in by_name and for_all is None and not variable.value(environment)
-                route = _route(client.name, url, routes, client.url if own and "{region}" in client.url else "")
+                is_default = client.name not in by_name and for_all is None and not variable.value(environment)
+                route = _route(client.name, url, routes, client.url if is_default and "{region}" in client.url else "")
                 variables.append((variable.name, f"/{route.name}{url.path.rstrip('/')}"))
     for name, url in by_name.items():
-        if name not in known:
+        if name not in client_names:
             _route(name, url, routes)
     only_route = None if for_all is None else _route("any", for_all, routes)
     signed = frozenset(variable.name for client in clients() if client.signs for variable in client.variables)
@@ -117,8 +117,8 @@ def _parse_upstreams(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], 
     """Return the servers of `--upstream` by client, and the one for all clients."""
     by_name, for_all = dict[str, SplitResult](), None
     for text in upstreams:
-        name, named, url = text.partition("=")
-        if named and "://" not in name and "/" not in name:
+        name, separator, url = text.partition("=")
+        if separator and "://" not in name and "/" not in name:
             if not _NAME.fullmatch(name):
                 raise LoreError(f"{name!r} cannot name an upstream", hint="--upstream NAME=URL, in lower case")
             by_name[name] = parse_server(url, "--upstream")
@@ -130,13 +130,13 @@ def _parse_upstreams(upstreams: Sequence[str]) -> tuple[dict[str, SplitResult], 
 
 
 def _server_url(
-    client: Client, variable: Variable, environment: Mapping[str, str], named: SplitResult | None,
+    client: Client, variable: Variable, environment: Mapping[str, str], upstream: SplitResult | None,
     for_all: SplitResult | None,
 ) -> SplitResult | None:  # fmt: skip
     """Return the server of a variable's clients; None if the variable is not changed."""
     value = variable.value(environment)
-    if named is not None:
-        return named if named.path.strip("/") else named._replace(path=client.path)
+    if upstream is not None:
+        return upstream if upstream.path.strip("/") else upstream._replace(path=client.path)
     if for_all is not None:
         if not (variable.always or value):
             return None

@@ -92,7 +92,7 @@ def test_call_begun_in_another_file_is_not_continued(tmp_path):
     journal.close()
     assert not path.exists()
     assert not call.is_written
-    assert told == [f"{journal.shown} was moved, removed or emptied: a new file is started"]
+    assert told == [f"{journal.label} was moved, removed or emptied: a new file is started"]
     assert len(exchanges(tmp_path / "old.jsonl")) == 1
 
 

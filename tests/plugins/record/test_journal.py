@@ -176,7 +176,7 @@ def test_run_without_records_changes_no_file(before, tmp_path):
     assert path.read_bytes() == (before or b"") + b'{"lore_capture":1}\n'
     journal.close()
     assert (path.read_bytes() if path.exists() else None) == before
-    assert journal.kept == (before is not None)
+    assert journal.has_file == (before is not None)
 
 
 def test_written_body_is_read_back_exactly():
