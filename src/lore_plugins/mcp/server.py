@@ -50,8 +50,8 @@ def make_server(*, redact: bool) -> MCPServer:
         agent: Agent = "",
     ) -> str:
         """Return cost and tokens, the re-billed part with its causes, and what to change first."""
-        chosen = [f"--project={project}"] if project else []
-        return await run_lore(f"--since={since}", f"--by={by}", *chosen, *_of_agent(agent), *redacted)
+        filters = [f"--project={project}"] if project else []
+        return await run_lore(f"--since={since}", f"--by={by}", *filters, *_of_agent(agent), *redacted)
 
     async def sessions(
         limit: Annotated[int, Field(ge=1, le=100, description="show at most this many")] = 20,
@@ -59,8 +59,8 @@ def make_server(*, redact: bool) -> MCPServer:
         agent: Agent = "",
     ) -> str:
         """List the sessions of all projects, newest first: cost, share read from caches, re-billed part, path."""
-        written = [f"--since={since}"] if since else []
-        return await run_lore("sessions", f"--limit={limit}", *written, *_of_agent(agent), *redacted)
+        filters = [f"--since={since}"] if since else []
+        return await run_lore("sessions", f"--limit={limit}", *filters, *_of_agent(agent), *redacted)
 
     async def why(
         session: Session = "",
@@ -72,8 +72,8 @@ def make_server(*, redact: bool) -> MCPServer:
 
     async def check(session: Session = "") -> str:
         """Judge a session, or all in a folder: findings, re-billed tokens and their cost, fixes."""
-        chosen = ["--", name] if (name := _local(session)) else ["--last"]
-        return await run_lore("check", *redacted, *chosen)
+        names = ["--", name] if (name := _local(session)) else ["--last"]
+        return await run_lore("check", *redacted, *names)
 
     async def explain(
         code: Annotated[str, Field(description="a finding code such as LORE101, or its name; empty: list all")] = "",
@@ -90,17 +90,17 @@ async def run_lore(*words: str) -> str:
     """Run a command of lore and return what it prints; raises ToolError with its message."""
     command = [sys.executable, "-P", "-m", "lore", *words]
     try:
-        done = await anyio.run_process(command, stdin=DEVNULL, check=False)
+        process = await anyio.run_process(command, stdin=DEVNULL, check=False)
     except ValueError:  # a null character in an argument
         raise ToolError("a path or word has a null character") from None
-    answer, messages = (text.decode(errors="replace").strip() for text in (done.stdout, done.stderr))
-    if done.returncode not in _ANSWERED:
-        raise ToolError(messages or f"lore ended with exit code {done.returncode}")
+    answer, messages = (text.decode(errors="replace").strip() for text in (process.stdout, process.stderr))
+    if process.returncode not in _ANSWERED:
+        raise ToolError(messages or f"lore ended with exit code {process.returncode}")
     text = "\n".join(filter(None, (answer, messages)))
     if len(text) <= MOST_CHARACTERS:
         return text
-    left = len(text) - MOST_CHARACTERS
-    return f"{text[:MOST_CHARACTERS]}\n… {left:,} more characters: ask for one session or turn, or a shorter time"
+    omitted = len(text) - MOST_CHARACTERS
+    return f"{text[:MOST_CHARACTERS]}\n… {omitted:,} more characters: ask for one session or turn, or a shorter time"
 
 
 def _of_agent(name: str) -> list[str]:

@@ -1,6 +1,6 @@
 """A connection to PostgreSQL: transactions, and calls that are repeated after a broken connection.
 
-- A transaction starts with the settings that it needs, whatever the defaults of the server are (`_WANTED`).
+- A transaction starts with the settings that it needs, whatever the defaults of the server are (`_SESSION_SETTINGS`).
 - A call whose connection broke is repeated for some seconds. Before COMMIT, the server rolls back; after COMMIT was
   sent, the data may be stored or not. Repeating a call of a store never changes the result.
 - Each object has one connection, and calls of several threads wait for each other. After a fork, the child makes its
@@ -52,7 +52,7 @@ _BY_TEXT = {  # part of a message while connecting: the hint
     "translate host name": "check the host in the URL",
     "timeout expired": "check that the host can be reached; `connect_timeout=30` in the URL waits longer",
 }
-_ELSE = "check that the server runs, and that the URL names its host and port"
+_DEFAULT_HINT = "check that the server runs, and that the URL names its host and port"
 
 
 class UnreachableError(StoreError):
@@ -62,21 +62,21 @@ class UnreachableError(StoreError):
 def parse_url(url: str) -> dict[str, str]:
     """Return the connection options in a URL; raises StoreError, which does not quote the URL."""
     try:
-        found = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+        options = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except psycopg.Error:
-        found = {"port": "?"}
-    is_doubtful = "@" in found.get("host", "") + found.get("dbname", "")  # perhaps of an unencoded password
-    ports = found.get("port", "").split(",")
+        options = {"port": "?"}
+    is_doubtful = "@" in options.get("host", "") + options.get("dbname", "")  # perhaps of an unencoded password
+    ports = options.get("port", "").split(",")
     if is_doubtful or not all(port.isdecimal() or not port for port in ports):
         raise StoreError("the URL of the PostgreSQL store cannot be read", hint=_SHAPE)
-    return found
+    return options
 
 
-def unreachable(error: psycopg.Error, url: str, password: str) -> tuple[UnreachableError, bool]:
+def connection_error(error: psycopg.Error, url: str, password: str) -> tuple[UnreachableError, bool]:
     """Return the error for a failed connection, and whether the server is only starting."""
     message = _masked(str(error), password)
     hint = next((hint for words, hint in _BY_TEXT.items() if words in message.partition("FATAL:")[2]), "")
-    hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _ELSE)
+    hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _DEFAULT_HINT)
     is_starting = any(words in message for words in _STARTING)
     return UnreachableError(f"no connection to {url}: {message}", hint=hint), is_starting
 
@@ -109,9 +109,9 @@ READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 DELAYS = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds before a call is repeated
 _CLASHES = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
-_GONE = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # the server stops, crashed, starts, or timed out
+_DISCONNECTED = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})  # it stops, crashed, starts, or timed out
 # setting, the value that is replaced (in SQL; NULL: any), the new value
-_WANTED = (
+_SESSION_SETTINGS = (
     ("search_path", "NULL", "lore, pg_temp"),
     ("synchronous_commit", "'off'", "on"),  # acknowledged data is on the disk of the server
     ("lock_timeout", "'0'", "30s"),  # otherwise a writer may wait for ever
@@ -152,9 +152,9 @@ class _Local:
 class PostgresLink:
     """A connection to a URL; `url` is the URL without the password."""
 
-    def __init__(self, url: str, shown: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, url: str, masked_url: str, tell: Tell, *, pause: Callable[[float], None] = time.sleep) -> None:
         """Parse the URL without connecting; raises StoreError."""
-        self.url = shown
+        self.url = masked_url
         self._tell = tell
         self._pause = pause
         options = parse_url(url)
@@ -195,7 +195,7 @@ class PostgresLink:
     @contextmanager
     def transaction(self, begin: str, first: str = "SELECT 1") -> Generator[Cursor]:
         """Open a transaction and run a first statement; raises RetryError, which `retry` handles."""
-        with self._held() as local, self._reported(local) as connection:
+        with self._lock_connection() as local, self._translate_errors(local) as connection:
             cursor = Cursor(connection.cursor(), self._translate)
             cursor.begin(f"{_opening(begin)}; {first}")
             yield cursor
@@ -207,13 +207,13 @@ class PostgresLink:
 
     def commit(self, connection: Connection) -> None:
         """Commit a transaction; PostgreSQL answers ROLLBACK, without an error, if a statement in it failed."""
-        done = connection.execute("COMMIT").statusmessage
-        if done != "COMMIT":
-            raise psycopg.OperationalError(f"PostgreSQL answered COMMIT with {done}: nothing is stored")
+        status = connection.execute("COMMIT").statusmessage
+        if status != "COMMIT":
+            raise psycopg.OperationalError(f"PostgreSQL answered COMMIT with {status}: nothing is stored")
 
     def run(self, statements: Iterable[str]) -> None:
         """Run statements that PostgreSQL allows only outside a transaction."""
-        with self._held() as local, self._reported(local) as connection:
+        with self._lock_connection() as local, self._translate_errors(local) as connection:
             connection.execute(_WAIT)
             for statement in statements:
                 connection.execute(cast("LiteralString", statement))
@@ -221,7 +221,7 @@ class PostgresLink:
 
     @contextmanager
     def try_lock(self, key: int) -> Generator[bool]:
-        """Try to hold an advisory lock on a connection of its own, without waiting; yields whether it is held.
+        """Try to lock an advisory lock on a new connection, without waiting; yield whether it succeeded.
 
         A transaction holds it, which works with a connection pooler, and ends with the connection.
         """
@@ -246,7 +246,7 @@ class PostgresLink:
         return self._processes.setdefault(os.getpid(), _Local())  # atomic: two threads get the same object
 
     @contextmanager
-    def _held(self) -> Generator[_Local]:
+    def _lock_connection(self) -> Generator[_Local]:
         local = self._local()
         with local.lock:
             if self._is_closed:
@@ -254,7 +254,7 @@ class PostgresLink:
             yield local
 
     @contextmanager
-    def _reported(self, local: _Local) -> Generator[Connection]:
+    def _translate_errors(self, local: _Local) -> Generator[Connection]:
         """Yield the connection; errors of PostgreSQL are translated, and after any error it is rolled back."""
         if local.connection is None or local.connection.closed:
             local.connection = self._connect()
@@ -262,7 +262,7 @@ class PostgresLink:
         try:
             yield local.connection
         except psycopg.Error as error:
-            raised = self._raised(error, local)
+            raised = self._error_to_raise(error, local)
             _undo(local.connection)
             raise raised from error
         except BaseException:
@@ -272,32 +272,32 @@ class PostgresLink:
     def _connect(self) -> Connection:
         try:
             # Prepared statements do not work with a connection pooler.
-            made = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+            connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         except psycopg.Error as error:
-            failed, is_starting = unreachable(error, self.url, self._password)
+            failed, is_starting = connection_error(error, self.url, self._password)
             if is_starting:
                 raise RetryError(failed.message, is_lost=True) from None
             raise failed from None
-        made.add_notice_handler(self._hear)
-        encoding = made.info.parameter_status("server_encoding")
+        connection.add_notice_handler(self._report_notice)
+        encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
-            made.close()
+            connection.close()
             message = f"{self.url}: the database is encoded in {encoding}, which cannot represent every id"
             raise StoreError(message, hint="CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0")
-        return made
+        return connection
 
-    def _hear(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+    def _report_notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
         if diagnostic.severity_nonlocalized == "WARNING":
             self._tell(f"{self.url}: {diagnostic.message_primary}")
 
     def _translate(self, error: psycopg.Error) -> StoreError:
         return translate(error, self.url, self._password)
 
-    def _raised(self, error: psycopg.Error, local: _Local) -> Exception:
+    def _error_to_raise(self, error: psycopg.Error, local: _Local) -> Exception:
         translation = self._translate(error)
         if error.sqlstate in _CLASHES:
             return RetryError(translation.message, is_lost=False)
-        if local.connection is not None and (error.sqlstate in _GONE or local.connection.closed):
+        if local.connection is not None and (error.sqlstate in _DISCONNECTED or local.connection.closed):
             local.connection.close()
             reason = f"the connection to {self.url} broke: {translation.message}"
             return RetryError(reason, is_lost=True, is_unknown=local.is_committing)
@@ -324,7 +324,7 @@ class Cursor:
     def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> Sequence[tuple[Any, ...]]:
         """Run a statement and return its rows."""
         try:
-            self._cursor.execute(_spelled(sql), values, binary=True)
+            self._cursor.execute(_psycopg_sql(sql), values, binary=True)
             return self._cursor.fetchall() if self._cursor.description else ()
         except psycopg.Error as error:
             if is_damage(error):
@@ -333,7 +333,7 @@ class Cursor:
 
     def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
         """Run a statement once for each row of values."""
-        self._cursor.executemany(_spelled(sql), values)
+        self._cursor.executemany(_psycopg_sql(sql), values)
 
 
 def _undo(connection: Connection) -> None:
@@ -351,14 +351,14 @@ def _undo(connection: Connection) -> None:
 
 
 @lru_cache(maxsize=256)
-def _spelled(sql: str) -> LiteralString:
+def _psycopg_sql(sql: str) -> LiteralString:
     """Return a statement with the placeholders of psycopg; lore's placeholder is `?`."""
     return cast("LiteralString", sql.replace("%", "%%").replace("?", "%s"))
 
 
 @lru_cache(maxsize=8)
 def _opening(begin: str) -> str:
-    rows = ", ".join(f"('{name}', {weak}, '{ours}')" for name, weak, ours in _WANTED)
+    rows = ", ".join(f"('{name}', {weak}, '{ours}')" for name, weak, ours in _SESSION_SETTINGS)
     return (
         f"{begin}; SELECT pg_catalog.set_config(name, ours, true) FROM (VALUES {rows}) AS wanted (name, weak, ours) "  # noqa: S608
         "WHERE weak IS NULL OR pg_catalog.current_setting(name) = weak"

@@ -43,12 +43,12 @@ _NOTES = {  # settings of the server that must not be off
     "fsync": "the server runs with fsync off: stored data can be lost if its machine stops",
     "full_page_writes": "the server runs with full_page_writes off: pages can be damaged if its machine stops",
 }
-_RETRIED = (  # `delete` is repeated in its own way
+_RETRIED_METHODS = (  # `delete` is repeated in its own way
     "create", "load", "save", "save_delta", "list", "move", "bind", "resolve", "verify",
 )  # fmt: skip
 
 
-def _retried(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_retry(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method with repetition after a broken connection."""
 
     @wraps(method)
@@ -90,14 +90,14 @@ class Postgres(SqlStore):
     def _check(self, version: int) -> None:
         refuse_other_version(f"{self.url} has schema", version, SCHEMA_VERSION)
 
-    @_retried
+    @_with_retry
     def prepare(self) -> None:
         """Create the schema if it is missing. Clients that open a new database together wait for each other."""
         with self.link.transaction(READ) as tx:
-            if self._is_made(tx):
+            if self._has_schema(tx):
                 return
         with self.link.transaction(WRITE, f"SELECT pg_advisory_xact_lock({_LOCK})") as tx:
-            if self._is_made(tx):
+            if self._has_schema(tx):
                 return
             if not tx.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'lore'"):
                 tx.execute("CREATE SCHEMA lore")  # IF NOT EXISTS would need the permission in any case
@@ -105,7 +105,7 @@ class Postgres(SqlStore):
             tx.execute(_STAMP)
             tx.execute("INSERT INTO lore_store VALUES (true, ?)", (SCHEMA_VERSION,))
 
-    def _is_made(self, tx: Cursor) -> bool:
+    def _has_schema(self, tx: Cursor) -> bool:
         """Return whether the schema exists; raises FormatError if another program or version created it."""
         names = {name for (name,) in tx.execute(_RELATIONS)}
         if not names:
@@ -121,24 +121,24 @@ class Postgres(SqlStore):
         """Delete a session and its forks; if it is gone after a lost answer to COMMIT, this call deleted it."""
         deleted: tuple[str, ...] = ()
 
-        def once() -> tuple[str, ...]:
+        def delete_once() -> tuple[str, ...]:
             nonlocal deleted
             with self.transaction(write=True) as tx:
                 if not deleted or self._find(tx, session_id) is not None:
                     deleted = self._delete(tx, session_id)
                 return deleted
 
-        return self.link.retry(once)
+        return self.link.retry(delete_once)
 
     def try_lock(self, name: str) -> AbstractContextManager[bool]:
-        """Try to hold a lock of this name, among all clients of the database; yields whether it is held."""
+        """Try to lock this name among all clients of the database; yield whether it succeeded."""
         return self.link.try_lock(int.from_bytes(sha256(name.encode()).digest()[:8], "big", signed=True))
 
     def notes(self) -> tuple[str, ...]:
         with self.transaction(write=False) as tx:
             return tuple(note for name, note in _NOTES.items() if tx.execute(f"SHOW {name}") == [("off",)])
 
-    @_retried
+    @_with_retry
     def vacuum(self) -> int:
         """Rewrite each table without dead rows, under an exclusive lock. Takes time in proportion to the store."""
         before = self._size()
@@ -153,5 +153,5 @@ class Postgres(SqlStore):
         self.link.close()
 
 
-for _name in _RETRIED:
-    setattr(Postgres, _name, _retried(getattr(SqlStore, _name)))
+for _name in _RETRIED_METHODS:
+    setattr(Postgres, _name, _with_retry(getattr(SqlStore, _name)))

@@ -61,18 +61,18 @@ class DaskCluster:
             places = sorted((place for place, file in enumerate(files) if _is_sent(file)), key=lambda n: -files[n].size)
             tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
             waiting = dict(zip(places, tasks, strict=True))
-            done = 0
+            bytes_done = 0
             try:
                 for place, file in enumerate(files):
                     task = waiting.pop(place, None)
-                    result = job.here(file) if task is None else self._result(client, task, job, done)
+                    result = job.here(file) if task is None else self._result(client, task, job, bytes_done)
                     yield result or job.here(replace(file, error=LoreError(DIED)))
-                    done += file.size
+                    bytes_done += file.size
             finally:
                 if waiting and client.status == "running":
                     client.cancel(list(waiting.values()), force=True)
 
-    def _result(self, client: Any, task: Any, job: ClusterJob, done: int) -> FileResult | None:
+    def _result(self, client: Any, task: Any, job: ClusterJob, bytes_done: int) -> FileResult | None:
         """Wait for a task, which Dask repeats if a worker dies; return None if it ended too many workers.
 
         Raises LoreError if the scheduler or all workers are gone.
@@ -80,7 +80,7 @@ class DaskCluster:
         last_seen = time.monotonic()  # when there were workers
         try:
             while True:
-                job.tell(done)
+                job.tell(bytes_done)
                 try:
                     task.exception(timeout=POLL_SECONDS)  # waits for its end
                     return task.result(timeout=TRANSFER_SECONDS)
@@ -115,14 +115,14 @@ class DaskCluster:
     @contextmanager
     def _remote(self) -> Generator[Any]:
         """Connect to a scheduler; certificates come from Dask's own settings."""
-        shown = show(self._address)
+        label = show(self._address)
         if not _is_private(self._address):
-            self._warn(f"warning: {shown} is neither on this machine nor TLS: findings are sent unencrypted")
+            self._warn(f"warning: {label} is neither on this machine nor TLS: findings are sent unencrypted")
         try:
             client = self._dask.Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             reason = str(error).partition("\n")[0]
-            raise LoreError(f"no scheduler answers at {shown}: {reason}", hint="start it: dask scheduler") from None
+            raise LoreError(f"no scheduler answers at {label}: {reason}", hint="start it: dask scheduler") from None
         with client:
             yield client
 
@@ -135,13 +135,13 @@ class DaskCluster:
             raise LoreError(message, hint="start one: dask worker ADDRESS") from None
         relative = any(not (os.path.isabs(file.path) or "://" in file.path) for file in files if _is_sent(file))
         answers: dict[str, Any] = client.run(_describe_worker, job.maker, on_error="return")
-        here = _describe_worker(job.maker)
+        local = _describe_worker(job.maker)
         for worker, answer in sorted(answers.items()):
-            if isinstance(answer, BaseException) or answer[0] != here[0]:
+            if isinstance(answer, BaseException) or answer[0] != local[0]:
                 what = f" ({answer})" if isinstance(answer, BaseException) else ""
                 message = f"the worker {worker} has another lore, other plug-ins or another file of rules{what}"
                 raise LoreError(message, hint="install the same lore and its extras there, and copy the file of rules")
-            if relative and answer[1] != here[1]:
+            if relative and answer[1] != local[1]:
                 message = f"the worker {worker} runs in another folder, where these names mean other files"
                 raise LoreError(message, hint="name recordings by absolute paths that every worker sees")
 

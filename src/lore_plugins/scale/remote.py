@@ -84,14 +84,14 @@ class _Place(NamedTuple):
 
 def _place_of(path: str) -> _Place:
     """Parse a name; raises RemoteError for one without bucket or server, or with a password."""
-    scheme, _, rest = path.replace(os.sep, "/").partition("://")
-    scheme, (root, _, key) = scheme.lower(), rest.partition("/")
+    scheme, _, location = path.replace(os.sep, "/").partition("://")
+    scheme, (root, _, key) = scheme.lower(), location.partition("/")
     service = "http" if scheme in _WEB else "az" if scheme.startswith("abfs") else scheme
     if "@" in root and (":" in root or service != "az"):
         message = f"{scheme}://…: a name may not contain credentials"
         raise RemoteError(message, hint="put them into the environment; `lore guide remote` names the variables")
     if not root or not root.isprintable() or any(char in root for char in " \\?#"):
-        raise RemoteError(f"{_shown(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
+        raise RemoteError(f"{_label(path)} names no bucket and no server", hint="s3://BUCKET/KEY, https://HOST/FILE")
     if service == "http":
         return _Place(service, root, "", path)
     if "/../" in f"/{key}/":  # a file next to a recording
@@ -112,13 +112,13 @@ class SchemeFiles:
         place = _place_of(path)
         listing = self._listing_of(place)
         if listing is not None:
-            found = listing.files.get(place.key)
+            info = listing.files.get(place.key)
         else:
-            with asking(path, place):
-                found = _client_of(place).info(place.name) if place.key else None
-        if found is None or found["type"] == "directory":
+            with translated_errors(path, place):
+                info = _client_of(place).info(place.name) if place.key else None
+        if info is None or info["type"] == "directory":
             raise _missing(path)
-        return _status_of(found)
+        return _status_of(info)
 
     def opened(self, path: str, *, in_order: bool) -> BinaryIO:
         """Open a file for reading."""
@@ -130,7 +130,7 @@ class SchemeFiles:
             raise _missing(path)
         else:
             options = {"block_size": BLOCK if in_order else PART, "cache_type": "readahead"}
-        with asking(path, place):
+        with translated_errors(path, place):
             file = _client_of(place).open(place.name, "rb", **options)
         if file.details.get("type") == "directory":
             raise _missing(path)
@@ -151,23 +151,23 @@ class SchemeFiles:
         if listing is not None:
             yield from listing.entries(place.key, folder)
             return
-        with asking(folder, place, "list"):
-            found: list[Any] = []
+        with translated_errors(folder, place, "list"):
+            objects: list[Any] = []
             with suppress(FileNotFoundError):
-                found = _client_of(place).ls(place.name.rstrip("/"), detail=True)
+                objects = _client_of(place).ls(place.name.rstrip("/"), detail=True)
         below = len(place.root) + len(place.key) + (2 if place.key else 1)
-        for each in found:
-            name = str(each["name"]).rstrip("/")[below:]
+        for entry in objects:
+            name = str(entry["name"]).rstrip("/")[below:]
             if name and "/" not in name and name not in (".", ".."):
-                yield FolderEntry(name, each["type"] == "directory")
+                yield FolderEntry(name, entry["type"] == "directory")
 
     @contextmanager
     def listed(self, folder: str) -> Generator[None]:
         """List a folder with all its subfolders once, and use that list until the end."""
         place = self._folder_of(folder)
-        with asking(folder, place, "list"):
-            found = _client_of(place).find(place.name.rstrip("/"), detail=True)
-        self._listings.append(_Listing(place, cast("Mapping[str, Any]", found)))
+        with translated_errors(folder, place, "list"):
+            objects = _client_of(place).find(place.name.rstrip("/"), detail=True)
+        self._listings.append(_Listing(place, cast("Mapping[str, Any]", objects)))
         try:
             yield
         finally:
@@ -175,7 +175,7 @@ class SchemeFiles:
 
     def _folder_of(self, folder: str) -> _Place:
         if not self.lists:
-            raise RemoteError(f"{_shown(folder)}: a web server lists no folder", hint="name each file")
+            raise RemoteError(f"{_label(folder)}: a web server lists no folder", hint="name each file")
         return _place_of(folder)
 
     def _listing_of(self, place: _Place) -> _Listing | None:
@@ -185,20 +185,20 @@ class SchemeFiles:
 class _Listing:
     """All objects in a folder and its subfolders, by key, and the names in each folder."""
 
-    def __init__(self, place: _Place, found: Mapping[str, Any]) -> None:
+    def __init__(self, place: _Place, objects: Mapping[str, Any]) -> None:
         self._place = place
         self.files: dict[str, Any] = {}
         self._folders: dict[str, dict[str, bool]] = {}  # key -> name -> whether it is a folder
         self._odd: set[str] = set()  # folders with names that cannot be part of a path
-        for name, about in found.items():
-            self._add(name[len(place.root) + 1 :], about)
+        for name, info in objects.items():
+            self._add(name[len(place.root) + 1 :], info)
 
-    def _add(self, key: str, about: Any) -> None:
-        below = f"{self._place.key}/" if self._place.key else ""
-        if about["type"] == "directory" or key.endswith("/") or not key.startswith(below):
+    def _add(self, key: str, info: Any) -> None:
+        prefix = f"{self._place.key}/" if self._place.key else ""
+        if info["type"] == "directory" or key.endswith("/") or not key.startswith(prefix):
             return  # an empty object that represents a folder, or an object elsewhere
         folder = self._place.key
-        parts = key[len(below) :].split("/")
+        parts = key[len(prefix) :].split("/")
         for number, part in enumerate(parts):
             if part in ("", ".", ".."):
                 self._odd.add(folder)
@@ -207,7 +207,7 @@ class _Listing:
             names = self._folders.setdefault(folder, {})
             names[part] = names.get(part, False) or not is_file
             folder = f"{folder}/{part}" if folder else part
-        self.files[key] = about
+        self.files[key] = info
 
     def covers(self, place: _Place) -> bool:
         """Return whether a place is in the listed folder."""
@@ -218,7 +218,7 @@ class _Listing:
         """Yield the entries of a folder; raises RemoteError at the end if it has names that no path can have."""
         yield from (FolderEntry(name, is_folder) for name, is_folder in self._folders.get(key, {}).items())
         if key in self._odd:
-            message = f"{_shown(folder)}: objects whose names have an empty part (`//`), `.` or `..` cannot be read"
+            message = f"{_label(folder)}: objects whose names have an empty part (`//`), `.` or `..` cannot be read"
             raise RemoteError(message, hint="copy them to other names")
 
 
@@ -235,11 +235,11 @@ class _RemoteFile(io.RawIOBase):
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        with asking(self._path, self._place):
+        with translated_errors(self._path, self._place):
             return int(self._file.seek(offset, whence))
 
     def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - any buffer
-        with asking(self._path, self._place):
+        with translated_errors(self._path, self._place):
             data: bytes = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -272,9 +272,9 @@ def _client(service: str, account: str, _process: int, _settings: frozenset[tupl
 
 
 @contextmanager
-def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
+def translated_errors(path: str, place: _Place, doing: str = "read") -> Generator[None]:
     """Turn errors of a client into RemoteError; `doing` is "read" or "list"."""
-    service, name = _SERVICES[place.service], _shown(path)
+    service, name = _SERVICES[place.service], _label(path)
     cannot, where = f"cannot {doing} {name}", Where(name)
     try:
         yield
@@ -290,7 +290,7 @@ def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
         # For all failures on the web, fsspec reports a missing file.
         cause = (error.__cause__ or error) if place.service == "http" else error
         status = getattr(cause, "status", None)
-        text = plain(cause)
+        text = masked_message(cause)
         if isinstance(cause, RedirectError):
             reason, hint = cause.args
             raise RemoteError(f"{cannot}: {reason}", hint=hint, where=where) from None
@@ -312,14 +312,14 @@ def asking(path: str, place: _Place, doing: str = "read") -> Generator[None]:
 
 def _missing(path: str) -> MissingError:
     hint = "check the name; the name of a folder ends in `/`"
-    return MissingError(f"cannot read {_shown(path)}: there is no such object", hint=hint, where=Where(_shown(path)))
+    return MissingError(f"cannot read {_label(path)}: there is no such object", hint=hint, where=Where(_label(path)))
 
 
-def _shown(path: str) -> str:
+def _label(path: str) -> str:
     return cut_masked(show(path), _LONGEST)
 
 
-def plain(error: BaseException) -> str:
+def masked_message(error: BaseException) -> str:
     """Return a client's message on one line, without credentials."""
     text = show(" ".join(str(error).split()))
     for name, value in os.environ.items():
@@ -328,12 +328,12 @@ def plain(error: BaseException) -> str:
     return cut_masked(mask_credentials(printable(text)), _LONGEST)
 
 
-def _status_of(found: Mapping[str, Any]) -> Status:
+def _status_of(info: Mapping[str, Any]) -> Status:
     """Return the status of an object; each client has its own names for the fields."""
-    written = next(filter(None, map(found.get, ("LastModified", "last_modified", "updated", "mtime"))), None)
+    written = next(filter(None, map(info.get, ("LastModified", "last_modified", "updated", "mtime"))), None)
     if isinstance(written, str):
         with suppress(ValueError):
             written = datetime.fromisoformat(written)
     moment = written.timestamp() if isinstance(written, datetime) else None
-    tag = next((str(found[name]) for name in ("ETag", "etag", "e_tag") if found.get(name)), "")
-    return Status(found.get("size"), moment, tag)
+    tag = next((str(info[name]) for name in ("ETag", "etag", "e_tag") if info.get(name)), "")
+    return Status(info.get("size"), moment, tag)

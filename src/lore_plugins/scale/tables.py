@@ -49,9 +49,9 @@ _MOST_MASKED = 4_096  # texts in the cache of masked texts, as names repeat ofte
 def parquet(folder: str) -> Generator[ParquetTables]:
     """Open the three tables in a folder; raises LoreError if they cannot be written there."""
     arrow = _arrow()
-    shown = show(folder)
+    label = show(folder)
     if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise LoreError(f"{shown} is not a folder", hint="name one: --report parquet=FOLDER")
+        raise LoreError(f"{label} is not a folder", hint="name one: --report parquet=FOLDER")
     for name in columns():
         path = _path(folder, name)
         if os.path.lexists(path) and not _is_parquet(path):
@@ -70,7 +70,7 @@ def parquet(folder: str) -> Generator[ParquetTables]:
         raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise LoreError(f"cannot write tables into {shown}: {reason}") from None
+        raise LoreError(f"cannot write tables into {label}: {reason}") from None
 
 
 def _arrow() -> Any:
@@ -133,9 +133,9 @@ class _Table:
             "number": arrow.float64(), "yes or no": arrow.bool_(), "time": arrow.timestamp("ms"),
         }  # fmt: skip
         self._arrow, self._file = arrow, file
-        listed = columns()[name]
-        self._kinds: dict[str, Kind] = {column: kind for column, (kind, _) in listed.items()}
-        metadata = {"lore.tables": str(VERSION), **{column: meaning for column, (_, meaning) in listed.items()}}
+        meanings = columns()[name]
+        self._kinds: dict[str, Kind] = {column: kind for column, (kind, _) in meanings.items()}
+        metadata = {"lore.tables": str(VERSION), **{column: meaning for column, (_, meaning) in meanings.items()}}
         self._schema = arrow.schema([(key, types[kind]) for key, kind in self._kinds.items()], metadata)
         self._writer = arrow.parquet.ParquetWriter(file, self._schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
@@ -202,6 +202,6 @@ def _time(value: object) -> datetime | None:
 
 _CELLS: dict[Kind, Callable[[Any], object]] = {
     "text": _text, "integer": _integer, "time": _time, "yes or no": lambda value: value,
-    "texts": lambda value: [_text(each) for each in cast("Iterable[object]", value or ())],
+    "texts": lambda value: [_text(text) for text in cast("Iterable[object]", value or ())],
     "number": lambda value: float(value) if isinstance(value, (int, float)) and abs(value) < 1e300 else None,
 }  # fmt: skip

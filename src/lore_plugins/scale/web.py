@@ -29,7 +29,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 async def client(loop: Any = None, **_: object) -> aiohttp.ClientSession:
     """Return a session for fsspec's file system."""
     resolver, tracing = _GuardedResolver(), aiohttp.TraceConfig()
-    tracing.on_request_start.append(resolver.note_named)
+    tracing.on_request_start.append(resolver.remember_user_url)
     tracing.on_request_redirect.append(resolver.check_redirect)
     return aiohttp.ClientSession(
         loop=loop, timeout=_TIMEOUT, trust_env=True, trace_configs=[tracing], headers={"User-Agent": "lore"},
@@ -39,8 +39,8 @@ async def client(loop: Any = None, **_: object) -> aiohttp.ClientSession:
 
 
 class _Request(aiohttp.ClientRequest):
-    def __init__(self, *args: Any, auth: object = None, **named: Any) -> None:  # noqa: ARG002 - never sent
-        super().__init__(*args, auth=None, **named)
+    def __init__(self, *args: Any, auth: object = None, **options: Any) -> None:  # noqa: ARG002 - never sent
+        super().__init__(*args, auth=None, **options)
 
 
 class _GuardedResolver(aiohttp.ThreadedResolver):
@@ -54,33 +54,32 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:  # fmt: skip
         """Return the addresses of a host; raises RedirectError if a redirect leads to an address of this network."""
-        found = await super().resolve(host, port, family)
-        if host not in self._trusted and not all(_is_public(each["host"]) for each in found):
+        addresses = await super().resolve(host, port, family)
+        if host not in self._trusted and not all(_is_public(address["host"]) for address in addresses):
             raise _inner(host)
-        return found
+        return addresses
 
-    async def note_named(
+    async def remember_user_url(
         self, _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestStartParams
     ) -> None:
-        """Remember the URL that the user named."""
-        context.named = params.url
+        context.user_url = params.url
         self._trusted.add(params.url.host)
 
     async def check_redirect(
         self, _session: object, context: SimpleNamespace, params: aiohttp.TraceRequestRedirectParams
     ) -> None:
         """Raise RedirectError for a redirect that is refused; otherwise report its host."""
-        named: URL = context.named
+        user_url: URL = context.user_url
         to = params.url.join(URL(params.response.headers.get("Location", "")))
         if to.scheme not in ("http", "https") or to.user or to.password or not to.host:
             reason = f"its server redirects to {printable(to.scheme)}:, or to a URL with a password"
             raise RedirectError(reason, "download it and name the file")
-        if to.host == named.host:
+        if to.host == user_url.host:
             return
-        with suppress(ValueError):  # a name: `resolve` looks at its address
+        with suppress(ValueError):  # for a host name `resolve` checks the address
             if not _is_public(to.host):
                 raise _inner(to.host)
-        print_note_once(f"{show(str(named))} is read from {printable(to.host)}, where its server redirects")
+        print_note_once(f"{show(str(user_url))} is read from {printable(to.host)}, where its server redirects")
 
 
 def _inner(host: str) -> RedirectError:
@@ -90,6 +89,6 @@ def _inner(host: str) -> RedirectError:
 
 def _is_public(address: str) -> bool:
     """Return whether an address is neither of this machine nor of its network; raises ValueError for a name."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    found = getattr(found, "ipv4_mapped", None) or found
-    return found.is_global and not found.is_multicast
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    ip = getattr(ip, "ipv4_mapped", None) or ip
+    return ip.is_global and not ip.is_multicast

@@ -14,7 +14,7 @@ from conftest import ROOT
 from helpers.matrix import some
 from lore.errors import LoreError
 from lore.recording import filesystem, inputs
-from lore_plugins.scale.remote import plain
+from lore_plugins.scale.remote import masked_message
 
 FOLDERS = ("claude-code", "captures/inspect", "captures/litellm", "sessions")
 _FINGERPRINT = re.compile(r'"fingerprint":"[^"]*"')  # it depends on the path
@@ -251,7 +251,7 @@ def test_listed_names_stay_in_their_folder(bucket):
 )  # fmt: skip
 def test_service_message_holds_no_credential(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    said = plain(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
+    said = masked_message(OSError(f"GET https://h/c/k?sv=2024&sig=Zm9vYmFy failed: {value} is wrong"))
     assert value not in said
     assert "Zm9vYmFy" not in said
     assert "https://h/c/k?" in said
