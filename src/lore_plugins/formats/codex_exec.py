@@ -142,10 +142,10 @@ class CodexExec(PrintedRun):
         response, call = self.start_part(), self.session.line_id
         tool, names = _CALLS[kind]
         tool = "__".join(filter(None, (text_in(item.get(name, NULL)) for name in ("server", "tool")))) or tool
-        given = item.get("arguments", NULL)
-        if opens(given) != "{":
-            given = Raw(object_of({name: bytes(item[name]) for name in names if name in item}))
-        self.session.append(ToolCall(call, call, tool, given, response_id=response))
+        arguments = item.get("arguments", NULL)
+        if opens(arguments) != "{":
+            arguments = Raw(object_of({name: bytes(item[name]) for name in names if name in item}))
+        self.session.append(ToolCall(call, call, tool, arguments, response_id=response))
         return call
 
     def _end_call(self, call: str, output: Raw, *, failed: bool) -> None:
@@ -154,10 +154,10 @@ class CodexExec(PrintedRun):
 
     def _end_turn(self, sums: _ExecUsage) -> None:
         before, self._sums[self._chain] = self._sums.get(self._chain, _ExecUsage()), sums
-        grown = [now - then for now, then in zip(astuple(sums), astuple(before), strict=True)]
-        whole, read, write, output = grown if min(grown) >= 0 else astuple(sums)
+        growth = [now - then for now, then in zip(astuple(sums), astuple(before), strict=True)]
+        whole, read, write, output = growth if min(growth) >= 0 else astuple(sums)
         run = usage_with_cached_input(whole, read, write or None, output, client=self.client)
-        self.end_run([replace(run, kind=RUN)] if any(grown) else [])
+        self.end_run([replace(run, kind=RUN)] if any(growth) else [])
 
 
 def _output_of(item: dict[str, Raw]) -> Raw:

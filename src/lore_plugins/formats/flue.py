@@ -39,7 +39,7 @@ from lore.formats import (
     first_records,
 )
 from lore.formats import pi_messages as pi
-from lore.formats import result_of as joined
+from lore.formats import result_of as blocks_output
 from lore.model import (
     NULL,
     AssistantMessage,
@@ -101,7 +101,7 @@ def items_of(name: str, raw: bytes) -> tuple[Item, ...]:
             if content[:1] == b"[":
                 return (UserMessage(name, blocks=_blocks(content)),)
         case "assistant" if content[:1] == b"[":
-            return _spoken(name, message)
+            return _answer_items(name, message)
         case "toolResult" | "compaction":
             return ()
         case "branch_summary" if (text := summary_of(members, _BRANCH)) != NULL:
@@ -119,7 +119,7 @@ def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
     return Raw(text if text[1:].startswith(heading) else b'"' + heading + b"\\n\\n" + text[1:])
 
 
-def _spoken(name: str, message: Members) -> tuple[Item, ...]:
+def _answer_items(name: str, message: Members) -> tuple[Item, ...]:
     """Return the items of a response: one message with all blocks, then the calls."""
     response = word(message, "responseId") or name
     stop = word(message, "stopReason")
@@ -132,10 +132,10 @@ def _spoken(name: str, message: Members) -> tuple[Item, ...]:
             blocks.append(pi.block_of(part))
     if not blocks:
         return tuple(calls)
-    said = AssistantMessage(
+    answer = AssistantMessage(
         name, blocks=tuple(blocks), stop_reason=pi.STOP_REASONS.get(stop, stop) or None, response_id=response
     )
-    return (said, *calls)
+    return (answer, *calls)
 
 
 def _blocks(content: bytes) -> tuple[Block, ...]:
@@ -148,7 +148,7 @@ def result_of(members: Members) -> e.PatchToolCall:
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = message.get("content", b'""')
     if content[:1] == b"[":
-        content = bytes(joined(_blocks(content)))
+        content = bytes(blocks_output(_blocks(content)))
     elif content[:1] != b'"':
         content = b'[{"type":"raw","json":' + content + b"}]"
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
@@ -193,8 +193,8 @@ class Flue(RecordReader):
         self._leaf = ""  # of a header, until all entries are read
         self._path: list[str] = []  # entries from the root to the current leaf
         self._places: dict[str, int] = {}  # index by entry of the path
-        self._shown: dict[str, tuple[str, ...]] = {}  # items of the entries that the timeline shows
-        self._waiting: list[str] = []  # entries before the first answer, which has model and dialect of the header
+        self._shown_items: dict[str, tuple[str, ...]] = {}  # items of the entries that the timeline shows
+        self._early_names: list[str] = []  # entries before the first answer, which has model and dialect of the header
         self._answers: set[str] = set()  # answers that were emitted as turns
         self._calls: dict[str, str] = {}  # items by call id
         self._replayed = 0  # entries that were repeated
@@ -257,21 +257,21 @@ class Flue(RecordReader):
         self._is_known = True
         self._created = self._created or word(record, "createdAt") or None
         if version != b"2":
-            shown = printable(cut_masked(version.decode("utf-8", "replace"), 20))
-            self._report(Code.BAD_HEADER, f"session version {shown} is not 2; read as version 2")
+            version_label = printable(cut_masked(version.decode("utf-8", "replace"), 20))
+            self._report(Code.BAD_HEADER, f"session version {version_label} is not 2; read as version 2")
 
     def _read_session(self, data: bytes, record: Members, line: Line) -> None:
         self._read_header(record)
-        listed = record["entries"]
+        entries = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
-        ranges = element_ranges(listed)
-        names = {word(raw_members(listed[begin:end]) or {}, "id") for begin, end in ranges}
+        ranges = element_ranges(entries)
+        names = {word(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
         self._remove([name for name in self._entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
-            number += listed.count(b"\n", before, begin)
-            self._place, before = Line(number, line.byte + start + begin, listed[begin:end]), begin
-            self._add(listed[begin:end])
+            number += entries.count(b"\n", before, begin)
+            self._place, before = Line(number, line.byte + start + begin, entries[begin:end]), begin
+            self._add(entries[begin:end])
         self._leaf = ""
         self._move_to(word(record, "leafId"))
 
@@ -283,26 +283,26 @@ class Flue(RecordReader):
             self._report(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
             self._session.emit(e.OpaqueEvent(record=Raw(raw)))
             return
-        if (known := self._entries.get(name)) is not None:
-            if known.line.data != raw:
+        if (previous := self._entries.get(name)) is not None:
+            if previous.line.data != raw:
                 self._report(Code.DUPLICATE_UUID, f"entry {name!r} is repeated with other content; the first is used")
             return
         kind = kind_of(record)
         if not kind:
-            shown = printable(cut_masked(word(record, "type"), 60))
-            self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {shown!r}; kept as opaque")
+            type_label = printable(cut_masked(word(record, "type"), 60))
+            self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {type_label!r}; kept as opaque")
         at = word(record, "timestamp") or None
         self._entries[name] = _FlueEntry(self._place, kind, word(record, "parentId"), at)
         if self._session.is_started:
             self._follow(name)
             return
-        self._waiting.append(name)
+        self._early_names.append(name)
         if kind == _ANSWER:
             self._start()
 
     def _start(self) -> None:
         """Emit the header, with model and dialect of the first answer, and the waiting entries."""
-        session, waiting, self._waiting = self._session, self._waiting, []
+        session, waiting, self._early_names = self._session, self._early_names, []
         first, last = (self._entries[waiting[at]] if waiting else None for at in (0, -1))
         message = message_in(last.members) if last is not None and last.kind == _ANSWER else {}
         model, dialect = word(message, "model") or None, pi.dialect_of(word(message, "api"))
@@ -314,14 +314,14 @@ class Flue(RecordReader):
 
     def _remove(self, names: Iterable[str]) -> None:
         """Remove entries; the path ends before the first removed one."""
-        known = dict.fromkeys(name for name in names if name in self._entries)
-        places = [self._places[name] for name in known if name in self._places]
+        targets = dict.fromkeys(name for name in names if name in self._entries)
+        places = [self._places[name] for name in targets if name in self._places]
         if places and self._follows_branches:
             self._change_path(min(places), [])
-        self._waiting = [name for name in self._waiting if name not in known]
-        for name in known:
+        self._early_names = [name for name in self._early_names if name not in targets]
+        for name in targets:
             del self._entries[name]
-        self._answers.difference_update(known)
+        self._answers.difference_update(targets)
 
     # the path
 
@@ -354,14 +354,14 @@ class Flue(RecordReader):
         The search stops at `before`, the entry that is being added. When all is read, the way begins at the entry's own
         root, even if that came late.
         """
-        way, seen = list[str](), {before}
-        while name in self._entries and name not in seen and (self._is_final or name not in self._places):
-            seen.add(name)
+        way, visited_names = list[str](), {before}
+        while name in self._entries and name not in visited_names and (self._is_final or name not in self._places):
+            visited_names.add(name)
             way.append(name)
             name = self._entries[name].parent
         way.reverse()
         if not self._is_final:
-            return (self._places[name] + 1 if name in self._places and name not in seen else 0), way
+            return (self._places[name] + 1 if name in self._places and name not in visited_names else 0), way
         pairs = enumerate(zip(way, self._path, strict=False))
         same = next((at for at, (new, old) in pairs if new != old), min(len(way), len(self._path)))
         return same, way[same:]
@@ -378,17 +378,17 @@ class Flue(RecordReader):
             keep, new = 0, [*self._path[:keep], *new]
         if not self._count_replayed(len(new)):
             return
-        gone = self._path[keep:]
+        dropped_names = self._path[keep:]
         self._session.line, self._session.at = self._place, None
-        self._session.remove([item for name in gone for item in self._shown.pop(name, ())])
+        self._session.remove([item for name in dropped_names for item in self._shown_items.pop(name, ())])
         del self._path[keep:]
-        for name in gone:
+        for name in dropped_names:
             del self._places[name]
         last = max((at for at, name in enumerate(new) if self._kind_of(name) == _COMPACTION), default=0)
-        hidden = last if is_compacted else 0
-        for name in new[:hidden]:
+        first_shown = last if is_compacted else 0
+        for name in new[:first_shown]:
             self._extend(name)
-        for name in new[hidden:]:
+        for name in new[first_shown:]:
             self._show(name)
 
     def _kind_of(self, name: str) -> str:
@@ -423,21 +423,21 @@ class Flue(RecordReader):
         """Emit a compaction; entries that it keeps, but the timeline does not show, are emitted before it."""
         at = self._places[name]
         first = min(at, self._places.get(word(self._entries[name].members, "firstKeptEntryId"), at))
-        kept = self._path[first:at] if self._count_replayed(at - first) else []
-        kept = [other for other in kept if self._entries[other].kind != _COMPACTION]
-        if any(other not in self._shown for other in kept):
+        kept_names = self._path[first:at] if self._count_replayed(at - first) else []
+        kept_names = [other for other in kept_names if self._entries[other].kind != _COMPACTION]
+        if any(other not in self._shown_items for other in kept_names):
             self._session.line, self._session.at = self._place, None
-            self._session.remove([item for items in self._shown.values() for item in items])
-            for other in kept:
+            self._session.remove([item for items in self._shown_items.values() for item in items])
+            for other in kept_names:
                 self._show_items(other)
-        calls = (word(message_in(self._entries[other].members), "toolCallId") for other in kept)
-        answered = [self._calls[call] for call in calls if call in self._calls]
-        items = [item for other in kept for item in self._shown[other]]
+        calls = (word(message_in(self._entries[other].members), "toolCallId") for other in kept_names)
+        call_items = [self._calls[call] for call in calls if call in self._calls]
+        items = [item for other in kept_names for item in self._shown_items[other]]
         members = self._go_to(name)
         count = members.get("tokensBefore", b"")
         before = int(count) if count.isdigit() and len(count) < 16 else None
-        self._session.prune(name, dict.fromkeys((*items, *answered)), summary=summary_of(members), pre_tokens=before)
-        self._shown = {other: self._shown[other] for other in kept} | {name: (name,)}
+        self._session.prune(name, dict.fromkeys((*items, *call_items)), summary=summary_of(members), pre_tokens=before)
+        self._shown_items = {other: self._shown_items[other] for other in kept_names} | {name: (name,)}
 
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
@@ -459,7 +459,7 @@ class Flue(RecordReader):
         if self._entries[name].kind == _RESULT:
             session.emit(replace(result_of(members), at=session.at))
         items = items_of(name, session.line.data)
-        self._shown[name] = tuple(item.uuid for item in items)
+        self._shown_items[name] = tuple(item.uuid for item in items)
         for item in items:
             session.append(item)
             if isinstance(item, ToolCall):

@@ -73,8 +73,8 @@ class _KimiRequest(Struct):  # the current request in the model's log
 class _KimiSummary(Struct):  # a compaction whose kept messages are being read
     uuid: str
     text: Raw
-    known: dict[int, _ContextLine]  # the messages before it, by digest
-    kept: list[_ContextLine]
+    messages: dict[int, _ContextLine]  # the messages before it, by digest
+    kept_lines: list[_ContextLine]
 
 
 class ContextLog:
@@ -121,9 +121,9 @@ class ContextLog:
                 return
             self._cut()
         if self._summary is not None:
-            kept = self._summary.known.get(line.digest) if line.is_message else None
-            if kept is not None:
-                self._summary.kept.append(kept)
+            kept_line = self._summary.messages.get(line.digest) if line.is_message else None
+            if kept_line is not None:
+                self._summary.kept_lines.append(kept_line)
                 return
             self._compact(self._summary)
         self._is_restored = self._is_restored and line.is_message
@@ -237,8 +237,8 @@ class ContextLog:
         if not blocks or not _begins(blocks[0], _SUMMARY):
             return False
         texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
-        known = {before.digest: before for before in self._before if before.is_message}
-        self._summary = _KimiSummary(self._uuid, Raw(encode("\n".join(texts))), known, [])
+        messages = {before.digest: before for before in self._before if before.is_message}
+        self._summary = _KimiSummary(self._uuid, Raw(encode("\n".join(texts))), messages, [])
         line.items = (self._uuid,)
         self._lines.append(line)
         return True
@@ -247,10 +247,10 @@ class ContextLog:
         marks, session = self._wire.marks, self._session
         ends = next((at for at in range(self._emitted, len(marks)) if marks[at].kind == "compacted"), None)
         mark = KimiMark("compacted", None, name="auto") if ends is None else self._take_mark(ends)
-        kept = [item for line in summary.kept for item in line.items]
-        self._lines += summary.kept
+        kept_items = [item for line in summary.kept_lines for item in line.items]
+        self._lines += summary.kept_lines
         session.at = mark.at
-        session.prune(summary.uuid, kept, trigger=mark.name, summary=summary.text)
+        session.prune(summary.uuid, kept_items, trigger=mark.name, summary=summary.text)
         session.at = None
         self._summary, self._before, self._is_restored = None, [], True
 
@@ -278,12 +278,12 @@ class KimiCli(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(nonblank_lines(head), b"")) or {}
-        if own.get("type") == b'"metadata"':
-            return own.keys() == {"type", "protocol_version"}
-        if own.keys() == {"timestamp", "message"}:  # before the protocol had a version
-            return (raw_members(own["message"]) or {}).keys() == {"type", "payload"}
-        return own.get("role") in _NOTES
+        members = raw_members(next(nonblank_lines(head), b"")) or {}
+        if members.get("type") == b'"metadata"':
+            return members.keys() == {"type", "protocol_version"}
+        if members.keys() == {"timestamp", "message"}:  # before the protocol had a version
+            return (raw_members(members["message"]) or {}).keys() == {"type", "payload"}
+        return members.get("role") in _NOTES
 
     def handle(self, data: bytes) -> None:
         record = decode(data)

@@ -133,8 +133,8 @@ class WireLog:
                 text, has_failed = text_in(value.get("message", NULL)), bytes(value.get("is_error", NULL)) == b"true"
                 note, blocks = f"ERROR: {text}" if has_failed else text, kimi.blocks_of(value.get("output", NULL))
                 note = note or ("" if blocks else "Tool output is empty.")
-                said = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
-                session.add_result(payload.tool_call_id, result_of((*said, *blocks)), failed=has_failed)
+                note_blocks = (TextBlock(Raw(encode(f"<system>{note}</system>"))),) if note else ()
+                session.add_result(payload.tool_call_id, result_of((*note_blocks, *blocks)), failed=has_failed)
             case "TurnBegin" | "SteerInput":
                 self._read_prompt(chain, event)
             case "StepBegin":
@@ -214,7 +214,7 @@ class WireLog:
         if payload.token_usage is None:
             return
         name = payload.message_id or ""
-        dialect = next((own for begin, own in _DIALECTS.items() if name.startswith(begin)), self.dialect)
+        dialect = next((api for begin, api in _DIALECTS.items() if name.startswith(begin)), self.dialect)
         if dialect != self.dialect:
             self.dialect = dialect
             session.emit(e.SessionChanged(dialect=dialect, chain=session.chain))
@@ -229,7 +229,7 @@ class WireLog:
     def emit_mark(self, mark: KimiMark) -> None:
         """Emit a mark at its time; usage ends the current step, or one without an answer in the files."""
         session, chain = self._session, self._chain
-        now, session.at = session.at, mark.at
+        event_at, session.at = session.at, mark.at
         if mark.usage is not None:
             chain.asked_at = mark.asked_at
             self._begin_answer(chain)
@@ -243,6 +243,6 @@ class WireLog:
             session.signal(Sign(mark.name, before=mark.before, after=mark.after))
         elif self._has_messages:
             chain.messages = chain.messages[-_KEPT:]
-            kept = [item for message in chain.messages for item in message]
-            session.prune(session.line_id, kept, trigger=mark.name)
-        session.at = now
+            kept_items = [item for message in chain.messages for item in message]
+            session.prune(session.line_id, kept_items, trigger=mark.name)
+        session.at = event_at

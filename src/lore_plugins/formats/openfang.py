@@ -70,26 +70,26 @@ class OpenFang(LogReader):
         if role not in ("user", "assistant"):
             session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}")
             return
-        said, flattened = said_in(content), said_in(record.get("tool_use", b"[]"))
-        for parts, others in zip(said, flattened, strict=True):
+        message, flattened = said_in(content), said_in(record.get("tool_use", b"[]"))
+        for parts, others in zip(message, flattened, strict=True):
             parts += others
         uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
         if role == "assistant":
-            self._read_answer(said, uuid)
+            self._read_answer(message, uuid)
             return
         session.counter.asked_at = session.at
-        for result in said.results:
+        for result in message.results:
             session.emit(replace(result, at=session.at))
-        if said.blocks:
-            text = bytes(said.blocks[0].text) if isinstance(said.blocks[0], TextBlock) else b""
-            session.append(UserMessage(uuid, blocks=tuple(said.blocks), source=_source_of(record, text)))
+        if message.blocks:
+            text = bytes(message.blocks[0].text) if isinstance(message.blocks[0], TextBlock) else b""
+            session.append(UserMessage(uuid, blocks=tuple(message.blocks), source=_source_of(record, text)))
 
-    def _read_answer(self, said: Said, uuid: str) -> None:
+    def _read_answer(self, message: Said, uuid: str) -> None:
         session = self.session
         session.start_turn(None)
-        if said.blocks:
-            session.append(AssistantMessage(uuid, blocks=tuple(said.blocks), response_id=uuid))
-        for number, call in enumerate(said.calls):
+        if message.blocks:
+            session.append(AssistantMessage(uuid, blocks=tuple(message.blocks), response_id=uuid))
+        for number, call in enumerate(message.calls):
             session.append(replace(call, uuid=f"{uuid}:{number}", response_id=uuid))
         session.end_turn(None)
 

@@ -171,29 +171,29 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
         members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
         if members.get("type") == b'"image"':  # images by URL
             for url in array(members.get("image_urls", b"")):
-                shown = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
-                blocks.append(image_at(url) or shown)
+                image = RawBlock(Raw(b'{"type":"image_url","image_url":{"url":%b}}' % url), "openai-chat")
+                blocks.append(image_at(url) or image)
         elif not isinstance(block, TextBlock) or block.text != _EMPTY:
             blocks.append(block)
     return tuple(blocks)
 
 
-def thoughts_of(said: _OpenHandsMessage | _OpenHandsEvent) -> Iterator[Block]:
+def thoughts_of(message: _OpenHandsMessage | _OpenHandsEvent) -> Iterator[Block]:
     """Yield a model's thinking: Anthropic's blocks, else a text; and an item of the Responses API."""
-    text, item = said.reasoning_content, said.responses_reasoning_item
-    for raw in said.thinking_blocks:
+    text, item = message.reasoning_content, message.responses_reasoning_item
+    for raw in message.thinking_blocks:
         members = raw_members(bytes(raw)) or {}
         if members.get("type") == b'"thinking"' and members.get("thinking", b"")[:1] == b'"':
             yield ThinkingBlock(Raw(members["thinking"]), text_in(members.get("signature", b"")) or None)
         else:
             yield RawBlock(Raw(bytes(raw)), "anthropic")
-    if not said.thinking_blocks and opens(text) == '"' and text != _EMPTY:
+    if not message.thinking_blocks and opens(text) == '"' and text != _EMPTY:
         yield ThinkingBlock(text)
     if item is not None:
         summary = [{"type": "summary_text", "text": piece} for piece in item.summary]
         members = {"type": "reasoning", "id": item.id, "summary": summary, "encrypted_content": item.encrypted_content}
-        made = encode({name: value for name, value in members.items() if value is not None})
-        yield RawBlock(Raw(made), "openai-responses")
+        item_json = encode({name: value for name, value in members.items() if value is not None})
+        yield RawBlock(Raw(item_json), "openai-responses")
 
 
 def output_of(observation: _Observation, extended: Raw) -> Raw:
@@ -353,9 +353,9 @@ class OpenHands(PackReader):
             system = Raw(b"[%b,%b]" % (bytes(fixed), bytes(dynamic)))
         tools = None if event.tools is None else tuple([tool_of(tool) for tool in event.tools])
         if not session.is_started:
-            served = (self._model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
-            other = "gemini" if served.startswith("gemini") else "openai-chat"
-            self._dialect = "anthropic" if "claude" in served else other
+            model = (self._model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
+            other = "gemini" if model.startswith("gemini") else "openai-chat"
+            self._dialect = "anthropic" if "claude" in model else other
             session.counter.model = self._model
             session.start_session(
                 self._session_id, at=session.at, model=self._model, dialect=self._dialect, system=system, tools=tools
@@ -402,7 +402,7 @@ class OpenHands(PackReader):
         is_failed, call_id = event.observation is None or event.observation.is_error, event.tool_call_id
         for earlier in islice(reversed(self._history), _PARALLEL):
             calls = ((at, item.call_id) for at, item in enumerate(earlier.items) if isinstance(item, ToolCall))
-            place = next((at for at, known in calls if known == call_id), -1)
+            place = next((at for at, candidate in calls if candidate == call_id), -1)
             if place >= 0:
                 status = "failed" if is_failed else "completed"
                 earlier.items[place] = replace(earlier.items[place], status=status, output=output)
@@ -413,23 +413,23 @@ class OpenHands(PackReader):
 
     def _condense(self, event: _OpenHandsEvent) -> None:
         """Remove events from the history, and insert the summary, after which the others are emitted again."""
-        forgotten, session = frozenset(event.forgotten_event_ids), self.session
+        forgotten_ids, session = frozenset(event.forgotten_event_ids), self.session
         self._end_turn()
         for use, usage in self._take_usage(event.llm_response_id or ""):
             self._add_utility(use, usage)
-        remaining = [one for one in self._history if not forgotten & {one.id, one.result}]
+        remaining = [entry for entry in self._history if not forgotten_ids & {entry.id, entry.result}]
         offset = None if is_absent(event.summary) else event.summary_offset
         place = len(remaining) if offset is None else max(0, offset)
         self._history, tail = remaining[:place], remaining[place:]
-        session.prune(event.id, [item.uuid for one in self._history for item in one.items], trigger=self._trigger)
+        session.prune(event.id, [item.uuid for entry in self._history for item in entry.items], trigger=self._trigger)
         self._trigger, self._condensations = "auto", self._condensations + 1
         if offset is not None:
             uuid, blocks = f"{event.id}-summary", blocks_of(event.summary)
             self._add_event(uuid, [UserMessage(uuid, blocks=blocks, source="context_injection")])
-        for one in tail:
-            uuids = [f"{item.uuid.partition('~')[0]}~{self._condensations}" for item in one.items]
-            items = [replace(item, uuid=uuid) for item, uuid in zip(one.items, uuids, strict=True)]
-            self._add_event(one.id, items, one.result)
+        for entry in tail:
+            uuids = [f"{item.uuid.partition('~')[0]}~{self._condensations}" for item in entry.items]
+            items = [replace(item, uuid=uuid) for item, uuid in zip(entry.items, uuids, strict=True)]
+            self._add_event(entry.id, items, entry.result)
 
     # turns
 

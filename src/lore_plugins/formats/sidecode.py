@@ -31,8 +31,8 @@ NOTE = (
 )
 INTERRUPTED = b'"interrupted"'
 _FIRST_LINES = 64  # of a file, which are searched for the format's marks
-_SPOKEN = ("assistant_message", "tool_call")
-_ITEMS = ("user_message", *_SPOKEN, "compact_divider")
+_ANSWER_ITEMS = ("assistant_message", "tool_call")
+_ITEMS = ("user_message", *_ANSWER_ITEMS, "compact_divider")
 
 
 class Sidecode(LoreLog):
@@ -72,16 +72,16 @@ class Sidecode(LoreLog):
         kind = "" if members is None else text_of(members.get("kind", b""))
         if members is None or kind not in _KINDS:
             return super()._record(line)
-        spelled = {lenient.snake(key): value for key, value in members.items()}
-        event = event_of(object_of(self._filled(kind, spelled)))
+        renamed = {lenient.snake(key): value for key, value in members.items()}
+        event = event_of(object_of(self._fill_in(kind, renamed)))
         return None if event is None else [*self._check_header(line, header=False), Read(event, line.number, line.byte)]
 
     def _check_header(self, line: Line, *, header: bool) -> list[Read]:
         del header
-        begun, self._begun = self._begun, True
-        return [] if begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]
+        has_begun, self._begun = self._begun, True
+        return [] if has_begun else [problem(Code.FIELDS_FILLED_IN, NOTE, line)]
 
-    def _filled(self, kind: str, members: Members) -> Members:
+    def _fill_in(self, kind: str, members: Members) -> Members:
         """Return a delta with the fields of lore's events."""
         match kind:
             case "append":
@@ -97,10 +97,10 @@ class Sidecode(LoreLog):
             case "turn_completed" | "turn_failed" | "turn_canceled":
                 members = {"turn": encode(self._turn), **members}
                 counters = raw_members(members.get("usage", b"")) or {}
-                bill = billed_of(object_of({lenient.snake(key): value for key, value in counters.items()}))
-                if bill is not None and self._answers > 1:  # only the sum of several requests is known
-                    bill = Usage(iterations=(Usage(kind="sum").with_counts(bill),))
-                members |= {} if bill is None else {"usage": msgspec.json.encode(bill)}
+                usage = billed_of(object_of({lenient.snake(key): value for key, value in counters.items()}))
+                if usage is not None and self._answers > 1:  # only the sum of several requests is known
+                    usage = Usage(iterations=(Usage(kind="sum").with_counts(usage),))
+                members |= {} if usage is None else {"usage": msgspec.json.encode(usage)}
             case _:
                 pass
         return members
@@ -115,7 +115,7 @@ class Sidecode(LoreLog):
             item["stop_reason"] = INTERRUPTED
         elif kind == "user_message" and item.get("images", b"null") != b"null":
             item = _with_images(item)
-        if kind in _SPOKEN:
+        if kind in _ANSWER_ITEMS:
             self._answers += self._has_results or not self._answers
             self._has_results = False
             if self._answers > 1:
@@ -134,9 +134,9 @@ def _with_images(item: Members) -> Members:
     """Return a user's message as blocks of its text and images; an image of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):
-        found = {lenient.snake(key): value for key, value in (raw_members(image) or {}).items()}
-        if found.get("media_type", b"")[:1] == found.get("data", b"")[:1] == b'"':
-            block = {"type": b'"image"', "media_type": found["media_type"], "data": found["data"]}
+        members = {lenient.snake(key): value for key, value in (raw_members(image) or {}).items()}
+        if members.get("media_type", b"")[:1] == members.get("data", b"")[:1] == b'"':
+            block = {"type": b'"image"', "media_type": members["media_type"], "data": members["data"]}
         else:
             block = {"type": b'"raw"', "json": image}
         blocks.append(object_of(block))

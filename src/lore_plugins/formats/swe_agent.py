@@ -115,8 +115,8 @@ class SweAgent(DocumentReader):
         if step is None:
             return
         uuid, calls = self._uuid(uuids), () if answer is None else answer.tool_calls or ()
-        said = (TextBlock(step.response),) if opens(step.response) == '"' else ()
-        blocks = said if answer is None else blocks_in(answer.content)
+        text_blocks = (TextBlock(step.response),) if opens(step.response) == '"' else ()
+        blocks = text_blocks if answer is None else blocks_in(answer.content)
         if blocks:
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for call in calls:
@@ -129,7 +129,7 @@ class SweAgent(DocumentReader):
         """Remove and append messages until the timeline equals a query, which also holds the previous step's answer."""
         before, digests = self._sent, [_digest(message) for message in query]
         pairs = enumerate(zip(before, digests, strict=False))
-        same = next((at for at, ((sent, _), digest) in pairs if sent != digest), min(len(before), len(digests)))
+        same = next((at for at, ((old, _), digest) in pairs if old != digest), min(len(before), len(digests)))
         answer_at = max(same, len(before))  # where the answer to the previous query is
         has_answer = self._step is not None and answer_at < len(query) and query[answer_at].role == "assistant"
         answer_items: list[str] = []
