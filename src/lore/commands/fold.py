@@ -12,7 +12,7 @@ from lore.cache.prices import is_partial
 from lore.commands import flags
 from lore.commands.common import CommonOptions, found_settings, log, out, refuse, takes, unquoted, write_json
 from lore.errors import LoreError
-from lore.fold.turns import STATES, without_impossible_counts
+from lore.fold.turns import STATES, clear_impossible_counts
 from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
@@ -107,7 +107,7 @@ TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 def _counts(usage: e.Usage) -> dict[str, int | None]:
     """Return sums over the passes of a response; impossible counts are unknown, as in the fold."""
-    believable, _ = without_impossible_counts(usage)
+    believable, _ = clear_impossible_counts(usage)
     sums = UsageResult.sum_of(() if believable is None else believable.passes)
     return {name: getattr(sums, name) for name in e.SUMMED_COUNTS}
 

@@ -38,26 +38,26 @@ def pin(chain: Chain, session: FoldedSession) -> None:
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     """Put a durable delta at the place (number of items before it) in its selector.
 
-    A place among the items that were sent is a problem: the delta is put after them. A place past the end is one, too:
-    the end is taken. A delta of a known number keeps its content (other content is a problem) and gets the new
-    selector; it moves only if it was not sent, which is a problem if it wants another place then. An unreadable or
+    A place among the items that were sent is a problem: the delta is put after them. A place past the end is a problem,
+    too: the delta is put at the end. A delta of a known number keeps its content (other content is a problem) and gets
+    the new selector. It moves only if it was not sent; a new place for a sent delta is a problem. An unreadable or
     surplus delta is a problem, and skipped.
     """
-    wanted = selector_place(event.selector)
-    if wanted is None:
+    target = selector_place(event.selector)
+    if target is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
-    known = chain.deltas.get(event.seq)
-    if known is not None:
-        return _repeat_delta(chain, event, known, wanted)
+    previous = chain.deltas.get(event.seq)
+    if previous is not None:
+        return _repeat_delta(chain, event, previous, target)
     if _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq):
         return ()  # it was sent, and a reset ended it before it was saved
     if insert_texts(event.content) is None:
         return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
     if len(chain.deltas) >= SESSION_DELTAS:
         return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
-    place, problems = _allowed_place(chain, wanted, f"prompt_delta {event.seq}")
-    behind = joins_results(event.selector, event.content)
-    delta = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=behind)
+    place, problems = _allowed_place(chain, target, f"prompt_delta {event.seq}")
+    after_results = joins_results(event.selector, event.content)
+    delta = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
     news = delta_news(delta)
     chain.shown = shown_ids([*news.changed, *news.removed], chain.shown)
@@ -65,26 +65,27 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     return problems
 
 
-def _repeat_delta(chain: Chain, event: PromptDelta, known: Insert, wanted: int) -> Problems:
-    was_sent = known.place < chain.sent or (known.behind and known.age < chain.turns)
-    place, problems = (known.place, ()) if was_sent else _allowed_place(chain, wanted, f"prompt_delta {event.seq}")
-    behind = known.behind if was_sent else joins_results(event.selector, known.content)
-    chain.deltas = {**chain.deltas, event.seq: replace(known, place=place, selector=event.selector, behind=behind)}
+def _repeat_delta(chain: Chain, event: PromptDelta, previous: Insert, target: int) -> Problems:
+    was_sent = previous.place < chain.sent or (previous.behind and previous.age < chain.turns)
+    place, problems = (previous.place, ()) if was_sent else _allowed_place(chain, target, f"prompt_delta {event.seq}")
+    after_results = previous.behind if was_sent else joins_results(event.selector, previous.content)
+    delta = replace(previous, place=place, selector=event.selector, behind=after_results)
+    chain.deltas = {**chain.deltas, event.seq: delta}
     _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq)
-    if not is_absent(event.content) and event.content != known.content:
+    if not is_absent(event.content) and event.content != previous.content:
         return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")
-    if was_sent and wanted != known.place:
-        return _unreadable(f"prompt_delta {event.seq} was sent at {known.place}, not {wanted}; it stays")
+    if was_sent and target != previous.place:
+        return _unreadable(f"prompt_delta {event.seq} was sent at {previous.place}, not {target}; it stays")
     return problems
 
 
-def _allowed_place(chain: Chain, wanted: int, what: str) -> tuple[int, Problems]:
+def _allowed_place(chain: Chain, target: int, what: str) -> tuple[int, Problems]:
     size = len(chain.entries)
-    if wanted > size:
-        return size, _unreadable(f"{what}: insert_at {wanted} is outside a history of {size}; put at its end")
-    if wanted < chain.sent:
-        return chain.sent, _unreadable(f"{what}: insert_at {wanted} is before items that were sent; put after them")
-    return wanted, ()
+    if target > size:
+        return size, _unreadable(f"{what}: insert_at {target} is outside a history of {size}; put at its end")
+    if target < chain.sent:
+        return chain.sent, _unreadable(f"{what}: insert_at {target} is before items that were sent; put after them")
+    return target, ()
 
 
 def add_context(chain: Chain, event: ContextPersisted) -> Problems:
@@ -115,7 +116,7 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Put context that a compaction asked for in its place; the turn's own context stays.
+    """Put context that a compaction requested at its place; the turn's own context remains.
 
     A turn may have several, of compactions in a row: the first has the turn's number, others the next free ones.
     """

@@ -30,10 +30,10 @@ class KnowledgeChanges:
             return ()
         if event.op not in ("add", "create", "update"):
             return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
-        known = self.facts.get(event.id)
-        self.facts[event.id] = update_fact(known or Fact(event.id), event.category, event.title, event.content)
+        fact = self.facts.get(event.id)
+        self.facts[event.id] = update_fact(fact or Fact(event.id), event.category, event.title, event.content)
         self.removed.pop(event.id, None)
-        if known is None and event.op == "update":
+        if fact is None and event.op == "update":
             return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
         return ()
 

@@ -68,12 +68,12 @@ class Folding:
     def state(self) -> FoldedSession:
         """Return the state after all events so far. Costs O(chains)."""
         if self._copies or self._chains is not self.session.chains:
-            begun = {
+            changed_chains = {
                 name: chain
                 for name, chain in self._copies.items()
                 if name in self._chains or not self._is_untouched(chain)
             }
-            self._session = replace(self.session, chains={**self._chains, **begun})
+            self._session = replace(self.session, chains={**self._chains, **changed_chains})
             self._chains, self._copies = self._session.chains, {}
         return self.session
 
@@ -100,7 +100,7 @@ class Folding:
     def forget(self, name: str) -> None:
         """Drop a chain that no later event names. Costs O(chains)."""
         self._copies.pop(name, None)
-        self._chains = {known: chain for known, chain in self._chains.items() if known != name}
+        self._chains = {other: chain for other, chain in self._chains.items() if other != name}
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event to this folding; return its problems, empty if there are none. Begins a chain that is new."""
@@ -121,7 +121,7 @@ class Folding:
         if on_chain is not None:
             chain = self._copies.get(event.chain) or self._copy(event.chain)
             if type(event) is e.CompactApplied and self._session.is_own:
-                return (*timeline.removed_open_calls(chain, event), *on_chain(chain, event))
+                return (*timeline.report_removed_calls(chain, event), *on_chain(chain, event))
             return on_chain(chain, event)
         if type(event) is e.TurnStarted:
             return self._start_turn(event)
@@ -141,10 +141,10 @@ class Folding:
         Of two `PromptDelta` with one number, the later of which only moves the delta, the first is kept: it has the
         content, and `save` writes its place as it is then.
         """
-        before = [one for one in self._copy_of(event.chain).unsaved if isinstance(one, e.PromptDelta)]
+        before = [delta for delta in self._copy_of(event.chain).unsaved if isinstance(delta, e.PromptDelta)]
         problems = self.apply(event)
         chain = self._copies[event.chain]
-        same = (one for one in before if isinstance(event, e.PromptDelta) and one.seq == event.seq)
+        same = (delta for delta in before if isinstance(event, e.PromptDelta) and delta.seq == event.seq)
         chain.unsaved = (*chain.unsaved, next(same, event))
         return problems
 
@@ -167,9 +167,9 @@ class Folding:
         """Keep the order of tools that lore sent already, new ones last. Recorded tools stay in their order."""
         if event.tools is None or not self._session.is_own:
             return event
-        known = self._copy_of(event.chain).tools or ()
-        places = {tool_name(tool): place for place, tool in reversed(list(enumerate(known)))}
-        tools = sorted(event.tools, key=lambda tool: places.get(tool_name(tool), len(known)))
+        old_tools = self._copy_of(event.chain).tools or ()
+        places = {tool_name(tool): place for place, tool in reversed(list(enumerate(old_tools)))}
+        tools = sorted(event.tools, key=lambda tool: places.get(tool_name(tool), len(old_tools)))
         return replace(event, tools=tuple(tools))
 
     def _start_turn(self, event: e.TurnStarted) -> Problems:
@@ -185,8 +185,8 @@ class Folding:
         return self._copies.get(name) or self._copy(name)
 
     def _copy(self, name: str) -> Chain:
-        known = self._chains.get(name)
-        chain = self._copies[name] = self._session.new_chain(name) if known is None else replace(known)
+        original = self._chains.get(name)
+        chain = self._copies[name] = self._session.new_chain(name) if original is None else replace(original)
         return chain
 
     def _is_untouched(self, chain: Chain) -> bool:
@@ -198,12 +198,12 @@ class Folding:
 def _start_session(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     if state.started:
         return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
-    inherited = {name: getattr(event, name) for name in ("model", "system", "tools", "params")}
+    values = {name: getattr(event, name) for name in ("model", "system", "tools", "params")}
     state = replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, dialect=event.dialect,
-        provider=event.provider, title=event.title, attachments=event.attachments, started=True, **inherited,
+        provider=event.provider, title=event.title, attachments=event.attachments, started=True, **values,
     )  # fmt: skip
-    chain = replace(state.chain(event.chain), **inherited)  # events may have come before the header
+    chain = replace(state.chain(event.chain), **values)  # events may have come before the header
     state = replace(state, chains={**state.chains, chain.id: chain})
     if event.v == 1:
         return FoldStep(state)
@@ -269,8 +269,8 @@ def _note_sign(chain: Chain, event: e.Observed) -> Problems:
     others = tuple(sign for sign in chain.signs if sign.name != event.name)
     names, removed, before = event.names, event.removed, cut_masked(event.before, LONGEST)
     if len(others) < len(chain.signs):
-        known = next(sign for sign in chain.signs if sign.name == event.name)
-        names, removed, before = (*known.names, *names), (*known.removed, *removed), known.before
+        previous = next(sign for sign in chain.signs if sign.name == event.name)
+        names, removed, before = (*previous.names, *names), (*previous.removed, *removed), previous.before
     after = cut_masked(event.after, QUOTED if event.name == "hook-context" else LONGEST)
     version = cut_masked(event.version, LONGEST)
     chain.signs = (*others, Sign(event.name, bounded_names(names), bounded_names(removed), before, after, version))

@@ -58,10 +58,10 @@ def join_stream(chain: Chain) -> None:
     """Join streamed text to its message; without such text nothing changes."""
     if chain.stream is None:
         return
-    joined = settled(chain)
+    settled_chain = settled(chain)
     if chain.index is not None and chain.index.owner is chain.entries:
-        chain.index.owner = joined.entries  # no item moved
-    chain.entries, chain.stream = joined.entries, None
+        chain.index.owner = settled_chain.entries  # no item moved
+    chain.entries, chain.stream = settled_chain.entries, None
 
 
 def append(chain: Chain, event: e.Append) -> Problems:
@@ -70,18 +70,18 @@ def append(chain: Chain, event: e.Append) -> Problems:
     An item with a known uuid replaces the item that has it, and is reported as a duplicate.
     """
     index, item, entries = index_of(chain), event.item, chain.entries
-    known = index.place(item.uuid)
-    if known is not None:
+    old_place = index.place(item.uuid)
+    if old_place is not None:
         join_stream(chain)
-        item = _with_outcome(chain.entries[known].item, item)
-        if chain.entries[known].item != item:
-            _replace_item(chain, index, known, item)
+        item = _with_outcome(chain.entries[old_place].item, item)
+        if chain.entries[old_place].item != item:
+            _replace_item(chain, index, old_place, item)
         return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
     if last is not None and last.turn == turn and (type(item) is AssistantMessage or type(item) is ToolCall):
         if isinstance(last.item, _OF_MODEL):
-            group = last.group if _joins(last.item, item, turn) else 0
+            group = last.group if _continues_response(last.item, item, turn) else 0
         elif place := _place_in_response(entries, item, turn):
             join_stream(chain)
             entry = Entry(item, turn, chain.entries[place - 1].group)
@@ -110,7 +110,7 @@ def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall
     return 0
 
 
-def _joins(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
+def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
     """Return whether an item continues the response of the item before it, which came in the same turn.
 
     A call that joined a response of an earlier turn would come before its results, in the middle of what the provider
@@ -192,17 +192,17 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
     `observed` is set. Costs a copy of the pointers from the first removed item on.
     """
     index = index_of(chain)
-    found = [index.place(uuid) for uuid in event.uuids]
-    removed = sorted({place for place in found if place is not None})
-    unknown = found.count(None)
+    indexes = [index.place(uuid) for uuid in event.uuids]
+    removed = sorted({place for place in indexes if place is not None})
+    unknown = indexes.count(None)
     if removed:
         join_stream(chain)
         before = chain.entries
-        kept = before.cut(removed[0])
+        remaining = before.cut(removed[0])
         for place, following in zip(removed, [*removed[1:], len(before)], strict=True):
-            kept = kept.extend(islice(before.since(place + 1), following - place - 1))
-        chain.entries = kept
-        index.remove([before[place].item for place in removed], kept)
+            remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
+        chain.entries = remaining
+        index.remove([before[place].item for place in removed], remaining)
         places = frozenset(removed)  # context that was written before these items goes with them
         _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
         _move_inserts(chain, lambda at: at - bisect_left(removed, at))
@@ -223,33 +223,33 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     """Apply a compaction and note it; deltas end. O(items); O(1) if none of the preserved items is known."""
     join_stream(chain)
     index = index_of(chain)
-    wanted = dict.fromkeys(event.preserved_uuids or ())
-    unknown = [uuid for uuid in wanted if uuid not in index.numbers]
+    uuids = dict.fromkeys(event.preserved_uuids or ())
+    unknown = [uuid for uuid in uuids if uuid not in index.numbers]
     before = len(chain.entries)
     chain.groups += 1
-    if wanted and len(unknown) == len(wanted):
+    if uuids and len(unknown) == len(uuids):
         divider = _divider(chain, event, 0)
         chain.entries = chain.entries.append(divider)
         index.add(divider.item, chain.entries)
     else:
-        _keep(chain, event, wanted)
-    kept = len(chain.entries) - 1
+        _keep_items(chain, event, uuids)
+    size = len(chain.entries) - 1
     end_deltas(chain)
-    note_change(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - kept} items and kept {kept}")
+    note_change(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - size} items and kept {size}")
     if not unknown:
         return ()
-    message = f"{len(unknown)} of {len(wanted)} preserved items are unknown"
-    if len(unknown) == len(wanted):
-        message = f"none of {len(wanted)} preserved items is known ({mask(unknown[0])[:80]!r}): nothing was pruned"
+    message = f"{len(unknown)} of {len(uuids)} preserved items are unknown"
+    if len(unknown) == len(uuids):
+        message = f"none of {len(uuids)} preserved items is known ({mask(unknown[0])[:80]!r}): nothing was pruned"
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 
-def removed_open_calls(chain: Chain, event: e.CompactApplied) -> Problems:
+def report_removed_calls(chain: Chain, event: e.CompactApplied) -> Problems:
     """Return the problem that a compaction removes calls whose results are still to come; none without such calls."""
-    wanted, known = frozenset(event.preserved_uuids or ()), index_of(chain).numbers
-    if wanted and not any(uuid in known for uuid in wanted):
+    uuids, numbers = frozenset(event.preserved_uuids or ()), index_of(chain).numbers
+    if uuids and not any(uuid in numbers for uuid in uuids):
         return ()  # nothing is pruned
-    items = (entry.item for entry in chain.entries if entry.item.uuid not in wanted)
+    items = (entry.item for entry in chain.entries if entry.item.uuid not in uuids)
     names = [mask(item.call_id)[:80] for item in items if isinstance(item, ToolCall) and item.status == "running"]
     if not names:
         return ()
@@ -258,22 +258,22 @@ def removed_open_calls(chain: Chain, event: e.CompactApplied) -> Problems:
     return problem(Code.PRESERVED_ITEMS_MISSING, message)
 
 
-def _keep(chain: Chain, event: e.CompactApplied, wanted: Container[str]) -> None:
+def _keep_items(chain: Chain, event: e.CompactApplied, uuids: Container[str]) -> None:
     """Prune the timeline to these items and a divider.
 
     A divider before kept items that were sent counts as sent with them; one after the kept items does not.
     """
     before = len(chain.entries)
-    places = [at for at, entry in enumerate(chain.entries) if entry.item.uuid in wanted]
-    kept = [chain.entries[at] for at in places]
+    places = [at for at, entry in enumerate(chain.entries) if entry.item.uuid in uuids]
+    kept_entries = [chain.entries[at] for at in places]
     first = int(chain.divider == "before")  # the new place of the first kept item
     new_places = {at: number for number, at in enumerate(places, first)}
-    new_places[before] = len(kept) + 1  # what waits at the end still waits there
+    new_places[before] = len(kept_entries) + 1  # what waits at the end still waits there
     _move_inserts(chain, new_places.get)
     chain.sent = first + bisect_left(places, chain.sent) if chain.sent else 0
     chain.sent_before = 0
-    divider = _divider(chain, event, before - len(kept))
-    chain.entries = Vector([divider, *kept] if first else [*kept, divider])
+    divider = _divider(chain, event, before - len(kept_entries))
+    chain.entries = Vector([divider, *kept_entries] if first else [*kept_entries, divider])
     chain.index = Index(chain.entries)
 
 
@@ -295,23 +295,23 @@ def end_deltas(chain: Chain) -> None:
 def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     """Set the new place of every insert after items were added, removed or moved; drop inserts without a place."""
 
-    def moved(inserts: Iterable[Insert]) -> list[Insert]:
+    def move_all(inserts: Iterable[Insert]) -> list[Insert]:
         places = ((insert, place_of(insert.place)) for insert in inserts)
         return [insert if at == insert.place else replace(insert, place=at) for insert, at in places if at is not None]
 
     if chain.deltas:
-        chain.deltas = {insert.number: insert for insert in moved(chain.deltas.values())}
-    _set_contexts(chain, moved)
+        chain.deltas = {insert.number: insert for insert in move_all(chain.deltas.values())}
+    _set_contexts(chain, move_all)
 
 
 def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:
     if chain.outside:
-        chain.outside = _sharing(chain.outside, change(chain.outside))
+        chain.outside = _share_beginning(chain.outside, change(chain.outside))
     if chain.persisted:
-        chain.persisted = _sharing(chain.persisted, change(chain.persisted))
+        chain.persisted = _share_beginning(chain.persisted, change(chain.persisted))
 
 
-def _sharing(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
+def _share_beginning(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
     """Return a vector of these inserts that shares the beginning with the one before: itself if nothing differs."""
     pairs = enumerate(zip(before, inserts, strict=False))
     same = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))

@@ -46,7 +46,7 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
 
     A late end of the turn before is accepted and ignored; the end of any other turn is a problem.
     """
-    usage, problems = without_impossible_counts(event.usage)
+    usage, problems = clear_impossible_counts(event.usage)
     if chain.turn is not None and event.turn == chain.turn.turn:
         response, hashes = (event.response_id, event.hashes) if type(event) is e.TurnCompleted else (None, None)
         chain.last = ClosedTurn(event.turn, STATES[type(event)], event.at, usage, event.verdict, response, hashes)
@@ -56,21 +56,21 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
     return problems
 
 
-def without_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
+def clear_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
     if usage is None or not any(map(_impossible_counts, usage.passes)):
         return usage, ()
     names, *passes = map(_impossible_counts, usage.passes)
     iterations = tuple(
-        [replace(one, **dict.fromkeys(found)) for one, found in zip(usage.iterations, passes, strict=True)]
+        [replace(part, **dict.fromkeys(faults)) for part, faults in zip(usage.iterations, passes, strict=True)]
     )
-    listed = ", ".join(dict.fromkeys([*names, *(name for found in passes for name in found)]))
-    message = f"impossible counts (below 0 or above 10^9), treated as unknown: {listed}"
+    label = ", ".join(dict.fromkeys([*names, *(name for faults in passes for name in faults)]))
+    message = f"impossible counts (below 0 or above 10^9), treated as unknown: {label}"
     return replace(usage, iterations=iterations, **dict.fromkeys(names)), problem(Code.MALFORMED_RECORD, message)
 
 
 def _impossible_counts(usage: e.Usage) -> list[str]:
-    known = [*filter(None, astuple(usage)[: len(e.COUNTS)])]
-    if not known or 0 <= min(known) <= max(known) <= MOST_TOKENS:
+    counts = [*filter(None, astuple(usage)[: len(e.COUNTS)])]
+    if not counts or 0 <= min(counts) <= max(counts) <= MOST_TOKENS:
         return []
     return [name for name in e.COUNTS if (count := getattr(usage, name)) is not None and not 0 <= count <= MOST_TOKENS]
