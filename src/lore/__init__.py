@@ -102,8 +102,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module, inside = _PLACES[name]
-    found = import_module(module)
-    return getattr(found, inside) if inside else found
+    room = import_module(module)
+    return getattr(room, inside) if inside else room
 
 
 def __dir__() -> list[str]:

@@ -107,15 +107,15 @@ R = TypeVar("R")
 S = TypeVar("S", bound=_Locked)
 
 
-def guarded(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Return a method of a session that has the session to itself while it runs."""
+def with_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Return a session's method that holds the session's lock while it runs."""
 
     @wraps(method)
-    def alone(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+    def locked(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
         with self.lock:
             return method(self, *args, **kwargs)
 
-    return alone
+    return locked
 
 
 def choose_kept(entries: Vector[Entry], keep: int) -> tuple[list[str], int]:
@@ -131,19 +131,19 @@ def choose_kept(entries: Vector[Entry], keep: int) -> tuple[list[str], int]:
         or all(isinstance(entries[at].item, UserMessage) for at in range(place - 1, len(entries)))
     ):
         place -= 1
-    kept = set(range(place, len(entries)))
+    kept_places = set(range(place, len(entries)))
     if entries and isinstance(entries[len(entries) - 1].item, ToolCall):
-        kept.update([at for at in range(place) if is_real(entries[at].item)][-1:])
-    return [entries[at].item.uuid for at in sorted(kept)], len([at for at in places if at not in kept])
+        kept_places.update([at for at in range(place) if is_real(entries[at].item)][-1:])
+    return [entries[at].item.uuid for at in sorted(kept_places)], len([at for at in places if at not in kept_places])
 
 
 def fresh_uuid(state: Chain, letter: str, chain: str) -> str:
     """Return a uuid that a chain does not have: a letter and a number, after the chain's name unless it is `main`."""
-    known, begin = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
+    numbers, prefix = index_of(state).numbers, "" if chain == MAIN else f"{chain}-"
     number = state.groups + 1
-    while f"{begin}{letter}{number}" in known:
+    while f"{prefix}{letter}{number}" in numbers:
         number += 1
-    return f"{begin}{letter}{number}"
+    return f"{prefix}{letter}{number}"
 
 
 class Begun(NamedTuple):
@@ -153,13 +153,13 @@ class Begun(NamedTuple):
     events: tuple[Event, ...]
 
 
-def given_dialect(given: Dialect | str | None) -> Dialect | None:
-    """Return a dialect that is given by name or as an object."""
-    if given is None or (not isinstance(given, str) and hasattr(given, "render")):
-        return given
-    if not isinstance(given, str):
-        raise MisuseError(f"dialect is {kind_of(given)}: give a name", hint=", ".join(dialect_names()))
-    return require_dialect(given)
+def resolve_dialect(dialect: Dialect | str | None) -> Dialect | None:
+    """Return the dialect of a name; an object or None unchanged."""
+    if dialect is None or (not isinstance(dialect, str) and hasattr(dialect, "render")):
+        return dialect
+    if not isinstance(dialect, str):
+        raise MisuseError(f"dialect is {kind_of(dialect)}: give a name", hint=", ".join(dialect_names()))
+    return require_dialect(dialect)
 
 
 def dialect_of_model(model: str) -> str:
@@ -173,9 +173,9 @@ def dialect_of_model(model: str) -> str:
             f"requests for {model} are taken in several dialects: {', '.join(names)}",
             hint=f"name the dialect of the SDK: Session({model!r}, dialect={names[0]!r})",
         )
-    known = sorted(MODEL_DIALECTS)
+    models = sorted(MODEL_DIALECTS)
     raise LoreError(
-        f"the dialect of {model!r} is not known (models that are: {', '.join(known[:8])}, …)",
+        f"the dialect of {model!r} is not known (models that are: {', '.join(models[:8])}, …)",
         hint="give one: " + ", ".join(DIALECTS),
     )
 
@@ -187,10 +187,10 @@ def open_turn(chain: Chain) -> int | None:
     return chain.turn.turn
 
 
-def describe_omissions(omitted: Iterable[str], known: set[str], dialect: str) -> list[Problem]:
-    """Return a problem for each kind of part that a dialect cannot express and that is not `known`; add it to these."""
-    kinds = [kind for kind in dict.fromkeys(omitted) if kind not in known]
-    known.update(kinds)
+def describe_omissions(omitted: Iterable[str], reported_kinds: set[str], dialect: str) -> list[Problem]:
+    """Return a problem for each kind of part that a dialect cannot express; add the kinds to `reported_kinds`."""
+    kinds = [kind for kind in dict.fromkeys(omitted) if kind not in reported_kinds]
+    reported_kinds.update(kinds)
     message = f"requests in the dialect {dialect} are sent without what it cannot express"
     return [Problem(Code.CONTEXT_LEFT_OUT, f"{message}: {kind}") for kind in kinds]
 
@@ -206,8 +206,8 @@ def refuse_open_calls(message: str, calls: Sequence[ToolUse | ToolCall]) -> None
         )
 
 
-def named_items(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
-    """Return an answer's items; the first has the name, and the last message why the answer stopped."""
+def name_items(reply: Reply, name: str) -> list[AssistantMessage | ToolCall]:
+    """Return an answer's items with uuids from `name`; the last message has the reason why the answer stopped."""
     items = list(items_of(reply.parts, reply.response_id or None))
     items = [replace(item, uuid=f"{name}.{number}" if number > 1 else name) for number, item in enumerate(items, 1)]
     for at in reversed(range(len(items))):

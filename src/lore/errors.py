@@ -55,11 +55,11 @@ class MisuseError(LoreError, TypeError):
     """A program gave what a function of the library cannot take: an unknown field, or an object of the wrong type."""
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "known") -> str:
+def did_you_mean(name: str, choices: Iterable[str], otherwise: str = "known") -> str:
     """Return a hint that names what was most likely meant, else all that is known."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for an error
 
-    names = list(known)
+    names = list(choices)
     if not names:
         return "there are none"
     near = get_close_matches(str(name)[:80], names, 1, 0.5)

@@ -43,17 +43,17 @@ from lore.conversation import (
     describe_omissions,
     dialect_of_model,
     fresh_uuid,
-    given_dialect,
-    guarded,
     is_empty_message,
     is_users_step,
     message_of,
-    named_items,
+    name_items,
     open_turn,
     read_log,
     refuse_open_calls,
+    resolve_dialect,
     result_output,
     sorted_tools,
+    with_lock,
 )
 from lore.errors import LoreError, MisuseError, did_you_mean, kind_of
 from lore.events.items import blocks_from, user_message
@@ -68,7 +68,7 @@ from lore.events.kinds import (
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import JsonObject, Tools, check, context_json, due, named, time_of
+from lore.events.strict import JsonObject, Tools, check, context_json, due, reject_unknown_names, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
@@ -86,7 +86,7 @@ from lore.prompt.dialects import DIALECTS, dialect_named
 from lore.prompt.layout import tail_of
 from lore.prompt.planning import Planner, SavedEvents
 from lore.sdk.arguments import RequestArguments
-from lore.sdk.objects import awaited, params_of
+from lore.sdk.objects import params_of, receive_response
 from lore.sdk.replies import Reply, ToolUse, reply_of
 
 __all__ = ["Session"]
@@ -116,7 +116,7 @@ class Session:
     'anthropic'
     """
 
-    @named
+    @reject_unknown_names
     def __init__(
         self, model: str | None = None, *, system: str | Sequence[str] | None = None,
         tools: Tools | None = None, params: JsonObject | None = None,
@@ -129,7 +129,7 @@ class Session:
         due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
         if fault := self.rules.fault():
             raise LoreError(fault)
-        self._dialect = given_dialect(dialect)
+        self._dialect = resolve_dialect(dialect)
         if clock is not None:
             due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
@@ -167,7 +167,7 @@ class Session:
         self._assemblers: dict[str, Assembler] = {}
         self._request_arguments: dict[str, RequestArguments] = {}
         Session.apply(self, *events)
-        self._noted(tuple(problems))
+        self._add_problems(tuple(problems))
 
     @classmethod
     def read(
@@ -218,7 +218,7 @@ class Session:
         """
         return b"".join([encode(event) + b"\n" for event in self._log[after:]])
 
-    @guarded
+    @with_lock
     def apply(self, *events: Event) -> tuple[Problem, ...]:
         """Apply events of the log, and return their problems. An impossible event is a no-op.
 
@@ -228,26 +228,25 @@ class Session:
         >>> session.apply(event("knowledge", op="add", id="release-1", title="Release", content="1.0 is out."))
         ()
         """
-        found: list[Problem] = []
-        for given in events:
-            check(given)
-            planned = self._plan(given) if isinstance(given, TurnStarted) else ()
-            for derived in planned:
-                found += self._folding.derive(derived)
-            found += self._folding.apply(given)
-            self._record(given)
-        return self._noted(tuple(found))
+        problems: list[Problem] = []
+        for new_event in events:
+            check(new_event)
+            for derived in self._plan(new_event) if isinstance(new_event, TurnStarted) else ():
+                problems += self._folding.derive(derived)
+            problems += self._folding.apply(new_event)
+            self._record(new_event)
+        return self._add_problems(tuple(problems))
 
     def _record(self, *events: Event) -> None:
         """Add events that were applied to the log."""
         self._log += events
-        for given in events:
+        for new_event in events:
             for follower in self.followers:
-                follower.add(given)
-            if isinstance(given, Append) and isinstance(given.item, UserMessage) and given.chain == MAIN:
-                self.user_messages += given.item.source == "user"
+                follower.add(new_event)
+            if isinstance(new_event, Append) and isinstance(new_event.item, UserMessage) and new_event.chain == MAIN:
+                self.user_messages += new_event.item.source == "user"
 
-    def _noted(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    def _add_problems(self, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
         self.problems += problems[: KEPT - len(self.problems)]
         return problems
 
@@ -256,8 +255,8 @@ class Session:
         """The number of turns of the main chain that have begun."""
         return self.state.main().turns
 
-    @guarded
-    @named
+    @with_lock
+    @reject_unknown_names
     def user(
         self, content: str | Sequence[object], *, uuid: str | None = None, source: str = "user", chain: str = MAIN
     ) -> str:
@@ -272,8 +271,8 @@ class Session:
         'u1'
         """
         name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
-        said = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
-        item = user_message(name, said, source=source)
+        body = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
+        item = user_message(name, body, source=source)
         if is_empty_message(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
@@ -301,15 +300,15 @@ class Session:
         >>> list(session.request(current_time="09:00"))
         ['model', 'max_tokens', 'system', 'messages']
         """
-        prompt = self._requested(chain, at, cast("Mapping[str, Any]", context))
-        self._keep()
+        prompt = self._begin_request(chain, at, cast("Mapping[str, Any]", context))
+        self._save_new()
         return self._arguments(prompt, chain)
 
-    def _keep(self) -> None:
+    def _save_new(self) -> None:
         """Save what is new; nothing to do in memory."""
 
-    @guarded
-    def _requested(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
+    @with_lock
+    def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
         waits = not state.since and len(state.entries) == state.sent
@@ -325,19 +324,19 @@ class Session:
             if self._due_events is not None:
                 for due in self._due_events(self.state, chain, at):
                     if isinstance(due, Problem):
-                        self._noted((due,))
+                        self._add_problems((due,))
                     else:
                         self.apply(due)
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
-    @guarded
+    @with_lock
     def _arguments(self, prompt: Prompt, chain: str) -> dict[str, Any]:
         arguments = self._request_arguments.get(chain)
         if arguments is None or arguments.dialect is not self.dialect:
             arguments = self._request_arguments[chain] = RequestArguments(self.dialect)
         return arguments.make(prompt)
 
-    @guarded
+    @with_lock
     def assistant(self, response: object, *, chain: str = MAIN) -> Reply:
         """Append the model's answer as the SDK gave it (text, thinking, calls, usage), and return it as a reply.
 
@@ -352,16 +351,16 @@ class Session:
         >>> session.assistant("Nothing.").text
         'Nothing.'
         """
-        events, reply = self._answered(response, chain)
+        events, reply = self._answer_events(response, chain)
         self.apply(*events)
-        self._keep()
+        self._save_new()
         return reply
 
     async def assistant_async(self, response: object, *, chain: str = MAIN) -> Reply:
         """Do the same with a response of an asynchronous client, a coroutine of one, or a stream."""
-        return self.assistant(await awaited(response), chain=chain)
+        return self.assistant(await receive_response(response), chain=chain)
 
-    def _answered(self, response: object, chain: str) -> tuple[list[Event], Reply]:
+    def _answer_events(self, response: object, chain: str) -> tuple[list[Event], Reply]:
         """Return the events of an answer."""
         state, at = self.state.chain(chain), self._time()
         name, turn = fresh_uuid(state, "a", chain), open_turn(state)
@@ -369,7 +368,7 @@ class Session:
         if turn is None and reply.usage is not None:
             hint = "`session.request()` begins a turn, one for each answer"
             raise LoreError("there is no open request that this could answer", hint=hint)
-        events: list[Event] = [append(item, at=at, chain=chain) for item in named_items(reply, name)]
+        events: list[Event] = [append(item, at=at, chain=chain) for item in name_items(reply, name)]
         if turn is not None:  # only the fields that a log has
             usage = reply.usage and Usage(*[getattr(reply.usage, name) for name in Usage.__struct_fields__])
             events.append(
@@ -379,8 +378,8 @@ class Session:
             )  # fmt: skip
         return events, reply
 
-    @guarded
-    @named
+    @with_lock
+    @reject_unknown_names
     def result(
         self, call_id: str, output: object = None, *, error: str | BaseException | bool = False, chain: str = MAIN
     ) -> None:
@@ -404,13 +403,12 @@ class Session:
             hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
         due(error, (str, BaseException, bool), "error", "a text, an exception or True")
-        said = result_output(output, self.dialect.name)
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
         )
-        given = None if output is None and fault else said
+        body = None if output is None and fault else result_output(output, self.dialect.name)
         event = patch_tool_call(
-            call_id, "failed" if error else "completed", output=given, error=fault or None, at=self._time(), chain=chain
+            call_id, "failed" if error else "completed", output=body, error=fault or None, at=self._time(), chain=chain
         )
         if call.status == "running" and place is not None and place < state.sent:
             message = f"the call {call_id!r} was sent without a result"
@@ -424,13 +422,13 @@ class Session:
 
     def pending_calls(self, chain: str = MAIN) -> tuple[ToolUse, ...]:
         """Return the calls without results: of the last answer, or of one before the program was killed."""
-        found: list[ToolUse] = []
+        calls: list[ToolUse] = []
         for entry in reversed(self.state.chain(chain).entries):
             if not isinstance(entry.item, ToolCall | AssistantMessage):
                 break
             if isinstance(entry.item, ToolCall) and entry.item.status == "running":
-                found.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
-        return tuple(reversed(found))
+                calls.append(ToolUse(entry.item.call_id, entry.item.name, decode(bytes(entry.item.input))))
+        return tuple(reversed(calls))
 
     def messages(self, chain: str = MAIN) -> tuple[ConversationMessage, ...]:
         """Return the conversation as it is now, oldest first: after a compaction its summary and what it kept.
@@ -440,8 +438,8 @@ class Session:
         >>> [(message.role, message.text) for message in session.messages()]
         [('user', 'Any news?'), ('assistant', 'Nothing.')]
         """
-        made = (message_of(entry.item) for entry in settled(self.state.chain(chain)).entries)
-        return tuple(message for message in made if message is not None)
+        messages = (message_of(entry.item) for entry in settled(self.state.chain(chain)).entries)
+        return tuple(message for message in messages if message is not None)
 
     def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
         """Return whose step is next: a message of the user, the results of `pending_calls`, or the model's answer.
@@ -456,7 +454,7 @@ class Session:
             return "tools"
         return "user" if is_users_step(self.state.chain(chain)) else "model"
 
-    @guarded
+    @with_lock
     def failed(self, error: str | BaseException, *, chain: str = MAIN) -> None:
         """End the open turn, if there is one, without an answer; the next request begins another."""
         turn = open_turn(self.state.chain(chain))
@@ -464,8 +462,8 @@ class Session:
             words = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
             self.apply(turn_failed(turn, error=words, at=self._time(), chain=chain))
 
-    @guarded
-    @named
+    @with_lock
+    @reject_unknown_names
     def change(
         self, *, model: str | None = None, system: str | Sequence[str] | None = None,
         tools: Tools | None = None, params: JsonObject | None = None, chain: str = MAIN,
@@ -476,7 +474,7 @@ class Session:
         The cache after the changed place is lost. Tools that were sent keep their places, new ones follow them. A model
         of another dialect needs a session of its own. A value that is the same already changes nothing.
         """
-        made = session_changed(
+        event = session_changed(
             model=model, system=system, tools=tools, at=self._time(), chain=chain,
             params=None if params is None else params_of(params, self.dialect.name),
         )  # fmt: skip
@@ -487,15 +485,15 @@ class Session:
             raise LoreError(message, hint="begin another session")
         same = (
             model in (None, state.model)
-            and (made.tools is None or sorted_tools(made.tools) == sorted_tools(state.tools or ()))
-            and (is_absent(made.system) or canonical(bytes(made.system)) == canonical(bytes(state.system)))
-            and (is_absent(made.params) or canonical(bytes(made.params)) == canonical(bytes(state.params)))
+            and (event.tools is None or sorted_tools(event.tools) == sorted_tools(state.tools or ()))
+            and (is_absent(event.system) or canonical(bytes(event.system)) == canonical(bytes(state.system)))
+            and (is_absent(event.params) or canonical(bytes(event.params)) == canonical(bytes(state.params)))
         )  # fmt: skip
         if not same:
-            self.apply(made)
+            self.apply(event)
 
-    @guarded
-    @named
+    @with_lock
+    @reject_unknown_names
     def compact(self, summary: str, *, keep: int = 6, chain: str = MAIN) -> int:
         """Replace all messages except the last `keep` by a summary, and return how many were removed.
 
@@ -518,20 +516,20 @@ class Session:
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)
-        kept, removed = choose_kept(entries, keep)
+        kept_uuids, removed = choose_kept(entries, keep)
         if not removed:
             message = f"nothing was compacted: no message can be removed (keep={keep})"
             raise LoreError(message, hint="compact later, or with a smaller `keep`; unanswered messages always stay")
         at, uuid = self._time(), fresh_uuid(self.state.chain(chain), "c", chain)
         self.apply(
             compact_started("manual", at=at, chain=chain),
-            compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept, at=at, chain=chain),
+            compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept_uuids, at=at, chain=chain),
         )
         return removed
 
     # prompts
 
-    @guarded
+    @with_lock
     def begin_turn(
         self, context: Mapping[str, Any] | None = None, *, chain: str = MAIN, at: str | None = None
     ) -> Begun:
@@ -559,13 +557,14 @@ class Session:
         late = self._folding.save(chain)
         odd = [problem for applied in (*planned, event) for problem in self._folding.apply(applied)]
         try:
-            made = self.assembled(chain)
+            assembly = self.assembled(chain)
         except LoreError:  # a chat template may refuse a conversation
             self._folding = Folding(before)
             raise
-        self._noted((*odd, *made.problems, *describe_omissions(made.omitted, self._omitted, self.dialect.name)))
+        omissions = describe_omissions(assembly.omitted, self._omitted, self.dialect.name)
+        self._add_problems((*odd, *assembly.problems, *omissions))
         self._record(*late, *planned, event)
-        return Begun(made.prompt, (*late, *planned, event))
+        return Begun(assembly.prompt, (*late, *planned, event))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
         """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.

@@ -46,7 +46,7 @@ def harmless(text: str) -> str:
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text  # nearly every text: a tenth of the time
     text = _LINE_ENDS.sub("\n", _TERMINAL.sub("", text))
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def inert(text: str) -> str:

@@ -14,7 +14,7 @@ from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
 from lore.errors import MisuseError, kind_of
-from lore.events.strict import due, named
+from lore.events.strict import due, reject_unknown_names
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
 from lore.model.mask import mask
@@ -69,7 +69,7 @@ class CompactionPolicy:
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
 
-    @named
+    @reject_unknown_names
     def __init__(
         self, *, window: int = 0, continuous_interval: int = 0, gap_secs: int = 0, keep_recent: int = 6,
         summary_tokens: int = 1_024, summarizer: AuthorSummarizer | None = None, tell: Tell = ignore,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean, kind_of
-from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, strict, text_json, unknown, word
+from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, require_word, strict, text_json, unknown
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain
@@ -20,10 +20,10 @@ SOURCES = ("user", "context_injection", "tick")
 
 def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
     """Return blocks; raises MisuseError for another object."""
-    found = tuple(blocks)
-    for at, block in enumerate(found):
+    block_tuple = tuple(blocks)
+    for at, block in enumerate(block_tuple):
         due(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
-    return found
+    return block_tuple
 
 
 BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
@@ -82,7 +82,7 @@ def raw(json: JSON, *, dialect: str | None = None) -> i.RawBlock:
 def source_word(source: str, field: str) -> str:
     """Return a source; raises MisuseError for one that is nearly lore's own. Unknown sources are programs."""
     if source not in SOURCES and "did you mean" in did_you_mean(source, SOURCES):
-        word(source, SOURCES, field)
+        require_word(source, SOURCES, field)
     return source
 
 
@@ -124,19 +124,19 @@ def tool_call(
     >>> tool_call("t1", "toolu_1", "read_file", {"path": "a.py"}).status
     'running'
     """
-    word(status, STATUSES, "status")
-    given = json_of({} if input is None else input, "input")
-    said = optional_json(error, "error")
+    require_word(status, STATUSES, "status")
+    arguments = json_of({} if input is None else input, "input")
+    error_json = optional_json(error, "error")
     return i.ToolCall(
-        uuid, call_id, name, given, status, output_json(output, "output"), said, optional_json(detail, "detail"),
-        response_id, raw,
+        uuid, call_id, name, arguments, status, output_json(output, "output"), error_json,
+        optional_json(detail, "detail"), response_id, raw,
     )  # fmt: skip
 
 
 _EXTRAS = ("cache_control", "citations", "prompt_cache_breakpoint")
-_OWN = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
-        "thinking": ("type", "text", "signature")}  # fmt: skip
-_THEIRS = {"text": _EXTRAS, "image": ("source",), "thinking": ("thinking",)}  # members of a provider's own shape
+_LORE_MEMBERS = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
+                 "thinking": ("type", "text", "signature")}  # fmt: skip
+_PROVIDER_MEMBERS = {"text": _EXTRAS, "image": ("source",), "thinking": ("thinking",)}  # of a provider's own shape
 
 
 def block_of(value: object, dialect: str) -> i.Block:
@@ -148,18 +148,18 @@ def block_of(value: object, dialect: str) -> i.Block:
         return text(value)
     if isinstance(value, BLOCKS):
         return value
-    own = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
-    due(own, Mapping, "a block", "lore.events.text, image or raw")
-    if "role" in own and "type" not in own:
+    members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
+    due(members, Mapping, "a block", "lore.events.text, image or raw")
+    if "role" in members and "type" not in members:
         raise MisuseError("a block has a role: it is a whole message", hint="give its content, a text or blocks")
-    kind = str(own.get("type", ""))
-    if kind not in _OWN or any(name in own for name in _THEIRS.get(kind, ())):
-        return i.RawBlock(json_of(plain(own), "a block"), dialect)
-    for name in own:
-        if name not in _OWN[kind]:
-            raise unknown(f"a block of type {kind!r}", name, _OWN[kind])
+    kind = str(members.get("type", ""))
+    if kind not in _LORE_MEMBERS or any(name in members for name in _PROVIDER_MEMBERS.get(kind, ())):
+        return i.RawBlock(json_of(plain(members), "a block"), dialect)
+    for name in members:
+        if name not in _LORE_MEMBERS[kind]:
+            raise unknown(f"a block of type {kind!r}", name, _LORE_MEMBERS[kind])
     try:
-        return i.blocks_of(b"[" + bytes(json_of(own, "a block")) + b"]")[0]
+        return i.blocks_of(b"[" + bytes(json_of(members, "a block")) + b"]")[0]
     except ValueError as error:
         raise MisuseError(f"a block of type {kind!r}: {error}") from None
 

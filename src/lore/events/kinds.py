@@ -25,12 +25,12 @@ from lore.events.strict import (
     json_of,
     optional_json,
     params_json,
+    require_word,
     strict,
     system_json,
     text_json,
     tools_json,
     unknown,
-    word,
 )
 from lore.formats.lore_log import event_of
 from lore.model import events as e
@@ -87,7 +87,7 @@ def layer(name: str, when: Literal["once_at_start", "every_turn"], text: str, **
     >>> layer("project", "once_at_start", "The project is a parser.").when
     'once_at_start'
     """
-    return e.Layer(name=name, when=word(when, WHENS, "when"), text=text_json(text, "text"), **common)
+    return e.Layer(name=name, when=require_word(when, WHENS, "when"), text=text_json(text, "text"), **common)
 
 
 @strict
@@ -121,7 +121,7 @@ def patch_tool_call(
     >>> patch_tool_call("toolu_1", output="60 lines").status
     'completed'
     """
-    word(status, STATUSES, "status")
+    require_word(status, STATUSES, "status")
     return e.PatchToolCall(
         call_id=call_id, status=status, output=output_json(output, "output"), error=optional_json(error, "error"),
         detail=optional_json(detail, "detail"), **common,
@@ -159,7 +159,7 @@ def compact_started(trigger: Trigger, *, pre_tokens: int | None = None, **common
     >>> compact_started("manual", pre_tokens=120_000).trigger
     'manual'
     """
-    return e.CompactStarted(trigger=word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, **common)
+    return e.CompactStarted(trigger=require_word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, **common)
 
 
 @strict
@@ -175,7 +175,7 @@ def compact_applied(
     ('u9',)
     """
     return e.CompactApplied(
-        uuid=uuid, trigger=word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, post_tokens=post_tokens,
+        uuid=uuid, trigger=require_word(trigger, TRIGGERS, "trigger"), pre_tokens=pre_tokens, post_tokens=post_tokens,
         preserved_uuids=None if preserved_uuids is None else id_list(preserved_uuids, "preserved_uuids"),
         summary=optional_json(summary, "summary"), **common,
     )  # fmt: skip
@@ -253,7 +253,7 @@ def knowledge(
     >>> knowledge("add", "release-1", title="Release", content="1.0 is out.").id
     'release-1'
     """
-    return e.Knowledge(op=word(op, OPS, "op"), id=id, category=category, title=title, content=content, at=at)
+    return e.Knowledge(op=require_word(op, OPS, "op"), id=id, category=category, title=title, content=content, at=at)
 
 
 @strict
@@ -301,8 +301,8 @@ def observed(
     'resume'
     """
     return e.Observed(
-        name=word(name, tuple(SIGNS), "name"), names=tuple(names), removed=tuple(removed), before=before, after=after,
-        version=version, **common,
+        name=require_word(name, tuple(SIGNS), "name"), names=tuple(names), removed=tuple(removed), before=before,
+        after=after, version=version, **common,
     )  # fmt: skip
 
 
@@ -334,11 +334,11 @@ def event(kind: str, **fields: object) -> e.Event:
     if isinstance(fields.get("tools"), Mapping):
         tools = cast("Mapping[str, object]", fields["tools"])
         fields["tools"] = [tools[name] for name in sorted(tools)]
-    values = {name: _built(value) for name, value in fields.items()}
+    values = {name: _to_plain(value) for name, value in fields.items()}
     _check_names(values, _info(e.KINDS[kind]), kind)
-    for name, known in _WORDS.get(kind, {}).items():
+    for name, choices in _WORDS.get(kind, {}).items():
         if values.get(name) is not None:
-            word(cast("str", values[name]), known, f"{kind}.{name}")
+            require_word(cast("str", values[name]), choices, f"{kind}.{name}")
     if kind == "turn_started":
         context_json(cast("Any", values.get("context")))
     item = cast("dict[str, Any]", values["item"]) if isinstance(values.get("item"), dict) else {}
@@ -346,15 +346,15 @@ def event(kind: str, **fields: object) -> e.Event:
         source_word(str(item["source"]), f"{kind}.item.source")
     data = bytes(json_of({"kind": kind, **values}, f"a field of {kind}"))
     good_line(data, kind)
-    made = event_of(data)
-    if made is None:
+    log_event = event_of(data)
+    if log_event is None:
         fault = "text is a JSON text, output a text or a list of blocks"
         try:
             msgspec.json.decode(data, type=e.KINDS[kind])
         except (ValueError, RecursionError) as error:
             fault = str(error)
         raise MisuseError(f"{kind} has missing or wrong fields: {fault}", hint=f"see lore.events.{kind}")
-    return made
+    return log_event
 
 
 _WORDS: dict[str, dict[str, Sequence[str]]] = {
@@ -363,14 +363,14 @@ _WORDS: dict[str, dict[str, Sequence[str]]] = {
 }  # fmt: skip
 
 
-def _built(value: object) -> object:
+def _to_plain(value: object) -> object:
     """Return a value with items, blocks and usages of the typed functions as plain values."""
     if isinstance(value, msgspec.Struct):
         return msgspec.json.decode(msgspec.json.encode(value))
     if isinstance(value, list | tuple):
-        return [_built(inner) for inner in cast("Iterable[object]", value)]
+        return [_to_plain(inner) for inner in cast("Iterable[object]", value)]
     if isinstance(value, Mapping):
-        return {str(key): _built(inner) for key, inner in cast("Mapping[object, object]", value).items()}
+        return {str(key): _to_plain(inner) for key, inner in cast("Mapping[object, object]", value).items()}
     return value
 
 
@@ -385,8 +385,8 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
             for inner in [kind for kind in types if isinstance(kind, mi.VarTupleType)]:
                 _check_names(value, inner, where)
             if isinstance(value, dict) and structs:
-                own = cast("dict[str, Any]", value)
-                _check_names(own, _tagged(own, structs, where), where)
+                members = cast("dict[str, Any]", value)
+                _check_names(members, _find_struct(members, structs, where), where)
         case mi.VarTupleType(item_type=item) if isinstance(value, list):
             for at, inner in enumerate(cast("list[object]", value)):
                 _check_names(inner, item, f"{where}[{at}]")
@@ -401,7 +401,7 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
             return
 
 
-def _tagged(value: dict[str, Any], structs: list[mi.StructType], where: str) -> mi.StructType:
+def _find_struct(value: dict[str, Any], structs: list[mi.StructType], where: str) -> mi.StructType:
     if len(structs) == 1:
         return structs[0]
     tags = {str(struct.tag): struct for struct in structs}

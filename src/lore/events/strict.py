@@ -61,10 +61,10 @@ class Common(TypedDict, total=False):
 _TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
 
 
-def named(function: Callable[P, R]) -> Callable[P, R]:
+def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with an error for a misspelled name, which names the nearest parameter."""
     code = function.__code__
-    called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
+    label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
     names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
 
@@ -72,26 +72,26 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in names:
-                raise unknown(called, name, names)
+                raise unknown(label, name, names)
         return function(*args, **kwargs)
 
     return checked
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, `named`, with an error for a value of a wrong type."""
-    function = named(function)
+    """Return the function, which also rejects unknown names, with an error for a value of a wrong type."""
+    function = reject_unknown_names(function)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        made = function(*args, **kwargs)
+        result = function(*args, **kwargs)
         try:
-            line = msgspec.json.encode(made)
-            _decode(line, type(made))
+            line = msgspec.json.encode(result)
+            _decode(line, type(result))
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         good_line(line, function.__name__)
-        return made
+        return result
 
     return checked
 
@@ -119,11 +119,11 @@ def unknown(where: str, name: str, names: Iterable[str]) -> MisuseError:
     return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
 
 
-def word(value: str, known: Sequence[str], field: str) -> str:
+def require_word(value: str, choices: Sequence[str], field: str) -> str:
     """Return a word; raises MisuseError for an unknown one."""
-    if value not in known:
-        hint = did_you_mean(value, known)
-        raise MisuseError(f"{field} {value!r} is none of {', '.join(known)}", hint=hint)
+    if value not in choices:
+        hint = did_you_mean(value, choices)
+        raise MisuseError(f"{field} {value!r} is none of {', '.join(choices)}", hint=hint)
     return value
 
 

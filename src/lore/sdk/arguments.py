@@ -37,8 +37,8 @@ class RequestArguments:
         self._update(prompt.messages)
         head, start = len(prompt.head), self._ends[-1] if self._ends else 0
         marks = list(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
-        rest = [(at if at < head else at - start, value) for at, value in marks if not head <= at < head + start]
-        positions, values = tuple([at for at, _ in rest]), tuple([value for _, value in rest])
+        later_marks = [(at if at < head else at - start, value) for at, value in marks if not head <= at < head + start]
+        positions, values = tuple([at for at, _ in later_marks]), tuple([value for _, value in later_marks])
         arguments = self._arguments(replace(
             prompt, messages=Vector(prompt.messages.since(start)), breakpoints=positions, breakpoint_values=values
         ))  # fmt: skip
@@ -47,8 +47,8 @@ class RequestArguments:
         for at, value in marks:
             if head <= at < head + start:
                 marked[bisect_right(self._ends, at - head)].append((at - head, value))
-        for number, found in marked.items():
-            messages[number] = self._message(prompt.messages, number, found)
+        for number, message_marks in marked.items():
+            messages[number] = self._message(prompt.messages, number, message_marks)
         first = self.dialect.first(prompt.head).messages
         arguments[self.dialect.root][first:first] = messages
         return arguments

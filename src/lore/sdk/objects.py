@@ -83,37 +83,37 @@ def _members(value: Any) -> object:
         raise LoreError(describe_class(value))
     if callable(getattr(value, "model_dump", None)):
         try:
-            return _dumped(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
+            return _json_of(value, value.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False))
         except TypeError:  # another library's, with fewer options
-            return _dumped(value, value.model_dump())
+            return _json_of(value, value.model_dump())
     if callable(getattr(value, "to_dict", None)):
-        return _dumped(value, value.to_dict())
+        return _json_of(value, value.to_dict())
     members = getattr(value, "__dict__", None)
     if not isinstance(members, dict) or callable(value):
         raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")
-    own = cast("dict[str, object]", members)
-    return {key: inner for key, inner in own.items() if not key.startswith("_") and inner is not None}
+    attributes = cast("dict[str, object]", members)
+    return {key: inner for key, inner in attributes.items() if not key.startswith("_") and inner is not None}
 
 
-def _dumped(value: object, made: object) -> object:
-    """Return the values that an object made of itself; raises LoreError for a mock, which returns another mock."""
-    if isinstance(made, (*_PLAIN, Mapping, list, tuple)):
-        return cast("object", made)
+def _json_of(value: object, values: object) -> object:
+    """Return the values that an object returned for itself. Raise LoreError for a mock, which returns another mock."""
+    if isinstance(values, (*_PLAIN, Mapping, list, tuple)):
+        return cast("object", values)
     raise LoreError(f"{kind_of(value)} is not JSON", hint="give text, numbers, lists and mappings")
 
 
-def final(response: Any) -> Any:
+def final_response(response: Any) -> Any:
     """Return the response of a raw response, or of a helper that watched a stream; another object unchanged."""
     if isinstance(response, (*_PLAIN, Mapping, list, tuple)):
         return cast("object", response)
     finish = _finish_of(response)
     if finish is None:
         return response
-    made = finish()
-    if callable(getattr(made, "__await__", None)):
-        made.close()
+    answer = finish()
+    if callable(getattr(answer, "__await__", None)):
+        answer.close()
         raise LoreError("this is a stream of asyncio", hint=_AWAITED)
-    return made
+    return answer
 
 
 def _finish_of(response: object) -> Callable[[], Any] | None:
@@ -124,7 +124,7 @@ def _finish_of(response: object) -> Callable[[], Any] | None:
     return next((method for method in methods if callable(method)), None)
 
 
-async def awaited(response: Any) -> Any:
+async def receive_response(response: Any) -> Any:
     """Return a response, or the chunks of a stream, of an SDK's asynchronous client."""
     if callable(getattr(response, "__await__", None)):
         response = await response
@@ -185,8 +185,8 @@ _ALL_LIMITS = frozenset(("max_tokens", "maxTokens", *(name for names in _LIMITS.
 
 def arguments_of(body: bytes, dialect: str) -> dict[str, Any]:
     """Return the keyword arguments for an SDK. Costs O(the body)."""
-    members, made = cast("dict[str, Any]", decode(body)), _ARGUMENTS.get(dialect)
-    return members if made is None else made(members)
+    members, convert = cast("dict[str, Any]", decode(body)), _ARGUMENTS.get(dialect)
+    return members if convert is None else convert(members)
 
 
 def params_of(params: object, dialect: str) -> dict[str, Any]:
@@ -200,20 +200,21 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
     if not isinstance(params, Mapping):
         message = f"params is {kind_of(params)}, where a mapping is due, or an object of an SDK"
         raise MisuseError(message, hint='params={"max_tokens": 4000}')
-    given = cast("Mapping[str, Any]", params)
-    for name in given:
+    parameters = cast("Mapping[str, Any]", params)
+    for name in parameters:
         if camel(name) in _OTHER_ARGUMENTS:
             raise MisuseError(f"{name!r} is not a parameter: the session writes it", hint=_OTHER_ARGUMENTS[camel(name)])
         limits = _LIMITS.get(dialect, (name,))
         if name in _ALL_LIMITS and name not in limits:
             raise MisuseError(f"{name!r} is not a parameter of {dialect}", hint=f"use {limits[0]}")
     if dialect == "anthropic":
-        return {"max_tokens": _MAX_TOKENS, **given}
+        return {"max_tokens": _MAX_TOKENS, **parameters}
     if dialect != "gemini":
-        return dict(given)
-    own = {camel(key): value for key, value in given.items()}
-    top = {key: value for key, value in own.items() if key in _TOP}
-    config = {**top.pop("generationConfig", {}), **{key: value for key, value in own.items() if key not in _TOP}}
+        return dict(parameters)
+    camel_params = {camel(key): value for key, value in parameters.items()}
+    top = {key: value for key, value in camel_params.items() if key in _TOP}
+    others = {key: value for key, value in camel_params.items() if key not in _TOP}
+    config = {**top.pop("generationConfig", {}), **others}
     return {**top, "generationConfig": config} if config else top
 
 
@@ -239,16 +240,16 @@ def _with_bytes(value: Any, places: set[_Place], inside: str | None = None) -> A
         return [_with_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict) or inside in _WORDS:
         return cast("Any", value)
-    own = cast("dict[str, Any]", value)
+    members = cast("dict[str, Any]", value)
     return {
-        key: _opened(inner)
+        key: _decode_base64(inner)
         if isinstance(inner, str) and ((inside, key) in places or (None, key) in places)
         else _with_bytes(inner, places, key)
-        for key, inner in own.items()
+        for key, inner in members.items()
     }
 
 
-def _opened(text: str) -> bytes | str:
+def _decode_base64(text: str) -> bytes | str:
     try:
         return base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):

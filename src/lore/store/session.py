@@ -27,16 +27,16 @@ from typing import Any, Self, Unpack, cast
 
 from msgspec.structs import replace
 
-from lore.conversation import guarded
+from lore.conversation import with_lock
 from lore.errors import LoreError, MisuseError, kind_of
-from lore.events.strict import JsonObject, Tools, check, named, time_of
+from lore.events.strict import JsonObject, Tools, check, reject_unknown_names, time_of
 from lore.fold.timeline import index_of
 from lore.model import events as e
 from lore.model.canonical import encode as encode_json
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession
 from lore.prompt.base import Dialect, Rules
-from lore.sdk.objects import awaited
+from lore.sdk.objects import receive_response
 from lore.sdk.replies import Reply
 from lore.session import AutomaticCompaction, Context, Session
 from lore.store.base import (
@@ -130,7 +130,7 @@ class StoredSession(Session):
 
     # events
 
-    @guarded
+    @with_lock
     def apply(self, *events: e.Event) -> tuple[Problem, ...]:
         """Apply events, and hold them for the next save; returns their problems.
 
@@ -144,7 +144,7 @@ class StoredSession(Session):
             problems += super().apply(event)
         return tuple(problems)
 
-    def _keep(self) -> None:
+    def _save_new(self) -> None:
         self.save()
 
     async def request_async(
@@ -153,18 +153,18 @@ class StoredSession(Session):
         """Do the same as `request` without blocking the event loop."""
         values = cast("Mapping[str, Any]", context)
         if self._due_events is None:
-            prompt = self._requested(chain, at, values)
+            prompt = self._begin_request(chain, at, values)
         else:  # the summariser of a policy may take long
-            prompt = await asyncio.to_thread(self._requested, chain, at, values)
+            prompt = await asyncio.to_thread(self._begin_request, chain, at, values)
         arguments = self._arguments(prompt, chain)
         await self.save_async()
         return arguments
 
     async def assistant_async(self, response: object, *, chain: str = e.MAIN) -> Reply:
         """Apply the answer of an asynchronous client, and save it without blocking the event loop."""
-        response = await awaited(response)
+        response = await receive_response(response)
         with self.lock:
-            events, reply = self._answered(response, chain)
+            events, reply = self._answer_events(response, chain)
             self.apply(*events)
         await self.save_async()
         return reply
@@ -197,7 +197,7 @@ class StoredSession(Session):
             return last.item.uuid
         return self.session_id if self._log or self.head.number > 1 else None
 
-    @guarded
+    @with_lock
     def save(self, *, at: str | None = None) -> Head:
         """Save the new events, durably. Raises ConflictError if another writer was faster: then `reload`.
 
@@ -235,7 +235,7 @@ class StoredSession(Session):
         if self._saving.locked():
             raise LoreError("the session is being saved", hint="wait for `save_async` first")
 
-    @guarded
+    @with_lock
     def reload(self) -> tuple[e.Event, ...]:
         """Load the session as other writers stored it, apply the held events on top of it, and return their new events.
 
@@ -361,7 +361,7 @@ def _renumber_turns(held: Sequence[e.Event], stored: FoldedSession) -> dict[tupl
 # `lore.open`
 
 
-@named
+@reject_unknown_names
 def open_session(
     store: str | Store, session_id: str, *, model: str | None = None, system: str | Sequence[str] | None = None,
     tools: Tools | None = None, params: JsonObject | None = None,

@@ -1,10 +1,9 @@
 """The o200k_base tokenizer, from the vocabulary in this folder.
 
-In: a segment's bytes. Out: token counts, and the tokens that two texts have in common at their start.
-Rules: the vocabulary is verified before it is used; each distinct text is tokenised once, in chunks cut
-where the encoding itself always cuts, so that a common prefix needs only the chunk around the cut again.
-The text is counted as the request holds it (JSON escapes included), so a provider, which decodes it first,
-counts a little less.
+Counts the tokens of a segment's bytes, and the tokens that two texts have in common at their start.
+The vocabulary is verified before use. Each distinct text is tokenised once, in chunks cut at places where the
+encoding always cuts, so that a common prefix tokenises only the first different chunk again. The text is
+counted as it is in the request (JSON escapes included); a provider decodes it first and counts a little less.
 
 Source: the split pattern and the vocabulary's digest are those that tiktoken publishes for o200k_base.
 Loading costs about 250 ms and 60 MB: it happens at the first count.
@@ -48,7 +47,7 @@ _CUT = re.compile(r"(?<=[A-Za-z0-9])(?= [A-Za-z])")
 
 @cache
 def encoding() -> tiktoken.Encoding:
-    """Load the encoding; raises LoreError where the vocabulary is not the published one."""
+    """Load the encoding; raises LoreError if the vocabulary is not the published one."""
     import tiktoken
 
     data = resources.files("lore.tokens").joinpath(f"{NAME}.tiktoken").read_bytes()
@@ -81,26 +80,25 @@ class Counter:
 
     def count(self, data: bytes) -> int:
         """Return the number of tokens."""
-        return sum(self._chunked(data))
+        return sum(self._chunk_counts(data))
 
-    def _chunked(self, data: bytes) -> tuple[int, ...]:
-        known = self._counts.get(data)
-        if known is None:
-            known = self._counts[data] = tuple(len(self._encode(chunk)) for chunk in chunks(_text(data)))
-        return known
+    def _chunk_counts(self, data: bytes) -> tuple[int, ...]:
+        counts = self._counts.get(data)
+        if counts is None:
+            counts = self._counts[data] = tuple(len(self._encode(chunk)) for chunk in chunks(_text(data)))
+        return counts
 
     def _encode(self, chunk: str) -> list[int]:
         self.tokenised += 1
         return encoding().encode_ordinary(chunk)
 
-    def common(self, left: bytes, right: bytes) -> int:
+    def common(self, first: bytes, second: bytes) -> int:
         """Count the leading tokens that two texts share.
 
-        Chunks before the cut are equal on both sides and counted already; only the chunk around it is
-        compared token by token.
+        Equal chunks at the start are counted already; only the first different chunk is compared token by token.
         """
         shared = 0
-        pairs = zip(self._chunked(left), chunks(_text(left)), chunks(_text(right)), strict=False)
+        pairs = zip(self._chunk_counts(first), chunks(_text(first)), chunks(_text(second)), strict=False)
         for count, left_chunk, right_chunk in pairs:
             if left_chunk == right_chunk:
                 shared += count
