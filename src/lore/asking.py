@@ -1,7 +1,8 @@
-"""Ask a configured model, or a command that stands for one, until its answer can be used.
+"""Ask a configured model, or a command in its place, until its answer can be used.
 
-Compaction asks for summaries of entries, memory for JSON about a conversation; both ask one `Summarizer`. An unreadable
-answer is asked for once more, with its fault in the prompt; one that was cut off with twice the room.
+Compaction requests summaries of entries, memory requests JSON about a conversation; both use one `Summarizer`. After an
+unreadable answer the request is repeated once, with the fault in the prompt; after one that was cut off, with twice as
+many tokens.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from lore.errors import LoreError
 from lore.model.state import Entry
 from lore.untrusted import one_line
 
-__all__ = ["Ask", "SummaryError", "UnusableAnswerError", "again", "asking", "usable"]
+__all__ = ["Ask", "SummaryError", "UnusableAnswerError", "retry_prompt", "make_ask", "retry"]
 
 T = TypeVar("T")
-MOST_TOKENS = 16_384  # tokens that an answer which is cut off may grow to
+MOST_TOKENS = 16_384  # largest limit of an answer that was cut off
 
 
 class SummaryRequest(NamedTuple):
-    """What a summariser is asked."""
+    """A request for a summary, or for another answer about entries or texts."""
 
     entries: tuple[Entry, ...] = ()  # the messages to sum up, oldest first
-    opening: tuple[Entry, ...] = ()  # those among them that begin the exchange whose end stays
+    opening: tuple[Entry, ...] = ()  # those among them that begin an exchange whose end is not removed
     previous: str = ""  # the summary that is replaced
-    tokens: int = 1_024  # how long the answer may be
-    prompt: str = ""  # what a model is asked to do; empty: to sum up
+    tokens: int = 1_024  # largest length of the answer
+    prompt: str = ""  # the task; empty: sum up
     fault: str = ""  # why the last answer to this request could not be used; empty for the first
-    texts: tuple[str, ...] | None = None  # what a model reads; None: the entries as a transcript
+    texts: tuple[str, ...] | None = None  # the input; None: the entries as a transcript
 
 
 class SummaryAnswer(NamedTuple):
@@ -39,7 +40,7 @@ class SummaryAnswer(NamedTuple):
 
 
 class SummaryError(LoreError):
-    """No answer: nothing is pruned or learnt, and the next trigger tries again."""
+    """No answer: nothing is pruned or remembered, and the next trigger tries again."""
 
 
 class GivenUpError(SummaryError):
@@ -47,7 +48,7 @@ class GivenUpError(SummaryError):
 
 
 class UnusableAnswerError(SummaryError):
-    """An answer that cannot be read: asked for again once, with its fault in the prompt."""
+    """An answer that cannot be read: the request is repeated once, with the fault in the prompt."""
 
 
 class Summarizer(Protocol):
@@ -64,7 +65,7 @@ Ask: TypeAlias = Callable[[str, str, int], SummaryAnswer]
 """Answer a prompt about data in at most this many tokens; raises SummaryError."""
 
 
-def asking(summarizer: Summarizer) -> Ask | None:
+def make_ask(summarizer: Summarizer) -> Ask | None:
     """Return a function that asks a configured summariser; None for the extractive one, which has no model."""
     if summarizer.name == "extractive":
         return None
@@ -75,12 +76,12 @@ def asking(summarizer: Summarizer) -> Ask | None:
     return ask
 
 
-def again(fault: str) -> str:
+def retry_prompt(fault: str) -> str:
     """Return the addition to a prompt whose last answer had a fault; empty without one."""
     return f"\n\nYour last answer could not be used: {one_line(fault)}. Answer again." if fault else ""
 
 
-def usable(
+def retry(
     attempt: Callable[[int, str], T | None], tokens: int, most: int = MOST_TOKENS, *, tries: int = 1,
     tell: Callable[[str], None], unusable: Callable[[str], None],
 ) -> T:  # fmt: skip
@@ -88,7 +89,7 @@ def usable(
 
     `attempt` asks once, with the tokens that the answer may have and the fault of the last one (empty for the first);
     it returns None if the answer was cut off. Other failures are retried up to `tries` times in all. `tell` receives
-    why something is asked again, `unusable` the fault of each answer that could not be read.
+    the reason for each repetition, `unusable` the fault of each answer that could not be read.
     """
     room, fault, failures = tokens, "", 0
     while True:

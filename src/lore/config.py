@@ -1,11 +1,11 @@
 """Configuration: `lore.toml`, or `[tool.lore]` in `pyproject.toml`, to frozen settings.
 
-Looked for in the working directory, then in its parents; the first that has settings holds. Strict: an
-unknown key or a wrong type is a LoreError that names the key and suggests the nearest one.
+lore searches the working directory, then its parents, and uses the first file that has settings. An unknown
+key or a wrong type is a LoreError that names the key and suggests the nearest one.
 
 Commands that compact or remember also read `lore.toml` in this user's settings folder: its tables `[compaction]`,
-`[memory]` and `[sessions]` hold if the file that was found does not have them. Other commands do not read it, so that
-they answer the same on every machine.
+`[memory]` and `[sessions]` apply if the file that was found does not have them. Other commands do not read it, so that
+they give the same result on every machine.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Check(Policy, frozen=True):
 
     def fault(self) -> str:
         """Return the first fault of these settings; empty without one."""
-        odd = next((label for label in self.tail_labels if not _is_label(label)), None)
-        if odd is not None:
-            return f"tail_labels: {odd!r} is not a label: one line, 2 to {LABEL} characters without white space around"
+        text = next((label for label in self.tail_labels if not _is_label(label)), None)
+        if text is not None:
+            return f"tail_labels: {text!r} is not a label: one line, 2 to {LABEL} characters without white space around"
         return self.budgets.fault() or super().fault()
 
 
@@ -133,34 +133,35 @@ def find(explicit: str | None, folder: str | Path | None) -> Loaded:
     Raises LoreError if the file is missing (`explicit`), unreadable, not TOML, or has a wrong setting.
     """
     if explicit is not None:
-        named = _read(Path(explicit), named=True)
-        return Loaded(Settings() if named is None else named.settings, Path(explicit))
+        loaded = _read(Path(explicit), is_explicit=True)
+        return Loaded(Settings() if loaded is None else loaded.settings, Path(explicit))
     places = (Path(folder), *Path(folder).parents) if folder else ()
-    every = (read for place in places for read in _in_folder(place))
-    found = next(every, None)
-    if found is None or found.file is None:
+    candidates = (read for place in places for read in _in_folder(place))
+    nearest = next(candidates, None)
+    if nearest is None or nearest.file is None:
         return Loaded(Settings())
-    with suppress(LoreError):  # a faulty file that does not hold is no error
-        other = next(every, None)
+    with suppress(LoreError):  # a faulty file that is not used is no error
+        other = next(candidates, None)
         file = None if other is None else other.file
-        if file is not None and (found.settings == Settings() or file.parent == found.file.parent):
-            return replace(found, hidden=file)
-    return found
+        if file is not None and (nearest.settings == Settings() or file.parent == nearest.file.parent):
+            return replace(nearest, hidden=file)
+    return nearest
 
 
-def find_with_own(explicit: str | None, folder: str | Path | None, own: str) -> Loaded:
-    """Return the settings for a command that compacts or remembers; `own` is this user's settings folder."""
-    found = find(explicit, folder)
-    path = Path(own, "lore.toml")
-    mine = _read(path, named=False) if explicit is None and own and path.is_file() else None
-    if mine is None:
-        return found
-    taken = [name for name in _OWN if name in mine.tables and name not in found.tables]
-    settings = replace(found.settings, **{name: getattr(mine.settings, name) for name in taken})
-    return Loaded(settings, found.file, mine.compaction_file if "compaction" in taken else found.compaction_file)
+def find_with_user_settings(explicit: str | None, folder: str | Path | None, user_folder: str) -> Loaded:
+    """Return the settings for a command that compacts or remembers; `user_folder` is this user's settings folder."""
+    loaded = find(explicit, folder)
+    path = Path(user_folder, "lore.toml")
+    user_loaded = _read(path, is_explicit=False) if explicit is None and user_folder and path.is_file() else None
+    if user_loaded is None:
+        return loaded
+    names = [name for name in _USER_TABLES if name in user_loaded.tables and name not in loaded.tables]
+    settings = replace(loaded.settings, **{name: getattr(user_loaded.settings, name) for name in names})
+    compaction_file = (user_loaded if "compaction" in names else loaded).compaction_file
+    return Loaded(settings, loaded.file, compaction_file)
 
 
-_OWN = ("compaction", "memory", "sessions")  # tables that are taken from this user's settings folder
+_USER_TABLES = ("compaction", "memory", "sessions")  # tables that are taken from this user's settings folder
 
 
 def settings_in(folder: Path) -> Loaded:
@@ -170,7 +171,7 @@ def settings_in(folder: Path) -> Loaded:
 
 def _in_folder(folder: Path) -> Iterator[Loaded]:
     paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
-    return (read for path in paths if path.is_file() and (read := _read(path, named=False)) is not None)
+    return (read for path in paths if path.is_file() and (read := _read(path, is_explicit=False)) is not None)
 
 
 def policy(name: str) -> Compaction:
@@ -184,81 +185,81 @@ def policy(name: str) -> Compaction:
         tables = f"write [[compaction.{other}]]" if isinstance(table[other], list) else "put it below [compaction]"
         hint = "--config reads a whole lore.toml" if whole else f"{tables}, or take it out"
         raise LoreError(f"{name}: {other} is next to [compaction]", hint=hint, where=Where(name))
-    return _placed(_settings(table, name).compaction or Compaction(), Path(name))
+    return _resolve_paths(_settings(table, name).compaction or Compaction(), Path(name))
 
 
-def _read(path: Path, *, named: bool) -> Loaded | None:
-    """Read a settings file; None for a pyproject.toml without settings. Only one that is `named` may be a pipe."""
-    shown = str(path) if named else relative(path)
-    table, file = _table(path, shown, _NAMED, is_found=not named)
+def _read(path: Path, *, is_explicit: bool) -> Loaded | None:
+    """Read a settings file; None for a pyproject.toml without settings. Only an explicit one may be a pipe."""
+    label = str(path) if is_explicit else relative(path)
+    table, file = _table(path, label, _CONFIG_HINT, is_found=not is_explicit)
     if path.name == "pyproject.toml":
         tool: object = table.get("tool", {})
         if not isinstance(tool, dict) or "lore" not in tool:
             return None
         table = cast("dict[str, Any]", tool["lore"])
     if not isinstance(table, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise LoreError(f"{shown}: tool.lore is not a table", hint="write [tool.lore.check]", where=Where(shown))
-    settings = _settings(table, shown)
+        raise LoreError(f"{label}: tool.lore is not a table", hint="write [tool.lore.check]", where=Where(label))
+    settings = _settings(table, label)
     if settings.compaction is not None:
-        settings = replace(settings, compaction=_placed(settings.compaction, path))
+        settings = replace(settings, compaction=_resolve_paths(settings.compaction, path))
     return Loaded(settings, path, file, frozenset(table))
 
 
-def _placed(compaction: Compaction, file: Path) -> Compaction:
+def _resolve_paths(compaction: Compaction, file: Path) -> Compaction:
     """Return a policy with the relative paths of its programs made absolute, from the folder of its file."""
     folder = os.path.dirname(os.path.abspath(file))
 
-    def placed(command: tuple[str, ...]) -> tuple[str, ...]:
+    def resolve(command: tuple[str, ...]) -> tuple[str, ...]:
         if not command or not os.path.dirname(command[0]):  # a name alone is looked for on the PATH
             return command
         return os.path.normpath(os.path.join(folder, command[0])), *command[1:]
 
-    sources = tuple([replace(source, command=placed(source.command)) for source in compaction.context_sources])
-    return replace(compaction, command=placed(compaction.command), context_sources=sources)
+    sources = tuple([replace(source, command=resolve(source.command)) for source in compaction.context_sources])
+    return replace(compaction, command=resolve(compaction.command), context_sources=sources)
 
 
-def _table(path: Path, shown: str, hint: str, *, is_found: bool = False) -> tuple[dict[str, Any], SettingsFile]:
+def _table(path: Path, label: str, hint: str, *, is_found: bool = False) -> tuple[dict[str, Any], SettingsFile]:
     try:
         if not is_found and is_named_pipe(str(path)):
-            raise LoreError(f"{shown} is a named pipe, not a file", hint=hint)
+            raise LoreError(f"{label} is a named pipe, not a file", hint=hint)
         with WholeFile(str(path)) if is_found else path.open("rb") as file:
             data, status = file.read(SETTINGS_BYTES + 1), os.fstat(file.fileno())
         if len(data) > SETTINGS_BYTES:
-            raise LoreError(f"{shown} is not a settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
+            raise LoreError(f"{label} is not a settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
         if is_found and path.name == "pyproject.toml" and _TOOL_LORE.search(data) is None:
             return {}, SettingsFile(str(path), data, status)  # of a project without settings
         import tomllib  # noqa: PLC0415 - few folders have settings
 
         return tomllib.loads(data.decode("utf-8-sig")), SettingsFile(str(path), data, status)
     except OSError as error:
-        raise LoreError(f"cannot read {shown}: {(error.strerror or str(error)).lower()}", hint=hint) from None
+        raise LoreError(f"cannot read {label}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:
-        raise LoreError(f"{shown} is not TOML: {error}", hint=_TOML, where=Where(shown)) from None
+        raise LoreError(f"{label} is not TOML: {error}", hint=_TOML_HINT, where=Where(label)) from None
 
 
 _TOOL_LORE = pattern(
     rb"""tool["']?\s*\.\s*["']?lore|^\s*\[\s*["']?tool["']?\s*\]|^\s*["']?tool["']?\s*=""", re.MULTILINE
 )
-_NAMED = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
-_TOML = 'write texts in quotes, lists in brackets: ignore = ["LORE101"]'
+_CONFIG_HINT = "--config names a lore.toml, or a pyproject.toml with [tool.lore]"
+_TOML_HINT = 'write texts in quotes, lists in brackets: ignore = ["LORE101"]'
 
 
 def _settings(table: dict[str, Any], path: str) -> Settings:
-    _name_hands(table, path)
+    _rename_hands(table, path)
     try:
         settings = msgspec.convert(table, Settings)
     except msgspec.ValidationError as error:
-        message, hint = _plainly(str(error))
+        message, hint = _explain_error(str(error))
         raise LoreError(f"{path}: {message}", hint=hint, where=Where(path)) from None
     for name in Settings.__struct_fields__:
-        found = getattr(settings, name)
-        fault = "" if found is None else found.fault()
+        section = getattr(settings, name)
+        fault = "" if section is None else section.fault()
         if fault:
             raise LoreError(f"{path}: {name}.{fault}", where=Where(path))
     return settings
 
 
-def _name_hands(table: dict[str, Any], path: str) -> None:
+def _rename_hands(table: dict[str, Any], path: str) -> None:
     """Rename openfang's `hand` of a source to `name`; raises LoreError for one without a command."""
     compaction: object = table.get("compaction")
     listed: object = cast("dict[str, Any]", compaction).get("context_sources") if isinstance(compaction, dict) else None
@@ -279,7 +280,7 @@ def _name_hands(table: dict[str, Any], path: str) -> None:
 
 
 _UNKNOWN = pattern(r"Object contains unknown field `(.*)`", re.DOTALL)
-_TYPES = pattern(r"Expected `(?P<wanted>[^`]+)`, got `(?P<given>[^`]+)`")
+_TYPES = pattern(r"Expected `(?P<expected>[^`]+)`, got `(?P<actual>[^`]+)`")
 _MISSING = pattern(r"Object missing required field `(\w+)`")
 _WORDS = {
     "array": "a list", "object": "a table", "str": "a text", "int": "a whole number", "float": "a number",
@@ -288,18 +289,18 @@ _WORDS = {
 _TABLES = ("check.per_path", "check.exempt")
 
 
-def _plainly(message: str) -> tuple[str, str]:
-    """Return a fault of a value in words of a settings file, and a hint what to write instead."""
+def _explain_error(message: str) -> tuple[str, str]:
+    """Return msgspec's error in the terms of a settings file, and a hint what to write instead."""
     message, _, place = message.partition(" - at `$")
     place = place.strip(".`")
     names = re.sub(r"\[\d+\]", "", place).split(".") if place else []
     place = re.sub(r"\[(\d+)\]", lambda number: f", entry {int(number[1]) + 1}", place)
     if unknown := _UNKNOWN.fullmatch(message):
-        key, known = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
+        key, valid_keys = ".".join((*names, unknown[1])), [field.encode_name for field in _fields_of(_type_at(names))]
         from difflib import get_close_matches  # noqa: PLC0415 - only for an error
 
-        near = get_close_matches(unknown[1], known, 1)
-        hint = f"did you mean {'.'.join((*names, *near))}?" if near else "known keys: " + ", ".join(known)
+        near = get_close_matches(unknown[1], valid_keys, 1)
+        hint = f"did you mean {'.'.join((*names, *near))}?" if near else "known keys: " + ", ".join(valid_keys)
         return f"unknown key {key}", hint
     if missing := _MISSING.fullmatch(message):
         return f"{place}: {missing[1]} is missing", f'add {missing[1]} = "…"'
@@ -308,14 +309,14 @@ def _plainly(message: str) -> tuple[str, str]:
         type_ = _type_at(names)
         choices = ", ".join(map(repr, get_args(type_))) if get_origin(type_) is Literal else ""
         return f"{place}: {message[:1].lower()}{message[1:]}", choices and f"one of: {choices}"
-    given, wanted = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
-                     for text in (types["given"], types["wanted"]))  # fmt: skip
+    actual, expected = (" or ".join(_WORDS.get(part, part) for part in text.split(" | ") if part != "null")
+                     for text in (types["actual"], types["expected"]))  # fmt: skip
     table = next((name for name in _TABLES if place.startswith(name)), None)
-    if table is not None and types["wanted"] in ("array", "object"):
+    if table is not None and types["expected"] in ("array", "object"):
         hint = f"write [[{table}]] on a line of its own, its keys below it"
     else:
-        hint = 'write ["…", "…"]' if types["wanted"] == "array" else ""
-    return f"{place} is {given}, and has to be {wanted}", hint
+        hint = 'write ["…", "…"]' if types["expected"] == "array" else ""
+    return f"{place} is {actual}, and has to be {expected}", hint
 
 
 def _type_at(names: list[str]) -> Any:

@@ -1,7 +1,7 @@
-"""Files that are read to the end that they have, or written whole or not at all; locks on files; a user's caches.
+"""Read files up to the length they had when opened, write files atomically, lock files; a user's folders.
 
-Standard library alone: a status line asks it. Locks are `flock`, on Windows `LockFileEx`: a lock there keeps everybody
-else from reading the bytes that it covers, so lore locks one byte that no file has.
+Only the standard library is imported, because the status line uses this module. Locks are `flock`, on Windows
+`LockFileEx`, which prevents others from reading the locked bytes, so lore locks one byte after the end of any file.
 Source: learn.microsoft.com, "LockFileEx function (fileapi.h)", read 2026-11-26.
 """
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["append", "make_folder", "replaced", "synchronise_folder", "try_lock"]
 
 _AT_ONCE, _EXCLUSIVE = 1, 2  # flags of LockFileEx
-_BEHIND = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB
-_HELD = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
+_LOCK_BYTE = 1 << 30  # upper half of the offset of the byte that is locked: 4 EiB
+_LOCKED_CODES = (33, 997)  # ERROR_LOCK_VIOLATION, ERROR_IO_PENDING
 
-PAUSE = 0.005  # seconds between two looks whether a lock is free
+PAUSE = 0.005  # seconds between two attempts to lock
 
 
 class WholeFile(FileIO):
-    """A regular file that keeps its length from when it was opened, even if it grows; raises OSError for others."""
+    """A regular file that is read up to the length it had when opened. Raises OSError for anything else."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "rb", opener=_open_without_waiting)
@@ -44,8 +44,8 @@ class WholeFile(FileIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return at most `size` bytes, all if it is negative; none at the end."""
-        left = self._left()
-        return super().read(left if size is None or size < 0 else min(size, left)) or b""
+        remaining = self._remaining()
+        return super().read(remaining if size is None or size < 0 else min(size, remaining)) or b""
 
     def readall(self) -> bytes:
         """Return all bytes to the end."""
@@ -56,13 +56,13 @@ class WholeFile(FileIO):
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Fill a buffer, as far as there are bytes."""
-        return super().readinto(memoryview(buffer).cast("B")[: self._left()]) or 0
+        return super().readinto(memoryview(buffer).cast("B")[: self._remaining()]) or 0
 
     def seek(self, offset: int, whence: int = SEEK_SET, /) -> int:
         """Go to a place, which may be counted from the end."""
         return super().seek(self.length + offset) if whence == SEEK_END else super().seek(offset, whence)
 
-    def _left(self) -> int:
+    def _remaining(self) -> int:
         return max(0, self.length - self.tell())
 
 
@@ -149,13 +149,13 @@ def lock_on_windows(descriptor: int) -> None:
     lock = windows.WinDLL("kernel32", use_last_error=True).LockFileEx
     lock.argtypes = (wintypes.HANDLE, *(wintypes.DWORD,) * 4, ctypes.POINTER(Overlapped))
     lock.restype = wintypes.BOOL
-    if not lock(handles.get_osfhandle(descriptor), _AT_ONCE | _EXCLUSIVE, 0, 1, 0, Overlapped(offset_high=_BEHIND)):
+    if not lock(handles.get_osfhandle(descriptor), _AT_ONCE | _EXCLUSIVE, 0, 1, 0, Overlapped(offset_high=_LOCK_BYTE)):
         code = windows.get_last_error()
-        raise BlockingIOError if code in _HELD else OSError(code, "LockFileEx")
+        raise BlockingIOError if code in _LOCKED_CODES else OSError(code, "LockFileEx")
 
 
 def lock(descriptor: int, patience: float) -> bool:
-    """Wait for a lock on an open file, `patience` seconds at most; False where another has it for longer."""
+    """Wait for a lock on an open file, `patience` seconds at most; return False if another process still has it."""
     end = time.monotonic() + patience
     while not try_lock(descriptor):
         if time.monotonic() > end:
@@ -165,12 +165,12 @@ def lock(descriptor: int, patience: float) -> bool:
 
 
 def write(descriptor: int, data: bytes) -> None:
-    """Write all of it in one write. Raises OSError, also where a disk that is nearly full took a part."""
+    """Write all data in one write. Raises OSError, also if a nearly full disk took only a part."""
     _check_whole(os.write(descriptor, data), data)
 
 
-def _check_whole(done: int, data: bytes) -> None:
-    if done != len(data):
+def _check_whole(byte_count: int, data: bytes) -> None:
+    if byte_count != len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -179,22 +179,22 @@ def append(descriptor: int, data: bytes, end: int, *, durable: bool = True) -> N
 
     Data that another process wrote there meanwhile, without the lock, is not cut off: the file is then longer.
     """
-    done = len(data)  # at most, until it is known: an interrupt may come before the count does
+    byte_count = len(data)  # the most that can be written, in case an interrupt comes before `os.write` returns
     try:
         os.lseek(descriptor, end, os.SEEK_SET)
-        done = os.write(descriptor, data)
-        _check_whole(done, data)
+        byte_count = os.write(descriptor, data)
+        _check_whole(byte_count, data)
         if durable:
             os.fsync(descriptor)
     except BaseException:
-        with suppress(OSError):  # where this fails too, the next writer finds a torn tail
-            if os.fstat(descriptor).st_size <= end + done:
+        with suppress(OSError):  # if this fails too, the next writer finds a torn tail
+            if os.fstat(descriptor).st_size <= end + byte_count:
                 os.ftruncate(descriptor, end)
         raise
 
 
 def synchronise_folder(path: str) -> None:
-    """Make the names in a folder durable, where the system can. Raises OSError."""
+    """Make the names in a folder durable, if the system supports it. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     except PermissionError:  # Windows opens no folders
@@ -255,5 +255,5 @@ def config_root(environment: Mapping[str, str], home: str, platform: str) -> str
         return environment.get("APPDATA") or (ntpath.join(home, "AppData", "Roaming") if home else "")
     if platform == "darwin":
         return posixpath.join(home, "Library", "Application Support") if home else ""
-    given = environment.get("XDG_CONFIG_HOME", "")  # a relative one is ignored, as the specification asks
-    return given if posixpath.isabs(given) else posixpath.join(home, ".config") if home else ""
+    folder = environment.get("XDG_CONFIG_HOME", "")  # a relative one is ignored, as the specification asks
+    return folder if posixpath.isabs(folder) else posixpath.join(home, ".config") if home else ""

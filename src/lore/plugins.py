@@ -1,8 +1,8 @@
 """Entry points of lore's groups that installed packages publish, lore's own plug-ins among them.
 
 A group is named `lore.SOMETHING` (`lore.commands`, `lore.formats`, …). The lists of entry points are read directly:
-importing `importlib.metadata` and asking it for six groups takes 60 ms among 160 packages, this takes 3. Only where a
-package may lie elsewhere than in a folder (an archive, an importer of its own) the standard library is asked.
+importing `importlib.metadata` and reading six groups with it takes 60 ms with 160 packages, this takes 3. Only if a
+package may be elsewhere than in a folder (an archive, another importer) the standard library is used.
 
 lore's own plug-ins are packages of `lore_plugins`, which comes in the same distribution. An installation without that
 package has none of them, and nothing is published for them then.
@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 __all__ = ["EntryPoint", "published"]
 
 _INFO = (".dist-info", ".egg-info", "egg-info")
-_OWN = "lore_plugins"
+_LORE_PACKAGE = "lore_plugins"
 
 
 class EntryPoint(NamedTuple):
-    """One thing that a package publishes."""
+    """An entry point of a package."""
 
     group: str
     name: str
@@ -34,10 +34,10 @@ class EntryPoint(NamedTuple):
     def load(self) -> Any:
         """Import the module and return the attribute; raises what the import raises."""
         module, _, attribute = self.value.partition(":")
-        found: Any = import_module(module)
+        target: Any = import_module(module)
         for name in filter(None, attribute.split(".")):
-            found = getattr(found, name)
-        return found
+            target = getattr(target, name)
+        return target
 
 
 def published(group: str) -> list[EntryPoint]:
@@ -54,18 +54,18 @@ def _all_published(folders: tuple[str, ...]) -> tuple[EntryPoint, ...]:
             points = _from_folders(folders)
         except NotADirectoryError:  # an archive
             points = _from_metadata()
-    if any(_is_own(point) for point in points) and not _has_own():
-        points = [point for point in points if not _is_own(point)]
+    if any(_is_of_lore(point) for point in points) and not _has_lore_plugins():
+        points = [point for point in points if not _is_of_lore(point)]
     return tuple(points)
 
 
-def _is_own(point: EntryPoint) -> bool:
-    return point.value.startswith(f"{_OWN}.")
+def _is_of_lore(point: EntryPoint) -> bool:
+    return point.value.startswith(f"{_LORE_PACKAGE}.")
 
 
-def _has_own() -> bool:
+def _has_lore_plugins() -> bool:
     try:
-        return find_spec(_OWN) is not None
+        return find_spec(_LORE_PACKAGE) is not None
     except ImportError:
         return False
 
@@ -73,10 +73,10 @@ def _has_own() -> bool:
 def _from_metadata() -> list[EntryPoint]:
     from importlib.metadata import distributions  # noqa: PLC0415 - slow to import
 
-    found = {package.name: package.entry_points for package in reversed(list(distributions()))}  # the first one wins
+    packages = {package.name: package.entry_points for package in reversed(list(distributions()))}  # the first one wins
     return [
         EntryPoint(point.group, point.name, point.value)
-        for points in reversed(found.values())
+        for points in reversed(packages.values())
         for point in points
         if _is_ours(point.group)
     ]
@@ -84,7 +84,7 @@ def _from_metadata() -> list[EntryPoint]:
 
 def _from_folders(folders: tuple[str, ...]) -> list[EntryPoint]:
     """Return the entry points of packages in these folders; of a package that is there twice, those of the first."""
-    found: dict[str, list[EntryPoint]] = {}
+    packages: dict[str, list[EntryPoint]] = {}
     for folder in folders:
         try:
             names = sorted(os.listdir(folder or os.curdir))
@@ -96,9 +96,9 @@ def _from_folders(folders: tuple[str, ...]) -> list[EntryPoint]:
             if name.lower().endswith(_INFO):
                 package = name.partition("-")[0].lower()
                 text = _read(os.path.join(folder, name, "entry_points.txt"))
-                if package not in found and text:
-                    found[package] = _parsed(text)
-    return [point for points in found.values() for point in points]
+                if package not in packages and text:
+                    packages[package] = _parse(text)
+    return [point for points in packages.values() for point in points]
 
 
 def _is_ours(group: str) -> bool:
@@ -115,7 +115,7 @@ def _read(path: str) -> str:
     return data.decode("utf-8", "replace") if b"[lore." in data else ""
 
 
-def _parsed(text: str) -> list[EntryPoint]:
+def _parse(text: str) -> list[EntryPoint]:
     """Return the entry points of lore's groups in a package's list, which is an INI file."""
     points: list[EntryPoint] = []
     group = ""

@@ -1,6 +1,6 @@
 """Which settings files may name commands, endpoints and keys.
 
-A `lore.toml` that was merely found may be a stranger's: of a cloned repository, or of a folder that others share. Its
+A `lore.toml` that was found, not named, may be someone else's: of a cloned repository, or of a shared folder. Its
 commands, endpoints and keys count only if this user approved the file once, with `lore trust`, and it did not change.
 A file in this user's own settings folder needs no approval. One that belongs to another user never counts.
 
@@ -44,27 +44,27 @@ class Approval(NamedTuple):
         return "approved" if digest == self.digest else "changed"
 
 
-def refuse_unapproved(file: SettingsFile, names: Iterable[str], own: str, shown: str) -> None:
+def refuse_unapproved(file: SettingsFile, names: Iterable[str], user_folder: str, label: str) -> None:
     """Raise LoreError if settings of a file that was found do not count.
 
-    `names` are the settings that would be used, `own` is this user's settings folder, `shown` the name of the file.
+    `names` are the settings that would be used, `label` is the file's name in messages.
     """
     used = ", ".join(names)
     if not used:
         return
     path = real_path(file.path)
-    is_own = bool(own) and os.path.dirname(path) == os.path.realpath(own)
+    is_own = bool(user_folder) and os.path.dirname(path) == os.path.realpath(user_folder)
     fault = _fault(file, is_own=is_own)
     if fault:
-        raise LoreError(f"{used} of {shown} cannot be used: {fault}", hint=_OTHER_WAYS)
+        raise LoreError(f"{used} of {label} cannot be used: {fault}", hint=_OTHER_WAYS)
     if is_own:
         return
     folder = _folder()
     approval = None if folder is None else _read(folder / _name(path))
     if approval is None or approval.path != path:
-        raise _unapproved(f"{used} of {shown} cannot be used: you have not approved this file", path)
+        raise _unapproved(f"{used} of {label} cannot be used: you have not approved this file", path)
     if approval.digest != hashlib.sha256(file.data).hexdigest():
-        raise _unapproved(f"{used} of {shown} cannot be used: the file changed since you approved it", path)
+        raise _unapproved(f"{used} of {label} cannot be used: the file changed since you approved it", path)
 
 
 _OTHER_WAYS = "name a file with --config or --policy, if you trust it"
@@ -84,15 +84,15 @@ def approve(file: SettingsFile) -> Approval:
     """Approve a settings file as it was read; raises LoreError for one of another user."""
     if fault := _fault(file, is_own=False):
         raise LoreError(f"{file.path} cannot be approved: {fault}", hint=_OTHER_WAYS)
-    made = Approval(real_path(file.path), hashlib.sha256(file.data).hexdigest())
+    approval = Approval(real_path(file.path), hashlib.sha256(file.data).hexdigest())
     private(state_folder())
-    place = private(state_folder() / FOLDER) / _name(made.path)
+    place = private(state_folder() / FOLDER) / _name(approval.path)
     try:
         with replaced(str(place), private=True) as written:
-            written.write(f"{made.digest}\n".encode() + os.fsencode(made.path))
+            written.write(f"{approval.digest}\n".encode() + os.fsencode(approval.path))
     except OSError as error:
         raise LoreError(f"cannot write {place}: {(error.strerror or str(error)).lower()}") from None
-    return made
+    return approval
 
 
 def approvals() -> list[Approval]:
@@ -100,8 +100,8 @@ def approvals() -> list[Approval]:
     folder = _folder()
     if folder is None:
         return []
-    found = [_read(folder / name) for name in sorted(os.listdir(folder))]
-    return sorted(approval for approval in found if approval is not None)
+    candidates = [_read(folder / name) for name in sorted(os.listdir(folder))]
+    return sorted(approval for approval in candidates if approval is not None)
 
 
 def remove(is_meant: Callable[[str], bool]) -> list[Approval]:
@@ -125,10 +125,10 @@ def _fault(file: SettingsFile, *, is_own: bool) -> str:
         return ""
     try:
         folder = os.stat(os.path.dirname(os.path.abspath(file.path)))
-        named = os.lstat(file.path)
+        path_status = os.lstat(file.path)
     except OSError:
         return "it is gone"
-    for what, status in (("it", file.status), ("it", named), ("its folder", folder)):
+    for what, status in (("it", file.status), ("it", path_status), ("its folder", folder)):
         if status.st_uid != os.geteuid():
             return f"{what} belongs to another user"
     if _can_others_write(file.status, is_own=is_own):

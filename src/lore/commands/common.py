@@ -158,9 +158,9 @@ def found_settings(explicit: str | None) -> Loaded:
 
 def settings_to_run(explicit: str | None) -> Loaded:
     """Return the settings for a command that compacts or remembers: also those of this user's settings folder."""
-    from lore.config import find_with_own
+    from lore.config import find_with_user_settings
 
-    return find_with_own(explicit, current_folder(), own_settings_folder())
+    return find_with_user_settings(explicit, current_folder(), own_settings_folder())
 
 
 def own_settings_folder() -> str:

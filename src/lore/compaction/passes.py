@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, usable
+from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, SummaryRequest, UnusableAnswerError, retry
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
@@ -47,7 +47,7 @@ def summarize_in_passes(
             answer = summarizer.summarize(part._replace(tokens=tokens, fault=fault))
             return None if answer.cut_off else truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
 
-        return usable(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=ignore)
+        return retry(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=ignore)
 
     summary = request.previous
     parts = _parts([_clip(text, room // 2) for text in message_texts(request)], room - room // 4)

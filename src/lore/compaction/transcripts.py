@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from lore.asking import SummaryRequest, again
+from lore.asking import SummaryRequest, retry_prompt
 from lore.compaction.entries import BYTES_PER_TOKEN, is_injected, result_blocks
 from lore.model import items as i
 from lore.model.canonical import text_of
@@ -84,7 +84,7 @@ def summary_in(entries: Sequence[Entry]) -> str:
 
 def instructions(request: SummaryRequest) -> str:
     """Return the instructions for a model: the request's, else to sum up; and the fault of its last answer."""
-    return (request.prompt or PROMPT.format(tokens=request.tokens)) + again(request.fault)
+    return (request.prompt or PROMPT.format(tokens=request.tokens)) + retry_prompt(request.fault)
 
 
 def words(item: i.UserMessage | i.AssistantMessage) -> str:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from msgspec import Struct, convert
 
-from lore.asking import Ask, asking
+from lore.asking import Ask, make_ask
 from lore.compaction import Compaction, Entries, is_idle, run_in_thread, summarizer_of
 from lore.config import MemorySettings, Sessions, Settings
 from lore.errors import LoreError
@@ -340,7 +340,7 @@ def configured_model(compaction: Compaction | None, tell: Tell) -> tuple[Ask | N
     """Return the summariser of the settings as a model (None: there is none), and the tokens that it reads at once."""
     if compaction is None:
         return None, WINDOW
-    return asking(summarizer_of(compaction, os.environ, tell=tell)), compaction.summarizer_window
+    return make_ask(summarizer_of(compaction, os.environ, tell=tell)), compaction.summarizer_window
 
 
 def _count_missing(texts: Texts, other: Texts) -> dict[str, int]:

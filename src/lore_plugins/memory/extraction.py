@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from lore.asking import Ask, SummaryError, UnusableAnswerError, again, usable
+from lore.asking import Ask, SummaryError, UnusableAnswerError, retry, retry_prompt
 from lore.compaction import BYTES_PER_TOKEN, Entries, count_calls, has_real_activity, is_injected, tokens_of
 from lore.model import (
     AssistantMessage,
@@ -375,7 +375,7 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
     """
 
     def attempt(tokens: int, fault: str) -> T | None:
-        answer = ask(prompt + again(fault), data, tokens)
+        answer = ask(prompt + retry_prompt(fault), data, tokens)
         text = answer.text
         if answer.cut_off or ("{" in text and text.count("{") > text.count("}")):
             return None
@@ -390,7 +390,7 @@ def ask_for_object(ask: Ask, prompt: str, data: str, parse: Callable[[dict[str, 
             raise UnusableAnswerError("the answer is not a JSON object")
         return parse(cast("dict[str, Any]", value))
 
-    return usable(attempt, TOKENS, tell=ignore, unusable=unusable)
+    return retry(attempt, TOKENS, tell=ignore, unusable=unusable)
 
 
 def _parse_texts(known_texts: Texts, value: dict[str, Any]) -> Texts:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helpers.each import each
-from lore.asking import SummaryAnswer, SummaryError, UnusableAnswerError, asking
+from lore.asking import SummaryAnswer, SummaryError, UnusableAnswerError, make_ask
 from lore.compaction.extractive import Extractive
 from lore.compaction.transcripts import instructions, transcript_request
 from lore_plugins.memory.buckets import NO_TEXTS
@@ -105,9 +105,9 @@ def test_summariser_gets_prompt_and_data():
             requests.append(request)
             return SummaryAnswer(json.dumps(ANSWER))
 
-    ask = asking(Fake())
+    ask = make_ask(Fake())
     assert ask is not None
     assert extract(ask).texts["facts"] == ("old", "new")
     assert instructions(requests[0]).startswith("You keep the long-term memory")
     assert '{"role":"user","text":"hi"}' in transcript_request(requests[0])
-    assert asking(Extractive()) is None
+    assert make_ask(Extractive()) is None
