@@ -136,13 +136,13 @@ def find(explicit: str | None, folder: str | Path | None) -> Loaded:
         loaded = _read(Path(explicit), is_explicit=True)
         return Loaded(Settings() if loaded is None else loaded.settings, Path(explicit))
     places = (Path(folder), *Path(folder).parents) if folder else ()
-    candidates = (read for place in places for read in _in_folder(place))
+    candidates = (read for place in places for read in _read_folder(place))
     nearest = next(candidates, None)
     if nearest is None or nearest.file is None:
         return Loaded(Settings())
     with suppress(LoreError):  # a faulty file that is not used is no error
-        other = next(candidates, None)
-        file = None if other is None else other.file
+        hidden = next(candidates, None)
+        file = None if hidden is None else hidden.file
         if file is not None and (nearest.settings == Settings() or file.parent == nearest.file.parent):
             return replace(nearest, hidden=file)
     return nearest
@@ -166,10 +166,10 @@ _USER_TABLES = ("compaction", "memory", "sessions")  # tables that are taken fro
 
 def settings_in(folder: Path) -> Loaded:
     """Return the settings of a folder, without those of the folders above."""
-    return next(_in_folder(folder), Loaded(Settings()))
+    return next(_read_folder(folder), Loaded(Settings()))
 
 
-def _in_folder(folder: Path) -> Iterator[Loaded]:
+def _read_folder(folder: Path) -> Iterator[Loaded]:
     paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
     return (read for path in paths if path.is_file() and (read := _read(path, is_explicit=False)) is not None)
 
@@ -180,11 +180,12 @@ def policy(name: str) -> Compaction:
     if "compaction" not in table:
         table = {"compaction": table}
     elif len(table) > 1:
-        other = next(key for key in table if key != "compaction")
-        whole = other in Settings.__struct_fields__ or isinstance(table[other], dict)
-        tables = f"write [[compaction.{other}]]" if isinstance(table[other], list) else "put it below [compaction]"
-        hint = "--config reads a whole lore.toml" if whole else f"{tables}, or take it out"
-        raise LoreError(f"{name}: {other} is next to [compaction]", hint=hint, where=Where(name))
+        other_key = next(key for key in table if key != "compaction")
+        is_whole_file = other_key in Settings.__struct_fields__ or isinstance(table[other_key], dict)
+        is_list = isinstance(table[other_key], list)
+        advice = f"write [[compaction.{other_key}]]" if is_list else "put it below [compaction]"
+        hint = "--config reads a whole lore.toml" if is_whole_file else f"{advice}, or take it out"
+        raise LoreError(f"{name}: {other_key} is next to [compaction]", hint=hint, where=Where(name))
     return _resolve_paths(_settings(table, name).compaction or Compaction(), Path(name))
 
 
@@ -262,8 +263,9 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
 def _rename_hands(table: dict[str, Any], path: str) -> None:
     """Rename openfang's `hand` of a source to `name`; raises LoreError for one without a command."""
     compaction: object = table.get("compaction")
-    listed: object = cast("dict[str, Any]", compaction).get("context_sources") if isinstance(compaction, dict) else None
-    for number, entry in enumerate(cast("list[object]", listed) if isinstance(listed, list) else [], 1):
+    settings = cast("dict[str, Any]", compaction) if isinstance(compaction, dict) else {}
+    sources: object = settings.get("context_sources")
+    for number, entry in enumerate(cast("list[object]", sources) if isinstance(sources, list) else [], 1):
         source = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         if "hand" not in source:
             continue

@@ -255,9 +255,9 @@ def result_output(output: object, dialect: str) -> str | tuple[Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):
         return output or ""
-    listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
-    if listed and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in listed):
-        return blocks_from(listed, dialect, "output")
+    parts = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    if parts and all(isinstance(part, Block) or (isinstance(part, Mapping) and "type" in part) for part in parts):
+        return blocks_from(parts, dialect, "output")
     if isinstance(output, bytes | bytearray | memoryview):
         raise MisuseError("output is bytes: it is a text, blocks, or a JSON value", hint="output.decode()")
     return encode(plain(cast("object", output))).decode("utf-8")

@@ -78,7 +78,7 @@ def _from_metadata() -> list[EntryPoint]:
         EntryPoint(point.group, point.name, point.value)
         for points in reversed(packages.values())
         for point in points
-        if _is_ours(point.group)
+        if point.group.startswith("lore.")
     ]
 
 
@@ -101,10 +101,6 @@ def _from_folders(folders: tuple[str, ...]) -> list[EntryPoint]:
     return [point for points in packages.values() for point in points]
 
 
-def _is_ours(group: str) -> bool:
-    return group.startswith("lore.")
-
-
 def _read(path: str) -> str:
     """Return a list of entry points; empty if it has none of lore's."""
     try:
@@ -122,7 +118,7 @@ def _parse(text: str) -> list[EntryPoint]:
     for line in map(str.strip, text.splitlines()):
         if line.startswith("["):
             group = line.strip("[]")
-        elif _is_ours(group) and "=" in line and not line.startswith(("#", ";")):
+        elif group.startswith("lore.") and "=" in line and not line.startswith(("#", ";")):
             name, _, value = line.partition("=")
             points.append(EntryPoint(group, name.strip(), value.partition("[")[0].strip()))
     return points

@@ -483,13 +483,13 @@ class Session:
         if model is not None and native and dialects_for(model) and dialect not in dialects_for(model):
             message = f"requests for {model} are not taken in the dialect {dialect}"
             raise LoreError(message, hint="begin another session")
-        same = (
+        is_same = (
             model in (None, state.model)
             and (event.tools is None or sorted_tools(event.tools) == sorted_tools(state.tools or ()))
             and (is_absent(event.system) or canonical(bytes(event.system)) == canonical(bytes(state.system)))
             and (is_absent(event.params) or canonical(bytes(event.params)) == canonical(bytes(state.params)))
         )  # fmt: skip
-        if not same:
+        if not is_same:
             self.apply(event)
 
     @with_lock
@@ -516,8 +516,8 @@ class Session:
         entries = settled(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)
-        kept_uuids, removed = choose_kept(entries, keep)
-        if not removed:
+        kept_uuids, removed_count = choose_kept(entries, keep)
+        if not removed_count:
             message = f"nothing was compacted: no message can be removed (keep={keep})"
             raise LoreError(message, hint="compact later, or with a smaller `keep`; unanswered messages always stay")
         at, uuid = self._time(), fresh_uuid(self.state.chain(chain), "c", chain)
@@ -525,7 +525,7 @@ class Session:
             compact_started("manual", at=at, chain=chain),
             compact_applied(uuid, "manual", summary=summary, preserved_uuids=kept_uuids, at=at, chain=chain),
         )
-        return removed
+        return removed_count
 
     # prompts
 
@@ -545,26 +545,27 @@ class Session:
         ['TurnStarted']
         """
         at = None if at is None else time_of(at, "at is")
-        opened = self._folding.chain(chain).turn
-        number = 1 if opened is None else opened.turn + 1
+        latest_turn = self._folding.chain(chain).turn
+        number = 1 if latest_turn is None else latest_turn.turn + 1
         volatile = context_json(context)
         problems = tail_of(self._folding.session, volatile, separate=False).problems
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
         event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)
         before = self._folding.state()
-        planned = self._plan(event)
+        derived_events = self._plan(event)
         late = self._folding.save(chain)
-        odd = [problem for applied in (*planned, event) for problem in self._folding.apply(applied)]
+        events = (*derived_events, event)
+        event_problems = [problem for new_event in events for problem in self._folding.apply(new_event)]
         try:
             assembly = self.assembled(chain)
         except LoreError:  # a chat template may refuse a conversation
             self._folding = Folding(before)
             raise
         omissions = describe_omissions(assembly.omitted, self._omitted, self.dialect.name)
-        self._add_problems((*odd, *assembly.problems, *omissions))
-        self._record(*late, *planned, event)
-        return Begun(assembly.prompt, (*late, *planned, event))
+        self._add_problems((*event_problems, *assembly.problems, *omissions))
+        self._record(*late, *events)
+        return Begun(assembly.prompt, (*late, *events))
 
     def unanswered(self, chain: str = MAIN) -> Prompt | None:
         """Return the prompt of a turn that has begun and not ended, perhaps before the program was killed.

@@ -62,22 +62,18 @@ def refuse_unapproved(file: SettingsFile, names: Iterable[str], user_folder: str
     folder = _folder()
     approval = None if folder is None else _read(folder / _name(path))
     if approval is None or approval.path != path:
-        raise _unapproved(f"{used} of {label} cannot be used: you have not approved this file", path)
+        raise _unapproved_error(f"{used} of {label} cannot be used: you have not approved this file", path)
     if approval.digest != hashlib.sha256(file.data).hexdigest():
-        raise _unapproved(f"{used} of {label} cannot be used: the file changed since you approved it", path)
+        raise _unapproved_error(f"{used} of {label} cannot be used: the file changed since you approved it", path)
 
 
 _OTHER_WAYS = "name a file with --config or --policy, if you trust it"
 
 
-def _unapproved(message: str, path: str) -> LoreError:
-    return LoreError(message, hint=f"read it; if you trust it, type: lore trust {_quoted(os.path.dirname(path))}")
-
-
-def _quoted(path: str) -> str:
+def _unapproved_error(message: str, path: str) -> LoreError:
     import shlex  # noqa: PLC0415 - for an error
 
-    return shlex.quote(path)
+    return LoreError(message, hint=f"read it; if you trust it, type: lore trust {shlex.quote(os.path.dirname(path))}")
 
 
 def approve(file: SettingsFile) -> Approval:
@@ -88,8 +84,8 @@ def approve(file: SettingsFile) -> Approval:
     private(state_folder())
     place = private(state_folder() / FOLDER) / _name(approval.path)
     try:
-        with replaced(str(place), private=True) as written:
-            written.write(f"{approval.digest}\n".encode() + os.fsencode(approval.path))
+        with replaced(str(place), private=True) as output:
+            output.write(f"{approval.digest}\n".encode() + os.fsencode(approval.path))
     except OSError as error:
         raise LoreError(f"cannot write {place}: {(error.strerror or str(error)).lower()}") from None
     return approval
@@ -106,11 +102,11 @@ def approvals() -> list[Approval]:
 
 def remove(is_meant: Callable[[str], bool]) -> list[Approval]:
     """Remove the approvals of the files that are meant, by their paths; return them."""
-    removed = [approval for approval in approvals() if is_meant(approval.path)]
-    for approval in removed:
+    matches = [approval for approval in approvals() if is_meant(approval.path)]
+    for approval in matches:
         with suppress(FileNotFoundError):
             os.unlink(state_folder() / FOLDER / _name(approval.path))
-    return removed
+    return matches
 
 
 def real_path(path: str) -> str:

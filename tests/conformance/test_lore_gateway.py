@@ -15,7 +15,7 @@ from helpers.strategies import shapes
 from helpers.strategies.sessions import Agent
 from lore import Session, event
 from lore.errors import LoreError
-from lore.fold.inserts import unsaved
+from lore.fold.inserts import unsaved_events
 from lore.model.events import CacheReset, PromptDelta
 from lore.model.inserts import insert_texts, signature
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
@@ -158,7 +158,7 @@ def test_turn_reads_no_old_persisted_context():
         def __iter__(self):
             raise AssertionError("looked at")
 
-    assert unsaved(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]
+    assert unsaved_events(Chain(persisted=Untouched())) == ()  # type: ignore[arg-type]
 
 
 def test_two_resets_missing_from_log_are_saved():

@@ -13,7 +13,7 @@ from lore.model.inserts import cut_graphemes, shown_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, delta_text, estimate
-from lore.tokens.o200k import encoding
+from lore.tokens.o200k import load_encoding
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
 PROSE = {
@@ -38,7 +38,7 @@ facts = st.lists(
 
 
 def tokens(text: str) -> int:
-    return len(encoding().encode(text, disallowed_special=()))
+    return len(load_encoding().encode(text, disallowed_special=()))
 
 
 @each([*PROSE])

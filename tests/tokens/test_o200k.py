@@ -9,7 +9,7 @@ from helpers.each import each
 from helpers.matrix import crossed
 from lore.errors import LoreError
 from lore.tokens import o200k
-from lore.tokens.o200k import CHUNK, LONGEST, Counter, chunks, encoding
+from lore.tokens.o200k import CHUNK, LONGEST, Counter, chunks, load_encoding
 
 TEXTS = [
     "",
@@ -27,7 +27,7 @@ TEXTS = [
 
 def tokens_of(text):
     """The tokens of a text; special tokens are text like any other."""
-    return [token for chunk in chunks(text) for token in encoding().encode_ordinary(chunk)]
+    return [token for chunk in chunks(text) for token in load_encoding().encode_ordinary(chunk)]
 
 
 def brute(left, right):
@@ -47,13 +47,13 @@ def test_the_vocabulary_is_the_published_one():
 
 def test_a_damaged_vocabulary_is_refused(monkeypatch):
     monkeypatch.setattr(o200k, "SHA256", "0" * 64)
-    encoding.cache_clear()
+    load_encoding.cache_clear()
     try:
         with pytest.raises(LoreError, match="damaged") as caught:
-            encoding()
+            load_encoding()
         assert "install" in caught.value.hint
     finally:
-        encoding.cache_clear()
+        load_encoding.cache_clear()
 
 
 def test_known_texts_have_their_known_tokens():
@@ -71,7 +71,7 @@ def test_chunks_are_the_text_and_bounded(text):
 def test_chunks_change_no_token_of_ordinary_text():
     text = "The quick brown fox jumps over it, 12 times. Then:\n\n  def f(x):\n    return 'ok'\n" * 400
     assert len(chunks(text)) > 1
-    assert tokens_of(text) == encoding().encode_ordinary(text)
+    assert tokens_of(text) == load_encoding().encode_ordinary(text)
 
 
 def test_a_million_spaces_do_not_crash():

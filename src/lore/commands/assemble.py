@@ -200,7 +200,7 @@ class Assembly(NamedTuple):
 
 def unsaved(state: FoldedSession) -> tuple[Event, ...]:
     """Return the events that were derived from a lore log and that it does not hold yet."""
-    return tuple(event for chain in state.chains.values() for event in inserts.unsaved(chain))
+    return tuple(event for chain in state.chains.values() for event in inserts.unsaved_events(chain))
 
 
 def assemble(name: Name, options: Options) -> Assembly:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean, kind_of
-from lore.events.strict import JSON, STATUSES, due, json_of, optional_json, require_word, strict, text_json, unknown
+from lore.events.strict import JSON, STATUSES, bad_name, due, json_of, optional_json, require_word, strict, text_json
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain
@@ -157,7 +157,7 @@ def block_of(value: object, dialect: str) -> i.Block:
         return i.RawBlock(json_of(plain(members), "a block"), dialect)
     for name in members:
         if name not in _LORE_MEMBERS[kind]:
-            raise unknown(f"a block of type {kind!r}", name, _LORE_MEMBERS[kind])
+            raise bad_name(f"a block of type {kind!r}", name, _LORE_MEMBERS[kind])
     try:
         return i.blocks_of(b"[" + bytes(json_of(members, "a block")) + b"]")[0]
     except ValueError as error:

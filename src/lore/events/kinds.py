@@ -18,6 +18,7 @@ from lore.events.strict import (
     JsonObject,
     Members,
     Tools,
+    bad_name,
     context_json,
     due,
     good_line,
@@ -30,7 +31,6 @@ from lore.events.strict import (
     system_json,
     text_json,
     tools_json,
-    unknown,
 )
 from lore.formats.lore_log import event_of
 from lore.model import events as e
@@ -394,7 +394,7 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
             fields = {field.encode_name: field.type for field in info.fields}
             for name, inner in cast("dict[str, object]", value).items():
                 if name not in fields and name != info.tag_field:
-                    raise unknown(where, name, fields)
+                    raise bad_name(where, name, fields)
                 if name in fields:
                     _check_names(inner, fields[name], f"{where}.{name}")
         case _:

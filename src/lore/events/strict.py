@@ -72,7 +72,7 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in names:
-                raise unknown(label, name, names)
+                raise bad_name(label, name, names)
         return function(*args, **kwargs)
 
     return checked
@@ -113,7 +113,7 @@ def good_line(line: bytes, name: str) -> None:
         raise MisuseError(f"{name} is not a line of a log: {reason}", hint="write less content in one event")
 
 
-def unknown(where: str, name: str, names: Iterable[str]) -> MisuseError:
+def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
     """Return the error for an unknown name, with the nearest field."""
     hint = did_you_mean(name, names)
     return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
@@ -258,7 +258,7 @@ def _check_members(value: object, what: str, names: Sequence[str]) -> None:
     """Raise MisuseError for a mapping with another member than these."""
     for name in cast("Iterable[str]", value) if isinstance(value, Mapping) else ():
         if name not in names:
-            raise unknown(what, name, names)
+            raise bad_name(what, name, names)
 
 
 def check(event: object) -> None:

@@ -155,7 +155,7 @@ def _unreadable(message: str) -> Problems:
 # Events that lore derived, until the log holds them
 
 
-def unsaved(chain: Chain) -> tuple[Event, ...]:
+def unsaved_events(chain: Chain) -> tuple[Event, ...]:
     """Return the events that lore made and the log does not hold yet, in the order in which they were made.
 
     Deltas and contexts have the places at which they are now.

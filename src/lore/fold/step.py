@@ -114,7 +114,7 @@ class Folding:
 
     def _apply(self, event: e.Event) -> Problems:
         if type(event) is e.SessionChanged:
-            event = self._with_tools_in_order(event)
+            event = self._order_tools(event)
             if event.title is not None:
                 self._session = replace(self.session, title=event.title)
         on_chain = _ON_CHAIN.get(type(event))
@@ -141,17 +141,17 @@ class Folding:
         Of two `PromptDelta` with one number, the later of which only moves the delta, the first is kept: it has the
         content, and `save` writes its place as it is then.
         """
-        before = [delta for delta in self._copy_of(event.chain).unsaved if isinstance(delta, e.PromptDelta)]
+        deltas = [delta for delta in self._copy_of(event.chain).unsaved if isinstance(delta, e.PromptDelta)]
         problems = self.apply(event)
         chain = self._copies[event.chain]
-        same = (delta for delta in before if isinstance(event, e.PromptDelta) and delta.seq == event.seq)
-        chain.unsaved = (*chain.unsaved, next(same, event))
+        originals = (delta for delta in deltas if isinstance(event, e.PromptDelta) and delta.seq == event.seq)
+        chain.unsaved = (*chain.unsaved, next(originals, event))
         return problems
 
     def save(self, name: str) -> tuple[e.Event, ...]:
         """Return a chain's unsaved events in order, with their places as they are now, and count them as saved."""
         chain = self._copy_of(name)
-        events, chain.unsaved = inserts.unsaved(chain), ()
+        events, chain.unsaved = inserts.unsaved_events(chain), ()
         return events
 
     def _adopt(self) -> None:
@@ -163,7 +163,7 @@ class Folding:
                 detail = f"a session of {self._session.format} continues as lore's own"
                 note_change(chain, Code.SESSION_CHANGED, detail)
 
-    def _with_tools_in_order(self, event: e.SessionChanged) -> e.SessionChanged:
+    def _order_tools(self, event: e.SessionChanged) -> e.SessionChanged:
         """Keep the order of tools that lore sent already, new ones last. Recorded tools stay in their order."""
         if event.tools is None or not self._session.is_own:
             return event
@@ -230,17 +230,17 @@ def _add_layer(state: FoldedSession, event: e.Layer) -> FoldStep:
 
 
 def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
-    before, changed = chain.since, list[str]()
+    before, changed_names = chain.since, list[str]()
     for name in ("params", "system"):
         value: Raw = getattr(event, name)
         if not is_absent(value) and value != getattr(chain, name):
             setattr(chain, name, value)
-            changed.append(name)
+            changed_names.append(name)
     if event.tools is not None and event.tools != chain.tools:
         chain.tools = event.tools
-        changed.append("tools")
-    if changed:
-        note_change(chain, Code.SESSION_CHANGED, " and ".join(changed) + " changed")
+        changed_names.append("tools")
+    if changed_names:
+        note_change(chain, Code.SESSION_CHANGED, " and ".join(changed_names) + " changed")
     if event.dialect is not None and event.dialect != chain.dialect:
         if chain.turns:
             note_change(chain, Code.SESSION_CHANGED, f"requests have the shape of {event.dialect}")

@@ -73,7 +73,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
     old_place = index.place(item.uuid)
     if old_place is not None:
         join_stream(chain)
-        item = _with_outcome(chain.entries[old_place].item, item)
+        item = _copy_outcome(chain.entries[old_place].item, item)
         if chain.entries[old_place].item != item:
             _replace_item(chain, index, old_place, item)
         return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
@@ -123,7 +123,7 @@ def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMess
     return not (isinstance(before, ToolCall) and before.status != "running")
 
 
-def _with_outcome(before: Item, item: Item) -> Item:
+def _copy_outcome(before: Item, item: Item) -> Item:
     """Return the item; a call that is repeated without an outcome keeps the outcome that it has."""
     if not (isinstance(before, ToolCall) and isinstance(item, ToolCall) and item.call_id == before.call_id):
         return item
@@ -170,19 +170,21 @@ def patch_tool_call(chain: Chain, event: e.PatchToolCall) -> Problems:
 
 def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
     """Replace the outputs of these calls by the placeholder (`CLEARED` if it is null) and note the change."""
-    index, unknown = index_of(chain), 0
+    index, unknown_count = index_of(chain), 0
     placeholder = CLEARED if is_absent(event.placeholder) else event.placeholder
     for call_id in event.call_ids:
         place = index.call(call_id)
         item = chain.entries[place].item if place is not None else None
         if place is None or not isinstance(item, ToolCall):
-            unknown += 1
+            unknown_count += 1
             continue
         _replace_item(chain, index, place, replace(item, output=placeholder))
-    cleared = len(event.call_ids) - unknown
-    if cleared:
-        note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared} tool results cleared")
-    return problem(Code.UNKNOWN_ID, f"results of {unknown} unknown tool calls were cleared") if unknown else ()
+    cleared_count = len(event.call_ids) - unknown_count
+    if cleared_count:
+        note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared_count} tool results cleared")
+    if not unknown_count:
+        return ()
+    return problem(Code.UNKNOWN_ID, f"results of {unknown_count} unknown tool calls were cleared")
 
 
 def remove(chain: Chain, event: e.Remove) -> Problems:
@@ -194,7 +196,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
     index = index_of(chain)
     indexes = [index.place(uuid) for uuid in event.uuids]
     removed = sorted({place for place in indexes if place is not None})
-    unknown = indexes.count(None)
+    unknown_count = indexes.count(None)
     if removed:
         join_stream(chain)
         before = chain.entries
@@ -216,7 +218,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
             )
         elif was_sent and not event.observed:
             note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
-    return problem(Code.UNKNOWN_ID, f"{unknown} unknown items were removed") if unknown else ()
+    return problem(Code.UNKNOWN_ID, f"{unknown_count} unknown items were removed") if unknown_count else ()
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
@@ -314,5 +316,5 @@ def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert
 def _share_beginning(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
     """Return a vector of these inserts that shares the beginning with the one before: itself if nothing differs."""
     pairs = enumerate(zip(before, inserts, strict=False))
-    same = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))
-    return before if same == len(before) == len(inserts) else before.cut(same).extend(inserts[same:])
+    same_count = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))
+    return before if same_count == len(before) == len(inserts) else before.cut(same_count).extend(inserts[same_count:])

@@ -55,8 +55,8 @@ class RequestArguments:
 
     def _update(self, messages: Vector[Segment]) -> None:
         """Drop messages that changed or may be continued; decode those that are finished now."""
-        same = self._segments.common(messages)
-        while self._ends and self._ends[-1] >= same:
+        same_count = self._segments.common(messages)
+        while self._ends and self._ends[-1] >= same_count:
             self._ends.pop()
             self._messages.pop()
         self._segments = messages

@@ -220,7 +220,7 @@ def params_of(params: object, dialect: str) -> dict[str, Any]:
 
 def _gemini(members: dict[str, Any]) -> dict[str, Any]:
     """Put everything except model and contents into `config`, with the members of `generationConfig`."""
-    contents = _with_bytes(members.pop("contents"), _GEMINI_BYTES)
+    contents = _decode_bytes(members.pop("contents"), _GEMINI_BYTES)
     model = {"model": members.pop("model")} if "model" in members else {}
     config = {**members.pop("generationConfig", {}), **members}
     return {**model, "contents": contents, **({"config": config} if config else {})}
@@ -234,17 +234,17 @@ _BEDROCK_BYTES: set[_Place] = {("source", "bytes"), ("reasoningContent", "redact
 _WORDS = frozenset(("input", "args", "response", "json"))  # whose members are a tool's own
 
 
-def _with_bytes(value: Any, places: set[_Place], inside: str | None = None) -> Any:
+def _decode_bytes(value: Any, places: set[_Place], inside: str | None = None) -> Any:
     """Return a value in which the base64 at these places is decoded; another text stays."""
     if isinstance(value, list):
-        return [_with_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
+        return [_decode_bytes(inner, places, inside) for inner in cast("list[Any]", value)]
     if not isinstance(value, dict) or inside in _WORDS:
         return cast("Any", value)
     members = cast("dict[str, Any]", value)
     return {
         key: _decode_base64(inner)
         if isinstance(inner, str) and ((inside, key) in places or (None, key) in places)
-        else _with_bytes(inner, places, key)
+        else _decode_bytes(inner, places, key)
         for key, inner in members.items()
     }
 
@@ -258,5 +258,5 @@ def _decode_base64(text: str) -> bytes | str:
 
 _ARGUMENTS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "gemini": _gemini,
-    "bedrock": lambda members: {**members, "messages": _with_bytes(members["messages"], _BEDROCK_BYTES)},
+    "bedrock": lambda members: {**members, "messages": _decode_bytes(members["messages"], _BEDROCK_BYTES)},
 }

@@ -415,12 +415,12 @@ class _GeminiReply(ItemReader):
             yield self.block(b"{" + b",".join(pairs) + b"}", members)
 
     def block(self, raw: bytes, members: dict[str, bytes]) -> Part:
-        called = next((members[key] for key in ("functionCall", "function_call") if key in members), None)
+        raw_call = next((members[key] for key in ("functionCall", "function_call") if key in members), None)
         if "text" in members and members.get("thought", b"false") == b"false":
             return self.text(raw, members, "thought")
-        if called is None:
+        if raw_call is None:
             return self.raw(raw)
-        call = {key: value for key, value in (raw_members(called) or {}).items() if value != b"null"}
+        call = {key: value for key, value in (raw_members(raw_call) or {}).items() if value != b"null"}
         call_id = text_of(call["id"]) if call.get("id", b'""') != b'""' else ""
         exact = call_id and not _has_more(members, "functionCall", "function_call")
         exact = exact and not _has_more(call, "id", "name", "args")

@@ -46,7 +46,7 @@ _CUT = re.compile(r"(?<=[A-Za-z0-9])(?= [A-Za-z])")
 
 
 @cache
-def encoding() -> tiktoken.Encoding:
+def load_encoding() -> tiktoken.Encoding:
     """Load the encoding; raises LoreError if the vocabulary is not the published one."""
     import tiktoken
 
@@ -90,7 +90,7 @@ class Counter:
 
     def _encode(self, chunk: str) -> list[int]:
         self.tokenised += 1
-        return encoding().encode_ordinary(chunk)
+        return load_encoding().encode_ordinary(chunk)
 
     def common(self, first: bytes, second: bytes) -> int:
         """Count the leading tokens that two texts share.

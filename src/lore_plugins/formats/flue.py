@@ -354,17 +354,17 @@ class Flue(RecordReader):
         The search stops at `before`, the entry that is being added. When all is read, the way begins at the entry's own
         root, even if that came late.
         """
-        way, visited_names = list[str](), {before}
+        branch, visited_names = list[str](), {before}
         while name in self._entries and name not in visited_names and (self._is_final or name not in self._places):
             visited_names.add(name)
-            way.append(name)
+            branch.append(name)
             name = self._entries[name].parent
-        way.reverse()
+        branch.reverse()
         if not self._is_final:
-            return (self._places[name] + 1 if name in self._places and name not in visited_names else 0), way
-        pairs = enumerate(zip(way, self._path, strict=False))
-        same = next((at for at, (new, old) in pairs if new != old), min(len(way), len(self._path)))
-        return same, way[same:]
+            return (self._places[name] + 1 if name in self._places and name not in visited_names else 0), branch
+        pairs = enumerate(zip(branch, self._path, strict=False))
+        same_count = next((at for at, (new, old) in pairs if new != old), min(len(branch), len(self._path)))
+        return same_count, branch[same_count:]
 
     def _change_path(self, keep: int, new: list[str]) -> None:
         """Change the path after its first `keep` entries, up to `MOST_REPLAYED` repeated ones."""

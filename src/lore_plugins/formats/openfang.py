@@ -70,9 +70,9 @@ class OpenFang(LogReader):
         if role not in ("user", "assistant"):
             session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}")
             return
-        message, flattened = said_in(content), said_in(record.get("tool_use", b"[]"))
-        for parts, others in zip(message, flattened, strict=True):
-            parts += others
+        message, tool_uses = said_in(content), said_in(record.get("tool_use", b"[]"))
+        for parts, tool_parts in zip(message, tool_uses, strict=True):
+            parts += tool_parts
         uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
         if role == "assistant":
             self._read_answer(message, uuid)

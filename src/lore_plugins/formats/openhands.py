@@ -221,8 +221,8 @@ def tool_of(raw: Raw) -> Raw:
     mcp = raw_members(members.get("mcp_tool", b"null")) or {}
     name = mcp.get("name") or members.get("name") or members.get("title") or members.get("kind", b'""')
     description = members.get("description") or mcp.get("description") or b"null"
-    every = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
-    members = {key: value for key, value in every.items() if key == "name" or value != b"null"}
+    fields = {"name": name, "description": description, "parameters": mcp.get("inputSchema", b"null")}
+    members = {key: value for key, value in fields.items() if key == "name" or value != b"null"}
     return Raw(b'{"type":"function","function":%b}' % object_of(members))
 
 
@@ -354,8 +354,8 @@ class OpenHands(PackReader):
         tools = None if event.tools is None else tuple([tool_of(tool) for tool in event.tools])
         if not session.is_started:
             model = (self._model or "").rpartition("/")[2].lower()  # LiteLLM's names are PROVIDER/MODEL
-            other = "gemini" if model.startswith("gemini") else "openai-chat"
-            self._dialect = "anthropic" if "claude" in model else other
+            fallback = "gemini" if model.startswith("gemini") else "openai-chat"
+            self._dialect = "anthropic" if "claude" in model else fallback
             session.counter.model = self._model
             session.start_session(
                 self._session_id, at=session.at, model=self._model, dialect=self._dialect, system=system, tools=tools

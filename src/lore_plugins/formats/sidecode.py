@@ -88,7 +88,7 @@ class Sidecode(LoreLog):
                 return {**members, "item": object_of(self._item_of(members))}
             case "patch_tool_call":
                 self._has_results = True
-                return _with_output(members)
+                return _add_output(members)
             case "turn_started":
                 members = {"turn": encode(self._turn + 1), **members}
                 number = members["turn"]
@@ -110,11 +110,11 @@ class Sidecode(LoreLog):
         item.setdefault("type", item.pop("kind", b"null"))
         kind = text_of(item["type"])
         if kind == "tool_call":
-            item = {"uuid": item.get("call_id", b"null"), "input": b"{}", **_with_output(item)}
+            item = {"uuid": item.get("call_id", b"null"), "input": b"{}", **_add_output(item)}
         elif kind == "assistant_message" and item.get("stop_reason") == b"null":
             item["stop_reason"] = INTERRUPTED
         elif kind == "user_message" and item.get("images", b"null") != b"null":
-            item = _with_images(item)
+            item = _add_images(item)
         if kind in _ANSWER_ITEMS:
             self._answers += self._has_results or not self._answers
             self._has_results = False
@@ -123,14 +123,14 @@ class Sidecode(LoreLog):
         return item
 
 
-def _with_output(members: Members) -> Members:
+def _add_output(members: Members) -> Members:
     """Return a call, or a patch of one, with the output of its detail, unless it has an error."""
     output = (raw_members(members.get("detail", b"")) or {}).get("output", b"")
     has_text = output[:1] == b'"' and output != b'""' and members.get("error", b"null") == b"null"
     return {"output": output, **members} if has_text else members
 
 
-def _with_images(item: Members) -> Members:
+def _add_images(item: Members) -> Members:
     """Return a user's message as blocks of its text and images; an image of an unknown shape stays as it is."""
     blocks = [object_of({"type": b'"text"', "text": item.pop("text", b'""')})]
     for image in array(item.pop("images")):

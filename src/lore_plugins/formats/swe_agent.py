@@ -129,17 +129,17 @@ class SweAgent(DocumentReader):
         """Remove and append messages until the timeline equals a query, which also holds the previous step's answer."""
         before, digests = self._sent, [_digest(message) for message in query]
         pairs = enumerate(zip(before, digests, strict=False))
-        same = next((at for at, ((old, _), digest) in pairs if old != digest), min(len(before), len(digests)))
-        answer_at = max(same, len(before))  # where the answer to the previous query is
+        same_count = next((at for at, ((old, _), digest) in pairs if old != digest), min(len(before), len(digests)))
+        answer_at = max(same_count, len(before))  # where the answer to the previous query is
         has_answer = self._step is not None and answer_at < len(query) and query[answer_at].role == "assistant"
         answer_items: list[str] = []
         self._end_step(query[answer_at] if has_answer else None, answer_items)
-        removed = [uuid for _, uuids in before[same:] for uuid in uuids]
-        if removed:
-            self.session.emit(e.Remove(uuids=(*removed, *(answer_items if has_answer else ()))))
+        removed_items = [uuid for _, uuids in before[same_count:] for uuid in uuids]
+        if removed_items:
+            self.session.emit(e.Remove(uuids=(*removed_items, *(answer_items if has_answer else ()))))
             has_answer = False
-        self._sent = before[:same]
-        for number in range(same, len(query)):
+        self._sent = before[:same_count]
+        for number in range(same_count, len(query)):
             is_answer = has_answer and number == answer_at
             items = answer_items if is_answer else self._add_message(query[number], is_first=not number)
             self._sent.append((digests[number], items))

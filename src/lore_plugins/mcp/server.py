@@ -51,7 +51,7 @@ def make_server(*, redact: bool) -> MCPServer:
     ) -> str:
         """Return cost and tokens, the re-billed part with its causes, and what to change first."""
         filters = [f"--project={project}"] if project else []
-        return await run_lore(f"--since={since}", f"--by={by}", *filters, *_of_agent(agent), *redacted)
+        return await run_lore(f"--since={since}", f"--by={by}", *filters, *_agent_option(agent), *redacted)
 
     async def sessions(
         limit: Annotated[int, Field(ge=1, le=100, description="show at most this many")] = 20,
@@ -60,7 +60,7 @@ def make_server(*, redact: bool) -> MCPServer:
     ) -> str:
         """List the sessions of all projects, newest first: cost, share read from caches, re-billed part, path."""
         filters = [f"--since={since}"] if since else []
-        return await run_lore("sessions", f"--limit={limit}", *filters, *_of_agent(agent), *redacted)
+        return await run_lore("sessions", f"--limit={limit}", *filters, *_agent_option(agent), *redacted)
 
     async def why(
         session: Session = "",
@@ -103,7 +103,7 @@ async def run_lore(*words: str) -> str:
     return f"{text[:MOST_CHARACTERS]}\n… {omitted:,} more characters: ask for one session or turn, or a shorter time"
 
 
-def _of_agent(name: str) -> list[str]:
+def _agent_option(name: str) -> list[str]:
     return [f"--agent={name}"] if name else []
 
 

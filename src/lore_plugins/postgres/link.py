@@ -74,7 +74,7 @@ def parse_url(url: str) -> dict[str, str]:
 
 def connection_error(error: psycopg.Error, url: str, password: str) -> tuple[UnreachableError, bool]:
     """Return the error for a failed connection, and whether the server is only starting."""
-    message = _masked(str(error), password)
+    message = _mask_line(str(error), password)
     hint = next((hint for words, hint in _BY_TEXT.items() if words in message.partition("FATAL:")[2]), "")
     hint = hint or next((hint for words, hint in _BY_TEXT.items() if " " in words and words in message), _DEFAULT_HINT)
     is_starting = any(words in message for words in _STARTING)
@@ -89,7 +89,7 @@ def is_damage(error: psycopg.Error) -> bool:
 def translate(error: psycopg.Error, url: str, password: str) -> StoreError:
     """Return the error of lore for an error of the database."""
     state = error.sqlstate or ""
-    message = _masked(error.diag.message_primary or str(error), password)
+    message = _mask_line(error.diag.message_primary or str(error), password)
     if is_damage(error):
         return DamagedError(f"{url}: the database cannot read stored data: {message}", hint="restore a backup")
     if state in _MISSING:
@@ -100,7 +100,7 @@ def translate(error: psycopg.Error, url: str, password: str) -> StoreError:
     return StoreError(f"{url}: {words} ({message})", hint=hint)
 
 
-def _masked(text: str, password: str) -> str:
+def _mask_line(text: str, password: str) -> str:
     line = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
     return line.replace(password, "***") if password else line
 
@@ -197,7 +197,7 @@ class PostgresLink:
         """Open a transaction and run a first statement; raises RetryError, which `retry` handles."""
         with self._lock_connection() as local, self._translate_errors(local) as connection:
             cursor = Cursor(connection.cursor(), self._translate)
-            cursor.begin(f"{_opening(begin)}; {first}")
+            cursor.begin(f"{_begin_sql(begin)}; {first}")
             yield cursor
             if begin == WRITE:
                 local.is_committing = True
@@ -357,7 +357,7 @@ def _psycopg_sql(sql: str) -> LiteralString:
 
 
 @lru_cache(maxsize=8)
-def _opening(begin: str) -> str:
+def _begin_sql(begin: str) -> str:
     rows = ", ".join(f"('{name}', {weak}, '{ours}')" for name, weak, ours in _SESSION_SETTINGS)
     return (
         f"{begin}; SELECT pg_catalog.set_config(name, ours, true) FROM (VALUES {rows}) AS wanted (name, weak, ours) "  # noqa: S608

@@ -222,9 +222,9 @@ def _listed_headers() -> dict[str, tuple[str, ...]]:
 
 def recorded_headers(headers: Pairs, *, request: bool) -> dict[str, str]:
     """Return the headers of a request or response to record, by name in lower case."""
-    listed = _listed_headers()["request" if request else "response"]
-    names = frozenset(name for name in listed if not name.endswith("-"))
-    begins = tuple(name for name in listed if name.endswith("-"))
+    allowed_names = _listed_headers()["request" if request else "response"]
+    names = frozenset(name for name in allowed_names if not name.endswith("-"))
+    begins = tuple(name for name in allowed_names if name.endswith("-"))
     values: dict[str, str] = {}
     for raw, value in headers:
         name = raw.decode("latin-1").lower()

@@ -107,14 +107,14 @@ class Journal:
 
         A record that continues one in the file `number` fails if a new file was started since.
         """
-        before, written = self.number, self._append(line, number)
+        before, file_number = self.number, self._append(line, number)
         if self.number != before:
             self._tell(f"{self.label} was moved, removed or emptied: a new file is started")
-        elif bool(written) == self._is_failing:
-            self._is_failing = not written
-            failed = f"error: {self.label} cannot be written: {self.failed}; requests are still forwarded"
-            self._tell(f"{self.label} is written again" if written else failed)
-        return written
+        elif bool(file_number) == self._is_failing:
+            self._is_failing = not file_number
+            message = f"error: {self.label} cannot be written: {self.failed}; requests are still forwarded"
+            self._tell(f"{self.label} is written again" if file_number else message)
+        return file_number
 
     def _append(self, line: bytes, number: int = 0) -> int:
         try:
@@ -185,9 +185,9 @@ class Journal:
         remove = False
         if self.end == self.begin + len(self._opening):
             with suppress(OSError):
-                same = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
+                is_same = os.path.samestat(os.stat(self.path), os.fstat(self._descriptor))
                 os.ftruncate(self._descriptor, self.begin)
-                self.end, remove = self.begin, same and self._is_new and not self.begin
+                self.end, remove = self.begin, is_same and self._is_new and not self.begin
         os.close(self._descriptor)
         if remove:  # a recorder that opens it in between starts a new file
             with suppress(OSError):
@@ -281,10 +281,10 @@ class CallSide:
         if not self.is_whole:
             return
         number = self._number or (0 if self._request is None else self._request._number)
-        written = self._journal.append(line_of({**self._labels, **members, **self._members}, body), number)
-        if written:
-            self._number, self._members = written, {}
-        self._failed = not written
+        file_number = self._journal.append(line_of({**self._labels, **members, **self._members}, body), number)
+        if file_number:
+            self._number, self._members = file_number, {}
+        self._failed = not file_number
 
 
 class RecordedCall:

@@ -227,7 +227,7 @@ class Proxy:
         server = f"{request.url.scheme}://{request.url.netloc.decode('ascii')}"
         try:
             if signature is not None or unsigned:
-                request = await self._signed(request, signature, unsigned, body)
+                request = await self._sign(request, signature, unsigned, body)
             response = await self._client.send(request, stream=True)
             if not 200 <= response.status_code < 600:  # RFC 9110, 15; uvicorn cannot send it
                 await response.aclose()
@@ -253,7 +253,7 @@ class Proxy:
         call.close()
         await _answer(send, 502, f"lore record: {text}", again=again)
 
-    async def _signed(
+    async def _sign(
         self, request: httpx.Request, signature: Signature | None, unsigned: str, body: _Body
     ) -> httpx.Request:
         """Return a request signed for its server, once its body is whole. Raises NotSignedError."""

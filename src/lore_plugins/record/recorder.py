@@ -122,7 +122,7 @@ class CaptureProxy:
         def stop_waiting(_: int, __: object) -> None:
             self._server.force_exit = True
 
-        with _handling(stop_waiting):  # before the message that announces it
+        with _handle_signals(stop_waiting):  # before the message that announces it
             self._server.should_exit = True
             if self.counts.open:
                 limit = f"up to {SHUTDOWN_SECONDS} seconds"
@@ -178,10 +178,10 @@ def _open_journal(output: str | None, tell: Tell) -> Journal:
 def child_environment(environment: Mapping[str, str], pointing: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: the user's, with clients pointed to this proxy and past any other."""
     variables = {**environment, **pointing}
-    for name, other in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
-        hosts = environment.get(name) or environment.get(other, "")
-        listed = [part.strip() for part in hosts.split(",") if part.strip()]
-        variables[name] = ",".join([*listed, *(host for host in _NO_PROXY if host not in listed)])
+    for name, alternative in (("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")):
+        hosts = environment.get(name) or environment.get(alternative, "")
+        host_names = [part.strip() for part in hosts.split(",") if part.strip()]
+        variables[name] = ",".join([*host_names, *(host for host in _NO_PROXY if host not in host_names)])
     return variables
 
 
@@ -196,7 +196,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
         elif not (signal.Signals(number).name in _BY_TERMINAL and _in_foreground()):
             child.send_signal(number)
 
-    with _handling(forward):
+    with _handle_signals(forward):
         try:
             child = subprocess.Popen(command, env=dict(environment))  # noqa: S603 - the user's command
         except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +211,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 @contextmanager
-def _handling(handler: Callable[[int, object], None]) -> Generator[None]:
+def _handle_signals(handler: Callable[[int, object], None]) -> Generator[None]:
     """Handle the forwarded signals, except those that the user's shell ignores (nohup)."""
     numbers = [getattr(signal, name) for name in _FORWARDED if hasattr(signal, name)]
     before = {number: signal.getsignal(number) for number in numbers}
@@ -243,6 +243,6 @@ def wait_for_end() -> None:
     def end(_: int, __: object) -> None:
         ended.set()
 
-    with _handling(end):
+    with _handle_signals(end):
         while not ended.wait(0.5):
             pass

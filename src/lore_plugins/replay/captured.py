@@ -32,29 +32,29 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def line_of(planned: PlannedRequest, url: str, answer: HttpAnswer | None, engine: str = "") -> bytes:
+def line_of(request: PlannedRequest, url: str, answer: HttpAnswer | None, engine: str = "") -> bytes:
     """Return the record of a request and its answer; `engine` served it ("" if unknown). No answer is null."""
     headers = {"content-type": "application/json"}
-    if planned.betas:
-        headers["anthropic-beta"] = ",".join(planned.betas)
-    body, sent_at, seconds, response = planned.payload.body, planned.at or 0.0, 0.0, None
+    if request.betas:
+        headers["anthropic-beta"] = ",".join(request.betas)
+    body, sent_at, seconds, response = request.payload.body, request.at or 0.0, 0.0, None
     if answer is not None:
         sent_at, seconds = answer.sent_at, round(answer.ended - answer.sent_at, 6)
         response = {
             "status": answer.status, "headers": answer.headers, "timestamp": answer.began,
             "body": answer.body.decode("utf-8", "replace"),
         }  # fmt: skip
-    request = {
+    record = {
         "method": "POST", "url": url, "headers": headers, "body": body.decode("utf-8", "replace"), "timestamp": sent_at,
     }  # fmt: skip
-    salt = {"salt": planned.salt} if planned.salt else {}
+    salt = {"salt": request.salt} if request.salt else {}
     replayed = {
-        "v": VERSION, "turn": planned.turn, "chain": planned.chain, "sha256": digest_of(body), "seconds": seconds,
+        "v": VERSION, "turn": request.turn, "chain": request.chain, "sha256": digest_of(body), "seconds": seconds,
         **salt,
     }  # fmt: skip
     labels = {"served_by": engine} if engine else {}
-    labels["purpose"] = "utility" if planned.chain.startswith(UTILITY) else REPLAY
-    return encode({"request": request, "response": response, **labels, "replay": replayed}) + b"\n"
+    labels["purpose"] = "utility" if request.chain.startswith(UTILITY) else REPLAY
+    return encode({"request": record, "response": response, **labels, "replay": replayed}) + b"\n"
 
 
 def read_salt(path: str) -> str:
@@ -78,18 +78,18 @@ class CaptureFile:
         if self._end < os.fstat(descriptor).st_size:
             os.ftruncate(descriptor, self._end)
 
-    def append(self, planned: PlannedRequest, url: str, answer: HttpAnswer, engine: str) -> None:
+    def append(self, request: PlannedRequest, url: str, answer: HttpAnswer, engine: str) -> None:
         """Append the record of an answer, whole or not at all. Raises LoreError."""
-        line = line_of(planned, url, answer, engine)
+        line = line_of(request, url, answer, engine)
         if len(line) > RECORD_BYTES:
-            message = f"turn {planned.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader accepts"
+            message = f"turn {request.turn}: a record longer than {RECORD_BYTES >> 20} MiB, which no reader accepts"
             raise LoreError(message)
         try:
             append(self._descriptor, line, self._end)
         except OSError as error:
             raise _write_error(self.label, error) from None
         self._end += len(line)
-        self.digests.append(digest_of(planned.payload.body))
+        self.digests.append(digest_of(request.payload.body))
 
     def empty(self) -> None:
         """Delete all records; opening the file has verified that it holds nothing else."""

@@ -88,15 +88,15 @@ def parse_layouts(names: str | None, dialect: str | None, recording: Recording) 
     words = (LORE, RECORDED, *POLICIES)
     layouts: list[PromptLayout] = []
     for name in [name.strip() for name in names.split(",") if name.strip()]:
-        word, _, other = name.partition(":")
-        if word not in words or (other and other not in SENDABLE):
+        word, _, dialect_name = name.partition(":")
+        if word not in words or (dialect_name and dialect_name not in SENDABLE):
             hint = f"layouts: {', '.join(words)}; each also as LAYOUT:DIALECT ({', '.join(SENDABLE)})"
             raise LoreError(f"unknown layout {name!r}", hint=hint)
         if word == RECORDED and not requests:
             hint = "choose among " + ", ".join((LORE, *POLICIES))
             raise LoreError(f"{recording.shown} is a session log without recorded requests", hint=hint)
         tail: Policy | None = next((policy for policy in POLICIES if policy == word), None)
-        layouts.append(PromptLayout(name, word == RECORDED, tail, other or dialect))
+        layouts.append(PromptLayout(name, word == RECORDED, tail, dialect_name or dialect))
     if not layouts or len({layout.name for layout in layouts}) < len(layouts):
         raise LoreError(f"--layouts {names}: name each layout once", hint="as in --layouts lore,recorded")
     return tuple(layouts)
@@ -127,10 +127,10 @@ class ReplayPlan:
         """Return the counts of the plan. Raise LoreError if there is nothing to send."""
         digest, count, first = hashlib.sha256(), 0, ""
         models: dict[str, None] = {}
-        for planned in self.requests():
-            digest.update(digest_of(planned.payload.body).encode())
-            count, first = count + 1, first or planned.dialect
-            models.setdefault(planned.payload.model)
+        for request in self.requests():
+            digest.update(digest_of(request.payload.body).encode())
+            count, first = count + 1, first or request.dialect
+            models.setdefault(request.payload.model)
         if not count:
             reasons = "".join(f"; {number:,} {reason}" for reason, number in self.skipped.items())
             raise LoreError(f"{show(self._path)} has no request to send{reasons}", hint="lore fold shows it")
@@ -146,12 +146,12 @@ class ReplayPlan:
         self.left_out.clear()
         self._unsent.clear()
         self.problems = Problems()
-        requests = self._recorded_requests() if self.layout.recorded else self._session_requests(self._as_lore_session)
-        for number, planned in enumerate(requests):
+        requests = self._recorded_requests() if self.layout.recorded else self._session_requests(self._open_session)
+        for number, request in enumerate(requests):
             if number == self._most:
                 return
-            self.left_out.update(planned.payload.left_out)
-            yield planned
+            self.left_out.update(request.payload.left_out)
+            yield request
 
     def _recorded_requests(self) -> Iterator[PlannedRequest]:
         """Yield the recorded bodies; for another dialect, those of the session that they form."""
@@ -172,7 +172,7 @@ class ReplayPlan:
                 continue
             yield self._plan_request(turn, complete_body(exchange, turn, dialect), dialect.name)
 
-    def _as_lore_session(self) -> Recording:
+    def _open_session(self) -> Recording:
         """Open the session as a lore log, converting other formats and moving changing lines of system prompts.
 
         lore then builds its prompts as if it had assembled the session from the first turn on.
@@ -187,13 +187,13 @@ class ReplayPlan:
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _session_requests(self, open_session: Callable[[], Recording]) -> Iterator[PlannedRequest]:
-        partial, missing = self._partial_requests(), "events: there is nothing to replay"
+        partial_requests, message = self._partial_requests(), "events: there is nothing to replay"
         hint = "name a session, or a capture"
         if self._lines is None:
-            self._lines = sorted(turn.line or 0 for turn in session_of(open_session(), missing, hint=hint).turns())
-        session = session_of(open_session(), missing, hint=hint)
-        for turn in _in_order(session.turns(), self._lines):
-            if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial):
+            self._lines = sorted(turn.line or 0 for turn in session_of(open_session(), message, hint=hint).turns())
+        session = session_of(open_session(), message, hint=hint)
+        for turn in _sort_turns(session.turns(), self._lines):
+            if self._is_left_out(turn, partial=(turn.chain, turn.number) in partial_requests):
                 continue
             name = self.layout.dialect or turn.prompt.dialect
             dialect = DIALECTS.get(name)
@@ -203,10 +203,10 @@ class ReplayPlan:
             prompt = turn.prompt
             chain = session.state.chain(turn.chain)
             if (chain.dialect or session.state.dialect or name) != name:
-                prompt = self._without_params(prompt)
+                prompt = self._remove_params(prompt)
             yield self._plan_request(turn, dialect.write(prompt), name)
 
-    def _without_params(self, prompt: Prompt) -> Prompt:
+    def _remove_params(self, prompt: Prompt) -> Prompt:
         """Remove the parameters of another API, which the server would refuse; they are not part of the prefix."""
         names = {name if name in FIELDS else "other members" for name in prompt.params}
         self.left_out.update(sorted(names - {"stream", "stream_options", "max_tokens", "max_output_tokens"}))
@@ -248,12 +248,12 @@ def complete_body(exchange: Exchange, turn: Turn, dialect: Body) -> bytes:
     if not continues or prompt.partial:
         return exchange.body
     params = {key: value for key, value in prompt.params.items() if key != "previous_response_id"}
-    listed = Vector(_as_items(prompt.messages, dialect))
-    bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=listed)
+    items = Vector(_to_items(prompt.messages, dialect))
+    bare = msgspec.structs.replace(prompt, params=params, breakpoints=(), breakpoint_values=(), messages=items)
     return dialect.write(bare)
 
 
-def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
+def _to_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
     """Yield segments as in a list of items: an input that is a plain text becomes a user's message."""
     before = ""
     for segment in segments:
@@ -266,7 +266,7 @@ def _as_items(segments: Iterable[Segment], dialect: Body) -> Iterator[Segment]:
         before = segment.path
 
 
-def _in_order(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
+def _sort_turns(turns: Iterable[Turn], lines: Sequence[int]) -> Iterator[Turn]:
     """Yield turns in the order of their lines; a log yields a turn when it ends, after later ones of other chains."""
     waiting: dict[int, list[Turn]] = {}
     at = 0
@@ -337,10 +337,10 @@ class VaryingSystem:
                     self.moved = Moved(self.moved.turns + 1, self.moved.bytes + len(contexts[name].encode()))
                 yield json_object(members) + b"\n"
             elif members.get("system", b"null") != b"null":
-                system, removed = _split_system(members["system"], chain.stable or set())
-                same, previous_systems[name] = previous_systems.get(name) == system, system
-                contexts[name] = "\n".join(removed)
-                if same:
+                system, removed_lines = _split_system(members["system"], chain.stable or set())
+                is_same, previous_systems[name] = previous_systems.get(name) == system, system
+                contexts[name] = "\n".join(removed_lines)
+                if is_same:
                     del members["system"]
                 else:
                     members["system"] = system
@@ -363,16 +363,16 @@ def _texts(system: bytes) -> Iterator[str]:
 
 def _split_system(system: bytes, stable: set[str]) -> tuple[bytes, list[str]]:
     """Return a system prompt without the lines that are not stable, and these lines; drop parts that become empty."""
-    parts, removed = list[bytes](), list[str]()
+    parts, removed_lines = list[bytes](), list[str]()
     for part in array(system) if system[:1] == b"[" else [system]:
         members = raw_members(part) or {} if part[:1] == b"{" else {"text": part}
         raw = members.get("text", b"")
         lines = text_of(raw).split("\n") if raw[:1] == b'"' else []
         varying = [line for line in lines if line not in stable]
-        removed += varying
+        removed_lines += varying
         if not varying:
             parts.append(part)
         elif stable_text := "\n".join([line for line in lines if line in stable]).strip("\n"):
             text = encode(stable_text)
             parts.append(json_object(members | {"text": text}) if part[:1] == b"{" else text)
-    return (b"[" + b",".join(parts) + b"]" if system[:1] == b"[" else parts[0] if parts else b'""'), removed
+    return (b"[" + b",".join(parts) + b"]" if system[:1] == b"[" else parts[0] if parts else b'""'), removed_lines

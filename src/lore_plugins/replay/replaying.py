@@ -109,8 +109,8 @@ class ReplayRun:
         first_layouts: dict[str, str] = {}
         for plan in [self._plan(layout, "") for layout in layouts]:
             summary = plan.summarise()
-            same = first_layouts.setdefault(summary.digest, plan.layout.name)
-            self.runs.append(_LayoutRun(plan, summary, None if same == plan.layout.name else same))
+            equal_layout = first_layouts.setdefault(summary.digest, plan.layout.name)
+            self.runs.append(_LayoutRun(plan, summary, None if equal_layout == plan.layout.name else equal_layout))
 
     def _plan(self, layout: PromptLayout, salt: str) -> ReplayPlan:
         cache = (self._options.cache or "").partition(":")[0] or self.probed.cache or self._server.provider
@@ -125,7 +125,7 @@ class ReplayRun:
             if run.same_as is not None:
                 continue
             requests += run.summary.requests
-            lines = (line_of(planned, self._url(planned), None) for planned in run.plan.requests())
+            lines = (line_of(request, self._url(request), None) for request in run.plan.requests())
             first = next(lines, b"")
             recording = Options(counter=self._opening.counter).open(
                 self._options.recording, Problems(), opened=Opened(first, chain((first,), lines))
@@ -162,7 +162,7 @@ class ReplayRun:
                 stopped = str(error)
             except KeyboardInterrupt:
                 interrupted = True
-        layouts = [self._result(run) for run in self.runs]
+        layouts = [self._layout_result(run) for run in self.runs]
         comparison = compare_layouts(layouts)
         return Replayed(
             recording=show(self._options.recording), server=self._server.label, engine=self._engine or None,
@@ -197,9 +197,9 @@ class ReplayRun:
         several = len({run.summary.digest for run in self.runs}) > 1
         for run in self.runs:
             layout = run.plan.layout
-            run.plan = self._plan(layout, self._salt(self._outputs[layout.name]) if several else "")
+            run.plan = self._plan(layout, self._choose_salt(self._outputs[layout.name]) if several else "")
 
-    def _salt(self, capture: str) -> str:
+    def _choose_salt(self, capture: str) -> str:
         """Return 8 hex digits that separate a layout's cache from others; of a resumed capture its own."""
         return (read_salt(capture) if self._options.resume else "") or secrets.token_hex(4)
 
@@ -210,23 +210,23 @@ class ReplayRun:
             if before > run.summary.requests:
                 raise _other_capture_error(file, run.summary.requests)
             last: tuple[float, float] | None = None  # the previous request: its recorded time, and when it was sent now
-            for number, planned in enumerate(run.plan.requests()):
+            for number, request in enumerate(run.plan.requests()):
                 if number < before:
-                    if file.digests[number] != digest_of(planned.payload.body):
+                    if file.digests[number] != digest_of(request.payload.body):
                         raise _other_capture_error(file, number)
                     continue
-                if last is not None and planned.at is not None:
-                    time.sleep(max(0.0, last[1] + self._pace.shorten(planned.at - last[0]) - time.time()))
-                answer = self._server.send(planned.payload, planned.dialect, planned.betas)
-                file.append(planned, self._url(planned), _unpack_answer(answer, self._server), self._engine)
-                at = planned.at if planned.at is not None else last[0] if last is not None else None
+                if last is not None and request.at is not None:
+                    time.sleep(max(0.0, last[1] + self._pace.shorten(request.at - last[0]) - time.time()))
+                answer = self._server.send(request.payload, request.dialect, request.betas)
+                file.append(request, self._url(request), _unpack_answer(answer, self._server), self._engine)
+                at = request.at if request.at is not None else last[0] if last is not None else None
                 last = None if at is None else (at, answer.sent_at)
                 self._tell(f"{number + 1:,} of {run.summary.requests:,} requests, layout {run.plan.layout.name}")
 
-    def _url(self, planned: PlannedRequest) -> str:
-        return self._server.url(planned.payload.path).partition("?")[0]
+    def _url(self, request: PlannedRequest) -> str:
+        return self._server.url(request.payload.path).partition("?")[0]
 
-    def _result(self, run: _LayoutRun) -> ReplayedLayout:
+    def _layout_result(self, run: _LayoutRun) -> ReplayedLayout:
         """Return the result of a layout, with its capture simulated."""
         plan, summary = run.plan, run.summary
         simulation = self._simulate(run.capture) if run.capture else None
@@ -249,7 +249,7 @@ class ReplayRun:
         )  # fmt: skip
 
     def _simulate(self, capture: str) -> SimulateResult | None:
-        cache = with_slots(self._options.cache or self._engine, self.probed.slots)
+        cache = set_slots(self._options.cache or self._engine, self.probed.slots)
         caches = (cache,) if self._options.cache or ":" in cache else ()
         options = Options(counter=self._opening.counter)
         context = CheckContext(options=options, dated=self._dated, redact=self._options.redact)
@@ -276,7 +276,7 @@ def _unpack_answer(answer: HttpAnswer, server: Server) -> HttpAnswer:
     return answer._replace(body=body.strip(), headers=headers)
 
 
-def with_slots(cache: str, slots: int | None) -> str:
+def set_slots(cache: str, slots: int | None) -> str:
     """Return a cache model with the number of slots that its server reports; unchanged for the default of four."""
     name, options = configured(cache)
     if name != LLAMA_CPP or slots in (None, SLOTS) or "slots" in dict(options):

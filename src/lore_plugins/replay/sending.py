@@ -76,7 +76,7 @@ def prepare_body(body: bytes, sending: Sending, *, model: str | None = None) -> 
     if shape.model_members and sending.model is not None:
         members = {"model": encode(sending.model), **{key: raw for key, raw in members.items() if key != "model"}}
     _limit(members, shape, sending)
-    left_out += _without_thinking(members, sending)
+    left_out += _remove_thinking(members, sending)
     if sending.salt:
         _salt(members, shape, sending)
     path = shape.path.replace("{model}", quote(requested_model, safe="", errors="replace"))
@@ -102,7 +102,7 @@ def _limit(members: dict[str, bytes], shape: _RequestShape, sending: Sending) ->
     members[outer] = json_object(config)
 
 
-def _without_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
+def _remove_thinking(members: dict[str, bytes], sending: Sending) -> list[str]:
     """Remove a thinking budget that exceeds the limit, and the option that clears thinking; return the names."""
     left_out: list[str] = []
     holders = {"anthropic": "thinking", "bedrock": "additionalModelRequestFields"}
@@ -130,10 +130,10 @@ def _salt(members: dict[str, bytes], shape: _RequestShape, sending: Sending) -> 
     _salt_system(members, sending.dialect, line)
     outer, _, inner = shape.tools.partition(".")
     raw = members.get(outer, b"")
-    listed = sliced_members(raw).get(inner, b"") if inner else raw
-    if listed[:1] != b"[":
+    tools_json = sliced_members(raw).get(inner, b"") if inner else raw
+    if tools_json[:1] != b"[":
         return
-    salted = b"[" + b",".join(_salt_first_description(array(listed), shape.wraps, line)) + b"]"
+    salted = b"[" + b",".join(_salt_first_description(array(tools_json), shape.wraps, line)) + b"]"
     members[outer] = json_object({**sliced_members(raw), inner: salted}) if inner else salted
 
 
@@ -145,10 +145,10 @@ def _salt_first_description(tools: list[bytes], wraps: tuple[str, ...], line: st
         inner = tool_members.get(wrap, b"") if wrap else tool
         if inner[:1] == b"[":
             declared = array(inner)
-            changed = _salt_first_description(declared, (), line)
-            if changed == declared:
+            salted_tools = _salt_first_description(declared, (), line)
+            if salted_tools == declared:
                 continue
-            salted = b"[" + b",".join(changed) + b"]"
+            salted = b"[" + b",".join(salted_tools) + b"]"
         else:
             members = sliced_members(inner)
             if members.get("description", b"")[:1] != b'"':

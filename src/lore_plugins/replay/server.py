@@ -147,8 +147,8 @@ class Server:
         """Return the self-description of a server whose host is not a known provider's."""
         if self.provider != UNKNOWN:
             return Probed()
-        listed = self._get("/v1/models").get("data")
-        entries = cast("list[Any]", listed) if isinstance(listed, list) else []
+        model_list = self._get("/v1/models").get("data")
+        entries = cast("list[Any]", model_list) if isinstance(model_list, list) else []
         models = tuple([
             mask_credentials(one_line(name)) for entry in entries
             if isinstance(entry, dict) and isinstance(name := cast("dict[str, Any]", entry).get("id"), str)

@@ -117,7 +117,7 @@ class SchemeFiles:
             with translated_errors(path, place):
                 info = _client_of(place).info(place.name) if place.key else None
         if info is None or info["type"] == "directory":
-            raise _missing(path)
+            raise _missing_error(path)
         return _status_of(info)
 
     def opened(self, path: str, *, in_order: bool) -> BinaryIO:
@@ -127,22 +127,22 @@ class SchemeFiles:
             # One request for the whole file, or one for each part.
             options = {"block_size": 0, "size": 1} if in_order else {"block_size": PART}
         elif not place.key or path.endswith("/"):
-            raise _missing(path)
+            raise _missing_error(path)
         else:
             options = {"block_size": BLOCK if in_order else PART, "cache_type": "readahead"}
         with translated_errors(path, place):
             file = _client_of(place).open(place.name, "rb", **options)
         if file.details.get("type") == "directory":
-            raise _missing(path)
+            raise _missing_error(path)
         return io.BufferedReader(_RemoteFile(file, path, place))
 
     def fetch(self, paths: list[str]) -> Mapping[str, bytes]:
         """Return the contents of small files, read at the same time."""
         places = {path: _place_of(path) for path in paths}
         client = _client_of(first := places[paths[0]])
-        same = {path: place.name for path, place in places.items() if place.account == first.account}
-        contents: list[object] = client.cat_ranges(list(same.values()), 0, None, on_error="return")
-        return {path: data for path, data in zip(same, contents, strict=True) if isinstance(data, bytes)}
+        names = {path: place.name for path, place in places.items() if place.account == first.account}
+        contents: list[object] = client.cat_ranges(list(names.values()), 0, None, on_error="return")
+        return {path: data for path, data in zip(names, contents, strict=True) if isinstance(data, bytes)}
 
     def entries(self, folder: str) -> Iterator[FolderEntry]:
         """Yield the entries of a folder."""
@@ -281,11 +281,11 @@ def translated_errors(path: str, place: _Place, doing: str = "read") -> Generato
     except LoreError:
         raise
     except ImportError as error:
-        missing = error.name if error.name == "fsspec" else service.package
+        package = error.name if error.name == "fsspec" else service.package
         hint = install_hint("remote")
-        if missing not in ("fsspec", "s3fs", "aiohttp"):
-            hint += f", and pip install {missing} into the same environment (pipx inject lore-cache {missing})"
-        raise RemoteError(f"{cannot}: {missing} is not installed", hint=hint) from None
+        if package not in ("fsspec", "s3fs", "aiohttp"):
+            hint += f", and pip install {package} into the same environment (pipx inject lore-cache {package})"
+        raise RemoteError(f"{cannot}: {package} is not installed", hint=hint) from None
     except Exception as error:  # noqa: BLE001
         # For all failures on the web, fsspec reports a missing file.
         cause = (error.__cause__ or error) if place.service == "http" else error
@@ -297,7 +297,7 @@ def translated_errors(path: str, place: _Place, doing: str = "read") -> Generato
         if "NoSuchBucket" in text or "bucket does not exist" in text or "ContainerNotFound" in text:
             raise MissingError(f"{cannot}: there is no bucket {printable(place.root)}", where=where) from None
         if status in (404, 410) or (isinstance(cause, FileNotFoundError) and status is None):
-            raise _missing(path) from None
+            raise _missing_error(path) from None
         if status in (401, 403, 407) or isinstance(cause, PermissionError):
             message = f"not allowed to {doing} {name}: this needs {getattr(service, doing)}"
             hint = f"check the credentials: {service.variables}; the service says: {text}"
@@ -310,7 +310,7 @@ def translated_errors(path: str, place: _Place, doing: str = "read") -> Generato
         raise RemoteError(f"{cannot}: {text or type(cause).__name__}", hint=hint, where=where) from None
 
 
-def _missing(path: str) -> MissingError:
+def _missing_error(path: str) -> MissingError:
     hint = "check the name; the name of a folder ends in `/`"
     return MissingError(f"cannot read {_label(path)}: there is no such object", hint=hint, where=Where(_label(path)))
 
@@ -330,10 +330,10 @@ def masked_message(error: BaseException) -> str:
 
 def _status_of(info: Mapping[str, Any]) -> Status:
     """Return the status of an object; each client has its own names for the fields."""
-    written = next(filter(None, map(info.get, ("LastModified", "last_modified", "updated", "mtime"))), None)
-    if isinstance(written, str):
+    modified_at = next(filter(None, map(info.get, ("LastModified", "last_modified", "updated", "mtime"))), None)
+    if isinstance(modified_at, str):
         with suppress(ValueError):
-            written = datetime.fromisoformat(written)
-    moment = written.timestamp() if isinstance(written, datetime) else None
+            modified_at = datetime.fromisoformat(modified_at)
+    moment = modified_at.timestamp() if isinstance(modified_at, datetime) else None
     tag = next((str(info[name]) for name in ("ETag", "etag", "e_tag") if info.get(name)), "")
     return Status(info.get("size"), moment, tag)

@@ -56,7 +56,7 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
         """Return the addresses of a host; raises RedirectError if a redirect leads to an address of this network."""
         addresses = await super().resolve(host, port, family)
         if host not in self._trusted and not all(_is_public(address["host"]) for address in addresses):
-            raise _inner(host)
+            raise _inner_address_error(host)
         return addresses
 
     async def remember_user_url(
@@ -78,11 +78,11 @@ class _GuardedResolver(aiohttp.ThreadedResolver):
             return
         with suppress(ValueError):  # for a host name `resolve` checks the address
             if not _is_public(to.host):
-                raise _inner(to.host)
+                raise _inner_address_error(to.host)
         print_note_once(f"{show(str(user_url))} is read from {printable(to.host)}, where its server redirects")
 
 
-def _inner(host: str) -> RedirectError:
+def _inner_address_error(host: str) -> RedirectError:
     reason = f"its server redirects to {printable(host)}, which is an address of this network"
     return RedirectError(reason, "name that address yourself if you trust it")
 
