@@ -16,7 +16,7 @@ from cli.running import Ran, lore
 from golden.cases import missing_plugin
 from lore.commands.about import topics
 from lore.commands.table import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
-from lore.plugins import published
+from lore.plugins import entry_points
 from pictures.home import make
 from plugins.engines.logs.writing import joined, prefill
 from test_readme import MANUAL, PAGES, README, ROOT, SHOWN
@@ -100,7 +100,7 @@ def run(line: str) -> Ran:
 
 # Pages whose commands need a plug-in, which `make test-core` hides.
 OF_PLUGINS = ("memory", "replay", "tables")
-HIDDEN = pytest.mark.skipif(not published("lore.commands"), reason="no plug-ins")
+HIDDEN = pytest.mark.skipif(not entry_points("lore.commands"), reason="no plug-ins")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ HIDDEN = pytest.mark.skipif(not published("lore.commands"), reason="no plug-ins"
 )
 def test_commands_of_a_page_run(page: str, place: Path) -> None:
     lines = [line for line in LINES[page] if line not in NOT_RUN and line not in SHOWN_ELSEWHERE]
-    if not published("lore.measured"):  # lore's plug-ins are hidden
+    if not entry_points("lore.measured"):  # lore's plug-ins are hidden
         lines = [line for line in lines if not ENGINES.search(line)]
     lines = [line for line in lines if not missing_plugin(line.removeprefix("lore "))]
     if any("sqlite:sessions.db" in line for line in lines):

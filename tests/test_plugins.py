@@ -10,7 +10,7 @@ import pytest
 
 from lore.commands.main import main
 from lore.commands.table import BROUGHT, commands
-from lore.plugins import EntryPoint, published
+from lore.plugins import EntryPoint, entry_points
 
 LIST = "[console_scripts]\ntheirs = theirs:main\n\n[lore.reports]\nbrief = theirs:Brief\n"
 
@@ -25,7 +25,7 @@ def package(folder, text=LIST):
 
 
 def names(group):
-    return [point.name for point in published(group)]
+    return [point.name for point in entry_points(group)]
 
 
 def test_package_in_a_path_folder_is_found(tmp_path, monkeypatch):
@@ -59,8 +59,8 @@ def test_package_of_another_finder_is_found(tmp_path, monkeypatch):
 def test_nothing_is_imported_without_published_plugins(tmp_path, text):
     package(tmp_path, text)
     code = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "
-        "print(published('lore.reports'), 'importlib.metadata' in sys.modules)"
+        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import entry_points; "
+        "print(entry_points('lore.reports'), 'importlib.metadata' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "[] False\n"
@@ -73,7 +73,7 @@ def test_own_plugin_is_published_with_its_package(tmp_path, monkeypatch):
     package(tmp_path, OWN)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr("lore.plugins._has_lore_plugins", lambda: True)
-    assert [point for point in published("lore.reports") if point.name == "own"] == [
+    assert [point for point in entry_points("lore.reports") if point.name == "own"] == [
         EntryPoint("lore.reports", "own", "lore_plugins.tarot:Tarot")
     ]
 
@@ -81,8 +81,8 @@ def test_own_plugin_is_published_with_its_package(tmp_path, monkeypatch):
 def test_own_plugin_is_not_published_without_its_package(tmp_path):
     package(tmp_path, OWN)
     script = (
-        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import published; "
-        "print(published('lore.reports'))"
+        f"import sys; sys.path.append({str(tmp_path)!r}); from lore.plugins import entry_points; "
+        "print(entry_points('lore.reports'))"
     )
     hidden = Path(__file__).parent / "support" / "core_only"
     done = subprocess.run(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lore.errors import LoreError, MisuseError, kind_of
 from lore.events.items import blocks_from
-from lore.events.strict import Members, due
+from lore.events.strict import Members, expect
 from lore.fold.timeline import index_of
 from lore.formats.lore_log import LoreLog
 from lore.model.canonical import canonical, encode
@@ -164,7 +164,7 @@ def resolve_dialect(dialect: Dialect | str | None) -> Dialect | None:
 
 def dialect_of_model(model: str) -> str:
     """Return the dialect of a model by its name; raises LoreError if it has several, or none is known."""
-    due(model, str, "model", "its name")
+    expect(model, str, "model", "its name")
     names = dialects_for(model)
     if len(names) == 1:
         return names[0]

@@ -18,7 +18,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-__all__ = ["EntryPoint", "published"]
+__all__ = ["EntryPoint", "entry_points"]
 
 _INFO = (".dist-info", ".egg-info", "egg-info")
 _LORE_PACKAGE = "lore_plugins"
@@ -40,7 +40,7 @@ class EntryPoint(NamedTuple):
         return target
 
 
-def published(group: str) -> list[EntryPoint]:
+def entry_points(group: str) -> list[EntryPoint]:
     """Return what installed packages publish under a group; lore's own plug-ins only if they can be imported."""
     return [point for point in _all_published(tuple(sys.path)) if point.group == group]
 

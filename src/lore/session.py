@@ -68,7 +68,7 @@ from lore.events.kinds import (
     turn_failed,
 )
 from lore.events.kinds import event as event
-from lore.events.strict import JsonObject, Tools, check, context_json, due, reject_unknown_names, time_of
+from lore.events.strict import JsonObject, Tools, check, context_json, expect, reject_unknown_names, time_of
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
@@ -126,12 +126,12 @@ class Session:
     ) -> None:  # fmt: skip
         self.lock = RLock()  # held during each call
         self.rules = Rules() if rules is None else rules
-        due(self.rules, Rules, "rules", "lore.Rules(tail=…)")
+        expect(self.rules, Rules, "rules", "lore.Rules(tail=…)")
         if fault := self.rules.fault():
             raise LoreError(fault)
         self._dialect = resolve_dialect(dialect)
         if clock is not None:
-            due(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
+            expect(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
         self._clock = clock
         self.followers: list[Follower] = []  # get every event that is applied from now on
         if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
@@ -322,11 +322,11 @@ class Session:
             refuse_open_calls("calls of the last answer have", self.pending_calls(chain))
             at = self._time() if at is None else at
             if self._due_events is not None:
-                for due in self._due_events(self.state, chain, at):
-                    if isinstance(due, Problem):
-                        self._add_problems((due,))
+                for result in self._due_events(self.state, chain, at):
+                    if isinstance(result, Problem):
+                        self._add_problems((result,))
                     else:
-                        self.apply(due)
+                        self.apply(result)
         return prompt or self.begin_turn(context, chain=chain, at=at).prompt
 
     @with_lock
@@ -402,7 +402,7 @@ class Session:
             names = [use.call_id for use in self.pending_calls(chain)]
             hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
-        due(error, (str, BaseException, bool), "error", "a text, an exception or True")
+        expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
         )
@@ -507,8 +507,8 @@ class Session:
         >>> session.compact("The user asked three questions.", keep=2)
         6
         """
-        due(summary, str, "summary", "its text")
-        due(keep, int, "keep", "a number of messages")
+        expect(summary, str, "summary", "its text")
+        expect(keep, int, "keep", "a number of messages")
         if not summary.strip():
             raise MisuseError("a compaction needs a summary: this one is empty", hint='compact("…", keep=6)')
         if keep < 1:

@@ -94,7 +94,7 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
         def load():
             return NOTHING
 
-    monkeypatch.setattr(base, "published", lambda group: [Point] if group == "lore.caches" else [])
+    monkeypatch.setattr(base, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
     known = dict(CACHES)
     register_plugins("lore.caches", known, call=False)
     assert known["nothing"] is NOTHING

@@ -40,7 +40,7 @@ from lore.model.codes import Problem
 from lore.model.events import Event, SessionStarted, encode
 from lore.model.results.compact import CompactResult, FiredTrigger
 from lore.model.times import parse_timestamp
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.recording import corpus
 from lore.recording.base import Problems
 from lore.recording.events import session_log
@@ -223,7 +223,7 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
     """Return what makes the memory that `[memory]` switches on; raises LoreError if no plug-in has one."""
     if not settings.memory.is_on:
         return None
-    points = published("lore.memories")
+    points = entry_points("lore.memories")
     if not points:
         raise lacks_plug_in("memory", '[memory] system = "structured" in the settings')
     return points[0].load()

@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from lore.errors import LoreError
-from lore.plugins import published
+from lore.plugins import entry_points
 
 Example = tuple[str, str]  # what to type after `lore `, and the result
 
@@ -211,7 +211,7 @@ def commands() -> dict[str, CommandRow]:
     Raises LoreError for a plug-in that cannot be loaded.
     """
     rows = dict(COMMANDS)
-    for point in published("lore.commands"):
+    for point in entry_points("lore.commands"):
         if point.name in rows:
             continue
         try:

@@ -14,7 +14,7 @@ from lore.compaction.policy import AUTOMATIC, NOTHING_LEFT
 from lore.compaction.settings import Compaction
 from lore.conversation import Follower
 from lore.errors import MisuseError, kind_of
-from lore.events.strict import due, reject_unknown_names
+from lore.events.strict import expect, reject_unknown_names
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
 from lore.model.mask import mask
@@ -83,7 +83,7 @@ class CompactionPolicy:
         if summarizer is not None and not hasattr(summarizer, "summarize"):
             message = f"summarizer is {kind_of(summarizer)}, which has no method `summarize`"
             raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")
-        due(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
+        expect(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
         self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from lore.errors import MisuseError, did_you_mean, kind_of
-from lore.events.strict import JSON, STATUSES, bad_name, due, json_of, optional_json, require_word, strict, text_json
+from lore.events.strict import JSON, STATUSES, bad_name, expect, json_of, optional_json, require_word, strict, text_json
 from lore.model import items as i
 from lore.model.canonical import encode
 from lore.sdk.objects import plain
@@ -22,7 +22,7 @@ def block_list(blocks: Iterable[i.Block], field: str) -> tuple[i.Block, ...]:
     """Return blocks; raises MisuseError for another object."""
     block_tuple = tuple(blocks)
     for at, block in enumerate(block_tuple):
-        due(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
+        expect(block, BLOCKS, f"{field}[{at}]", "lore.events.text, thinking, image or raw")
     return block_tuple
 
 
@@ -149,7 +149,7 @@ def block_of(value: object, dialect: str) -> i.Block:
     if isinstance(value, BLOCKS):
         return value
     members = cast("Mapping[str, JSON]", value if isinstance(value, Mapping) else plain(value))
-    due(members, Mapping, "a block", "lore.events.text, image or raw")
+    expect(members, Mapping, "a block", "lore.events.text, image or raw")
     if "role" in members and "type" not in members:
         raise MisuseError("a block has a role: it is a whole message", hint="give its content, a text or blocks")
     kind = str(members.get("type", ""))

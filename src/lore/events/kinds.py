@@ -20,7 +20,7 @@ from lore.events.strict import (
     Tools,
     bad_name,
     context_json,
-    due,
+    expect,
     good_line,
     id_list,
     json_of,
@@ -97,7 +97,7 @@ def append(item: i.Item, **common: Unpack[Common]) -> e.Append:
     >>> append(user_message("u1", "hi")).item.uuid
     'u1'
     """
-    due(item, ITEMS, "item", "lore.events.user_message, assistant_message or tool_call")
+    expect(item, ITEMS, "item", "lore.events.user_message, assistant_message or tool_call")
     return e.Append(item=item, **common)
 
 
@@ -202,7 +202,7 @@ def turn_completed(
     900
     """
     if usage is not None:
-        due(usage, e.Usage, "usage", "lore.events.usage")
+        expect(usage, e.Usage, "usage", "lore.events.usage")
     return e.TurnCompleted(turn=turn, usage=usage, verdict=verdict, response_id=response_id, hashes=hashes, **common)
 
 
@@ -248,7 +248,7 @@ def knowledge(
     op: Literal["add", "create", "update", "remove"], id: str, *, category: str | None = None,
     title: str | None = None, content: str | None = None, at: str | None = None,
 ) -> e.Knowledge:  # fmt: skip
-    """Return that what a session knows changed. Every chain hears of it.
+    """Return a change of the session's knowledge, which is shown in every chain.
 
     >>> knowledge("add", "release-1", title="Release", content="1.0 is out.").id
     'release-1'

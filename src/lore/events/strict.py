@@ -1,4 +1,4 @@
-"""Strict checks of a program's events: names, words and objects; a misspelling is answered with the nearest name.
+"""Strict checks of a program's events: names, words and objects. Errors for misspellings name the nearest valid name.
 
 Values become JSON text, or raise `MisuseError`. Every check costs O(the value).
 """
@@ -62,7 +62,7 @@ _TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
 
 
 def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with an error for a misspelled name, which names the nearest parameter."""
+    """Return the function with a check of keyword names; its error names the nearest parameter."""
     code = function.__code__
     label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
@@ -79,7 +79,7 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def strict(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function, which also rejects unknown names, with an error for a value of a wrong type."""
+    """Return the function with checks of keyword names and of the types of its result's fields."""
     function = reject_unknown_names(function)
 
     @wraps(function)
@@ -127,10 +127,10 @@ def require_word(value: str, choices: Sequence[str], field: str) -> str:
     return value
 
 
-def due(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
+def expect(value: object, kinds: type | tuple[type, ...], field: str, make: str) -> None:
     """Raise MisuseError if a value is not of these types; `make` is what to give, or the function that makes it.
 
-    A truth value is no number.
+    A bool does not count as an int.
     """
     if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
         raise MisuseError(f"{field} is {kind_of(value)}: give {make}", hint=f"give {make}")
@@ -230,7 +230,7 @@ def _is_schema(members: Members) -> bool:
 
 
 def _is_flat(members: Members) -> bool:
-    """Return whether no member holds others: a tool that a provider runs may have only such a one, named after it."""
+    """Return whether no value is nested; tools that a provider runs have one nested member: {"google_search": {}}."""
     return not any(isinstance(value, Mapping | list | tuple) or is_model(value) for value in members.values())
 
 
@@ -238,7 +238,7 @@ def context_json(context: Members | None) -> Raw:
     """Encode a turn's volatile context; raises MisuseError for an unknown part, and names the nearest one."""
     if not context:
         return i.NULL
-    due(context, Mapping, "context", "a mapping: text by name")
+    expect(context, Mapping, "context", "a mapping: text by name")
     for name in cast("Iterable[object]", context):
         if not isinstance(name, str):
             raise MisuseError(f"context is not JSON: {name!r} is not a name", hint=f"known: {', '.join(CONTEXT)}")
@@ -269,7 +269,7 @@ def check(event: object) -> None:
 
 
 def time_of(at: str, who: str) -> str:
-    """Return a time; raises MisuseError if it is not RFC 3339, with `who` gave it."""
+    """Return a time. Raise MisuseError, which begins with `who`, if it is not RFC 3339."""
     if not isinstance(at, str) or parse_timestamp(at) is None:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise MisuseError(
             f"{who} {cut_masked(str(at), 80)!r} ({kind_of(at)}): not an RFC 3339 text",

@@ -18,7 +18,7 @@ from msgspec import Struct
 from lore.errors import LoreError, lacks_plug_in
 from lore.files import WholeFile
 from lore.model.limits import SMALL_FILE_BYTES
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.store.registry import mask_url
 
 GROUP = "lore.remotes"  # of entry points
@@ -77,7 +77,7 @@ class RemoteFiles(Protocol):
 @cache
 def schemes() -> tuple[str, ...]:
     """Return the schemes of remote names, also those whose plug-in is not installed."""
-    return tuple(dict.fromkeys((*_OF_SCALE, *(point.name for point in published(GROUP)))))
+    return tuple(dict.fromkeys((*_OF_SCALE, *(point.name for point in entry_points(GROUP)))))
 
 
 def is_remote(path: str) -> bool:
@@ -96,7 +96,7 @@ def _remote(path: str) -> RemoteFiles:
 
 @cache
 def _remote_files(scheme: str) -> RemoteFiles:
-    for point in published(GROUP):
+    for point in entry_points(GROUP):
         if point.name == scheme:
             return point.load()(scheme)
     raise lacks_plug_in("scale", f"{scheme}://", "remote")

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from lore.errors import LoreError, lacks_plug_in
 from lore.model.results.measured import MeasuredResult
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.report.html.blocks import PageBlock
 
 _GROUP = "lore.measured"
@@ -33,7 +33,7 @@ class MeasuredView(Protocol):
 @cache
 def engine_measures() -> Any:
     """Return the object that a plug-in publishes for logs of engines; None without such a plug-in."""
-    for point in published(_GROUP):
+    for point in entry_points(_GROUP):
         try:
             return point.load()
         except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others

@@ -27,7 +27,7 @@ from lore.judge.totals import VERSION, FileResult, RunTotals, decode, encode
 from lore.model import canonical
 from lore.model.jsonslice import array, object_of, raw_members
 from lore.model.results import CheckResult
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.recording.base import PLUGIN_GROUPS, load_plugins
 from lore.recording.corpus import show
 from lore.recording.inputs import Input, inputs
@@ -213,7 +213,7 @@ def _program() -> str:
     for path in sorted(path for path in files if path.suffix in (".py", ".toml", ".json")):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         digest.update(f"{path.relative_to(src).as_posix()}\0{content}".encode())
-    plugins = {f"{point.name}={point.value}" for group in PLUGIN_GROUPS for point in published(group)}
+    plugins = {f"{point.name}={point.value}" for group in PLUGIN_GROUPS for point in entry_points(group)}
     unpacking = [*filter(find_spec, ("zstandard", "brotli")), sys.version_info >= (3, 14)]  # which has zstd
     digest.update(json.dumps([sorted(plugins), unpacking]).encode())
     return digest.hexdigest()

@@ -23,7 +23,7 @@ from lore.errors import install_hint
 from lore.model.canonical import printable
 from lore.model.deferred import pattern
 from lore.model.mask import mask
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.store.base import SessionData, Store, StoreError, Tell, UnknownSessionError
 
 GROUP = "lore.stores"
@@ -59,7 +59,7 @@ def scheme_of(url: str) -> str | None:
 def _published_store(scheme: str) -> Callable[[str, Tell], Store] | None:
     """Return the store that another package publishes for a scheme; None if there is none."""
     if scheme not in STORES:
-        for point in published(GROUP):
+        for point in entry_points(GROUP):
             if point.name == scheme:
                 try:
                     STORES[scheme] = point.load()

@@ -185,7 +185,7 @@ def test_sigterm_while_memory_asks_a_model_learns_nothing(tmp_path, monkeypatch)
 
 def test_policy_with_memory_names_the_missing_plugin(monkeypatch):
     """Settings with memory were once ignored silently without the plug-in."""
-    monkeypatch.setattr("lore.commands.compact.published", lambda group: [])
+    monkeypatch.setattr("lore.commands.compact.entry_points", lambda group: [])
     hands = Hands(Script(), print, print)
     with pytest.raises(LoreError, match="needs lore's plug-in 'memory', which this installation lacks"):
         watch("sqlite:none.db", None, packaged(), hands, ON)

@@ -27,7 +27,7 @@ from lore.model.evidence import Unneeded
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.recording import corpus, filesystem
 from lore.recording.base import load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies
@@ -232,7 +232,7 @@ class Cluster(Protocol):
 
 def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Cluster:
     """Return the cluster at an address; raises LoreError if it is missing, or its plug-in is."""
-    for point in published("lore.clusters"):
+    for point in entry_points("lore.clusters"):
         return point.load()(address, workers, warn)
     raise lacks_plug_in("scale", f"--jobs {address}", "dask")
 

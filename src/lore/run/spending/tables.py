@@ -18,7 +18,7 @@ from lore.judge.sums import Copies, LedgerRequest
 from lore.judge.totals import FINDINGS_KEPT
 from lore.model.ledger import Ledger
 from lore.model.results import Finding
-from lore.plugins import published
+from lore.plugins import entry_points
 from lore.recording import corpus
 from lore.recording.agents.companions import session_of
 from lore.recording.agents.sessions import AgentLog
@@ -70,7 +70,7 @@ TablesForm: TypeAlias = Callable[[str], AbstractContextManager[TablesWriter]]
 def table_forms() -> dict[str, TablesForm | None]:
     """Return the forms of tables by name; None for one whose plug-in is missing."""
     found: dict[str, TablesForm | None] = dict.fromkeys(_BROUGHT)
-    return found | {point.name: point.load() for point in published(GROUP)}
+    return found | {point.name: point.load() for point in entry_points(GROUP)}
 
 
 def check_into_tables(
