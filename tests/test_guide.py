@@ -18,7 +18,7 @@ from lore.commands.about import topics
 from lore.commands.table import ABOUT, BUILD, EXAMPLES, JUDGE, KEEP, LOOK, commands, subcommands
 from lore.plugins import entry_points
 from pictures.home import make
-from plugins.engines.logs.writing import joined, prefill
+from plugins.engines.logs.writing import join_lines, prefill
 from test_readme import MANUAL, PAGES, README, ROOT, SHOWN
 
 COMMANDS, SUBCOMMANDS = commands(), subcommands()
@@ -81,7 +81,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(ROOT / "fixtures" / "recordings", folder / name)
     shutil.copy(ROOT / "fixtures" / "sessions" / "knowledge.jsonl", folder / "session.jsonl")
     shutil.copy(ROOT / "fixtures" / "recordings" / "stable.jsonl", folder / "run.jsonl")
-    (folder / "engine.log").write_bytes(joined(prefill(1, 900, 0), prefill(60, 100, 900)))
+    (folder / "engine.log").write_bytes(join_lines(prefill(1, 900, 0), prefill(60, 100, 900)))
     (folder / "policy.toml").write_text(block("compaction", MANUAL), "utf-8")
     monkeypatch.chdir(folder)
     return folder

@@ -11,7 +11,7 @@ from cli.running import Ran, lore, put, session
 from lore import plugins
 from lore.recording.filesystem import _remote_files, schemes
 from plugins.engines.caches.test_generated import recorded
-from plugins.engines.logs.writing import joined, prefill
+from plugins.engines.logs.writing import join_lines, prefill
 
 HIDDEN = Path(__file__).parents[1] / "support" / "core_only"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -40,7 +40,7 @@ def without_plugins(*args: str) -> Ran:
     (("check", "sglang.log", "--format", "vllm-log"), "the format vllm-log"),
 ])  # fmt: skip
 def test_missing_plugin_for_engines_is_named(args, needed_for):
-    Path("sglang.log").write_bytes(joined(prefill(0, 100, 0), prefill(1, 20, 100)))
+    Path("sglang.log").write_bytes(join_lines(prefill(0, 100, 0), prefill(1, 20, 100)))
     ran = without_plugins(*args)
     assert (ran.code, ran.out) == (2, "")
     error, hint = ran.err.splitlines()
