@@ -5,6 +5,7 @@ import json
 import pytest
 
 from cli.running import compacted, lore, put
+from cli.test_overview import claude
 from cli.test_simulate import LONG, body, capture, usage
 from model.making import dumps
 
@@ -121,3 +122,10 @@ def test_two_bodies_without_usage_show_lost_dollars(model, extra_price):
     known = None if extra_price is None else pytest.approx(cause["lost_tokens"] * extra_price / 1e6, rel=0.01)
     assert cause["lost_dollars"] == known
     assert ("re-billed ($" in lore("diff-prefix", "a.json", "b.json").out) == (known is not None)
+
+
+def test_prediction_is_that_of_simulate_after_prompt_shrank():
+    name = claude("a", [(10, 0, 20_000, 100), (10, 5_000, 1_000, 100)])
+    (turn,) = [turn for turn in lore("simulate", name, "--json").json["turns"] if turn["turn"] == 2]
+    ((found,),) = caches(name)
+    assert found[1] == turn["predicted"]["read_tokens"] == 6_010

@@ -3,6 +3,7 @@
 import json
 
 from cli.running import lore
+from cli.test_overview import claude
 from conftest import ROOT
 from judge.captures import asks, call, put, text, usage
 
@@ -43,3 +44,13 @@ def test_dropped_reasoning_is_no_append():
     shown = lore("simulate", str(causes / "LORE130" / "positive.jsonl"), "--by", "reliability").out
     assert shown.startswith("reliability: 75.0 % (3 of 4 turns that only appended read the whole cached prefix")
     assert "gpt-5.4: 75.0 % (3 of 4)  (few turns)" in shown
+
+
+def test_compare_and_simulate_count_the_same_appends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    paused = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 100), (10, 2_000, 11_000, 100)]
+    path = claude("a", paused, minutes=20)
+    (row,) = [row for row in reliability(path) if row["by"] == "all"]
+    measures = lore("compare", path, path, "--json").json["measures"]
+    (found,) = [measure["left"] for measure in measures if measure["name"] == "reliability"]
+    assert (row["read"], row["appends"]) == (found["events"], found["trials"])

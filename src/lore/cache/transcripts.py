@@ -100,6 +100,17 @@ class Predicted(NamedTuple):
     odd: str = ""  # why the turn's usage is not believed
     state: TurnState | None = None  # of a transcript's turn
 
+    def limited_to(self, usage: Usage | None) -> Prediction:
+        """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
+
+        The size of a request says nothing about the cache, so comparisons with the usage take the original.
+        """
+        prediction = self.prediction
+        size = None if usage is None or self.odd else total(usage.first_pass)
+        if size is None or prediction.read is None or prediction.read <= size:
+            return prediction
+        return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
+
 
 class TranscriptCache:
     """Predicts the turns of transcripts of one provider's cache."""

@@ -159,10 +159,11 @@ class TurnComparison(NamedTuple):
     def predict(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict from earlier turns what each cache reads of this turn; call it for each turn, in order."""
         predicted = [predictor.predict(turn) for predictor in self.predictors]
+        shown = [(each.cache, each.limited_to(turn.usage)) for each in predicted if each.cache]
         return [
             results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
-            for cache, found, *_ in predicted
-            if cache and found.read is not None
+            for cache, found in shown
+            if found.read is not None
         ]
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from lore.cache.counts import DROP, ONE_HOUR, block_tokens, first_pass_read, position, total
+from lore.cache.counts import ONE_HOUR, block_tokens, first_pass_read, position, total
 from lore.cache.prices import MILLION, Price, is_partial
 from lore.cache.rules import DatedRules, Lifetime, lifetime_after
 from lore.judge.base import TurnVerdict, date_of, exact, lasting_id, lasting_path, paid_again, price_of, surcharge_of
@@ -473,24 +473,16 @@ def was_append_read(verdict: TurnVerdict) -> bool | None:
 
 
 def is_append(verdict: TurnVerdict) -> bool:
-    """Return whether only the provider can have lost a turn's prefix.
+    """Return whether only the provider can have lost a turn's prefix, by the causes of the turn.
 
-    The client changed nothing, nothing expired or was compacted, and no rule drops part of the prompt.
+    Predictions are not used: `lore compare` makes them only for turns whose read fell, `lore simulate` for all.
     """
     if not verdict.compared and verdict.pair is None:
         return False
-    if any(cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
-           for cause in verdict.causes):  # fmt: skip
-        return False
-    seen = None if verdict.foreseen is None else verdict.foreseen.state
-    if seen is None:
-        return True
-    if seen.unchanged < seen.entries or seen.head_changed or seen.model_changed or seen.changes:
-        return False
-    if seen.pause is not None and seen.lifetime is not None and seen.pause > seen.lifetime:
-        return False
-    cached = seen.cached or 0
-    return not any(sign.name == "reasoning" and (sign.read_if_moved or 0) < cached - DROP for sign in seen.signals)
+    return not any(
+        cause.code not in _OWN and (not is_remark(cause) or cause.code == Code.TAIL_REPLACED)
+        for cause in verdict.causes
+    )
 
 
 # a session that runs

@@ -17,7 +17,7 @@ _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
     "share_read": "share of prompts read from a cache",
     "breaks": "requests with a cache break",
-    "reliability": "prompts that only grew, read in full",
+    "reliability": "reliability (appended, read in full)",
     "prompt": "prompt tokens per request",
     "output": "output tokens per request",
     "money": "cost per request",

@@ -250,7 +250,7 @@ def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> Non
     for row in rows:
         if row.by == "all":
             turns = f"{row.read:,} of {counted(row.appends, 'turn')} that only appended read the whole cached prefix"
-            others = "; the provider lost the others" if row.read < row.appends else ""
+            others = "; no change, pause or compaction explains the others" if row.read < row.appends else ""
             out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{others})"))
             continue
         if row.by != before:

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import cached, first_pass_read, reason_to_doubt, total
+from lore.cache.counts import cached, first_pass_read, reason_to_doubt
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
@@ -141,7 +141,7 @@ class Simulation:
         partial = usage is not None and is_partial(predictor.rules, usage.client)
         self._count(turn, predicted, price, partial=partial)
         parts, is_whole = price.split(usage) if price and usage and usage.is_billed else ({}, False)
-        prediction = _limit_to_usage(predicted, usage)
+        prediction = predicted.limited_to(usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
         extra = None if cost is None or predictor.model else surcharge_of(predictor.rules, turn, price)
         if cost is not None and price is not None and extra is not None:
@@ -215,18 +215,6 @@ def _result(
         unexplained_tokens=verdict.unexplained_tokens, foreseen=verdict.was_foreseen, line=turn.line,
         path=turn.file or place.path,
     )  # fmt: skip
-
-
-def _limit_to_usage(predicted: Predicted, usage: Usage | None) -> Prediction:
-    """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
-
-    The size of a request says nothing about the cache, so the comparison with the usage keeps the original.
-    """
-    prediction = predicted.prediction
-    size = None if usage is None or predicted.odd else total(usage.first_pass)
-    if size is None or prediction.read is None or prediction.read <= size:
-        return prediction
-    return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
 
 
 def _cost(
