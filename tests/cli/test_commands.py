@@ -219,6 +219,12 @@ def test_list_of_codes_uses_words_of_the_output():
     assert "LORE101  waste             agent author  date-in-prefix" in listed
 
 
+@pytest.mark.parametrize(("code", "kind"), [("LORE201", "recording"), ("LORE404", "settings"), ("LORE185", "request")])
+def test_explain_names_kind_of_code_without_break(code, kind):
+    assert re.search(rf"^{code} +{kind} ", lore("explain").out, re.MULTILINE)
+    assert f"Kind: {kind}" in lore("explain", code).out.replace("\n", " ")
+
+
 def test_explain_of_a_word_names_codes_with_it():
     ran = lore("explain", "date")
     assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)

@@ -98,6 +98,8 @@ def explain(
 ) -> int:
     """Explain a finding code; without one, list all codes.
 
+    The kind is that of a cache break (waste, expected, no certain cause), or what else the finding is about: a request
+    that caches badly, a recording that lore cannot read in full, the settings of a check.
     A page is laid out on a terminal, and is Markdown in a pipe.
     """
     from lore.model.codes import CODES, kind_in_words
@@ -110,7 +112,7 @@ def explain(
         sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
         for known, row in CODES.items():
             actor = "agent author" if row.actor == "author" else row.actor
-            sys.stdout.write(_CODE_ROW.format(known, kind_in_words(row.kind), actor, row.name))
+            sys.stdout.write(_CODE_ROW.format(known, kind_in_words(row.kind, known), actor, row.name))
         return 0
     names = {row.name: known for known, row in CODES.items()}
     known = code.upper() if code.upper() in CODES else names.get(code.lower())

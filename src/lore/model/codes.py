@@ -197,9 +197,25 @@ def actor_of(code: str, kind: CauseKind, audience: Audience = "author") -> Actor
     return "user" if audience == "user" and facts.actor == "author" and has_own_fix else facts.actor
 
 
-def kind_in_words(kind: CauseKind) -> str:
-    """Return what people read for the kind of a cause: "waste", "expected" or "no certain cause"."""
-    return "no certain cause" if kind == "unattributable" else kind
+# Findings of these are about what a request holds, not about a cache break.
+_OF_REQUESTS = {
+    Code.BREAKPOINTS_MISSING, Code.BREAKPOINTS_FAR_APART, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR,
+    Code.VOLATILE_BEFORE_HISTORY, Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_ON_VOLATILE, Code.SHARED_BLOCK_UNMARKED,
+    Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED,
+    Code.IMAGE_BEFORE_TEXT, Code.CACHE_KEY_MISSING, Code.CACHE_SETTING, Code.WRITES_NEVER_READ,
+    Code.PROMPT_UNDER_MINIMUM, Code.READ_PLATEAU,
+}  # fmt: skip
+
+
+def kind_in_words(kind: CauseKind, code: str = "") -> str:
+    """Return what people read for a kind: of a cause "waste", "expected" or "no certain cause".
+
+    Findings of other codes have no cause of a cache break: they are about a request, a recording or the settings.
+    """
+    if code in _OF_REQUESTS:
+        return "request"
+    about = {"LORE2": "recording", "LORE4": "settings"}.get(code[:5])
+    return about or ("no certain cause" if kind == "unattributable" else kind)
 
 
 def fix_of(code: str, audience: Audience, kind: CauseKind | None = None, detail: str = "") -> str:

@@ -267,7 +267,7 @@ def _describe(moved: MovedPrefix) -> list[str]:
         if number == 0 and where is not None and _BECAME in text:
             text = text.partition(": …")[0]  # both texts are shown above
         short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"
-        kind = kind_in_words(finding.kind)
+        kind = kind_in_words(finding.kind, finding.code)
         lines += [f"  {finding.code} {finding.name} ({kind}): {short}", f"    fix: {finding.fix}"]
     if len(moved.findings) > SHOWN:
         lines.append(f"  and {len(moved.findings) - SHOWN} causes more")

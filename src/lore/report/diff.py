@@ -162,7 +162,7 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise
         message = message.replace(evidence.sentence(), evidence.headline())
     name = (f"{cause.code} {cause.name}", _KINDS[cause.kind])
     out.print(
-        line(f"  {'cause':<{_INDENT - 2}}", name, f" ({kind_in_words(cause.kind)}): {message}"),
+        line(f"  {'cause':<{_INDENT - 2}}", name, f" ({kind_in_words(cause.kind, cause.code)}): {message}"),
         indent=_INDENT,
     )
     if cause.lost_tokens:

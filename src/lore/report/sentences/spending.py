@@ -78,7 +78,7 @@ def worded_break(cause: SpendingCause) -> SpendingCause:
 
 def label_of(cause: SpendingCause | ComparedCause) -> str:
     """Return the kind of a cause, to follow its words."""
-    return f" ({kind_in_words(cause.kind)})"
+    return f" ({kind_in_words(cause.kind, cause.code)})"
 
 
 def describe_change(change: CostChange, before: Spending, after: Spending) -> str:
