@@ -422,10 +422,12 @@ def test_empty_span_names_newest_request_after_it():
 
 
 def test_uncached_tokens_that_could_be_read_are_priced():
-    claude("a", [(10_000 + 2_000 * number, 0, 0, 100) for number in range(8)])
+    path = claude("a", [(10_000 + 2_000 * number, 0, 0, 100) for number in range(8)])
+    assert "LORE307 read-plateau in 7 turns, the first of them turn 2\n" in lore("check", path).out
     answer = found()
     (missed,) = answer["missed"]
     assert (missed["code"], missed["turns"], answer["total"]["paid_again_tokens"]) == ("LORE307", 7, 0)
+    assert missed["most"]["turns"] == 7
     assert missed["dollars"] == pytest.approx(missed["tokens"] * (5 - 0.5) / 1e6)
     assert "could have been read from a cache: $0.50" in lore(*ALL).out
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from lore.judge import what_if
 from lore.judge.base import summed
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
@@ -45,6 +46,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 _STYLES = {"waste": "bold red", "unattributable": "yellow", "expected": "cyan"}
 _NAME_LENGTH = 14
 _INDENT = 6  # columns, of evidence
+_WRITE_PRICES = "a 5-minute write costs 1.25 times the input price, a 1-hour write 2 times"  # where there are both
 _HEADER = ("turn", "time (UTC)", "predicted", "billed", "difference", "cause")
 
 
@@ -197,7 +199,7 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         out.print(line(styled))
     missed = [f"{each.code} {each.name}" for turn in result.turns for each in turn.causes if not each.is_break]
     if sums.missed_tokens:
-        out.print(line(f"  by {', '.join(dict.fromkeys(missed))}"))
+        out.print(line(f"  cause: {', '.join(dict.fromkeys(missed))}"))
     predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
     of_them = format_usage(UsageResult.sum_of(filter(None, predicted)))
     rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), of_them))]
@@ -265,7 +267,7 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
         out.print(line((f"by {by}:", "bold")))
         for group in (group for group in groups if group.by == by):
             name = f"{group.name} {CODES[group.name].name}" if group.name in CODES else group.name
-            name += f" ({kind_in_words(group.kind)})" if group.kind is not None else ""
+            name += f" ({kind_in_words(group.kind, group.name)})" if group.kind is not None else ""
             cost = f" that cost {format_money(group.billed)}" if group.billed else ""
             rebilled = f"{counted(group.lost_tokens, 'token')} re-billed{in_dollars(group.rebilled)}"
             out.print(line(f"  {name}: {rebilled} in {counted(group.turns, 'turn')}{cost}"))
@@ -276,10 +278,11 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
     every, cost = result.what_if, result.totals.cost
     whole = cost.predicted if cost.billed is None else cost.billed
     shown = [change for change in every if change.saves]
+    missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if shown:
         out.print(line(("largest savings:", "bold")))
     for change in shown if verbose else shown[:_CHANGES_SHOWN]:
-        out.print(line(f"  {change.change}: {_saving(change, whole)}"))
+        out.print(line(f"  {change.change}: {_saving(change, whole, is_missed=change.change in missed)}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     idle, unknown = list[str](), list[str]()
@@ -294,13 +297,19 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
-def _saving(change: results.Saving, whole: float | None) -> str:
-    """Return what a change saves of the `whole` cost, and the tokens that it spares or adds."""
-    tokens = f"{abs(change.tokens):,} tokens re-billed {'less' if change.tokens > 0 else 'more'}"
-    tokens = f"{tokens}, in {counted(change.turns, 'turn')}" if change.tokens else "the same tokens at other prices"
+def _saving(change: results.Saving, whole: float | None, *, is_missed: bool) -> str:
+    """Return what a change saves of the `whole` cost, and why.
+
+    `is_missed`: its tokens were not re-billed; a cache could have held them.
+    """
+    effect = "read from a cache" if is_missed else f"re-billed {'less' if change.tokens > 0 else 'more'}"
+    reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
+    if change.tokens:
+        reasons.append(f"{abs(change.tokens):,} tokens {effect}, in {counted(change.turns, 'turn')}")
+    why = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
-        return tokens
-    return f"saves {format_money(change.saved)}{f' of {format_money(whole)}' if whole else ''} ({tokens})"
+        return why
+    return f"saves {format_money(change.saved)}{f' of {format_money(whole)}' if whole else ''} ({why})"
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:

@@ -13,7 +13,7 @@ from lore.judge.messages import message_of
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED
 from lore.model.deferred import pattern
-from lore.model.evidence import OverBudget, ProviderSaid
+from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
 from lore.model.results.lint import LintResult, LintSummary
@@ -180,7 +180,9 @@ def describe_turns(group: Sequence[Finding]) -> str:
     if first.turn is None:
         return counted(first.times, "turn") if first.times > 1 else ""
     if len(group) == 1:
-        return turn_of(first.turn, first.chain)
+        of_several = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
+        several = "" if of_several == 1 else f"{counted(of_several, 'turn')}, the first of them "
+        return several + turn_of(first.turn, first.chain)
     chains = len({finding.chain for finding in group})
     if chains > 1:
         return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
