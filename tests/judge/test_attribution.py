@@ -306,8 +306,8 @@ def test_another_model_that_no_event_tells_is_strong():
 
 
 @each("turns, is_prompted, words", [
-    (2, True, "the user had written again"), (2, False, "the conversation had just begun"),
-    (3, True, "the user had written again"), (3, False, "the conversation had just begun"), (4, False, ""),
+    (2, True, "a user message had come"), (2, False, "the conversation had just begun"),
+    (3, True, "a user message had come"), (3, False, "the conversation had just begun"), (4, False, ""),
 ])  # fmt: skip
 def test_unexplained_fall_at_beginning_points_to_the_client(turns, is_prompted, words):
     talk = opened()

@@ -73,11 +73,12 @@ def test_evidence_has_the_names_of_the_signal(sign, evidence):
 def test_hook_text_is_strong_if_read_stops_there():
     for read, strength in ((12_300, "strong"), (11_000, "weak")):
         talk = opened(hour=True)
-        talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+        talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",), line=17),))
         talk.ask()
         talk.turn(bill(read, 3_900, hour=True))
         assert (talk.lead.code, talk.lead.section, talk.lead.strength) == ("LORE158", "messages", strength)
         assert isinstance(talk.lead.evidence, HookText)
+        assert talk.lead.evidence.line == 17
         assert talk.lead.evidence.exact is (strength == "strong")
         assert (talk.lead.kind == "unattributable") or strength == "strong"
 

@@ -93,16 +93,19 @@ SENTENCES = [
     (e.MessagesTakenBack(1), "1 message was taken back, and something else was asked"),
     (e.MessagesTakenBack(1200), "1,200 messages were taken back, and something else was asked"),
     (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
-    (e.HookText(4, ("lint",)), "the text of hook lint followed entry 4 of the history until the user spoke again"),
     (
-        e.HookText(4, ("lint",), text="2 files changed"),
-        'the text of hook lint ("2 files changed") followed entry 4 of the history until the user spoke again',
+        e.HookText(4, ("lint",)),
+        (
+            "the text of hook lint after entry 4 of the history was left out of the prompt from the next user message "
+            "on (a prompt, or a notice of a background task)"
+        ),
     ),
     (
-        e.HookText(4, ("lint",), exact=True),
+        e.HookText(4, ("lint",), exact=True, text="2 files changed", line=17),
         (
-            "the text of hook lint followed entry 4 of the history until the user spoke again; the billed read is "
-            "exactly what such a change leaves in the cache"
+            'the text of hook lint ("2 files changed") at line 17 of the log was left out of the prompt from the next '
+            "user message on (a prompt, or a notice of a background task); the billed read is exactly what such a "
+            "change leaves in the cache"
         ),
     ),
     (

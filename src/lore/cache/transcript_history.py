@@ -284,6 +284,7 @@ class Signal(Struct, frozen=True):
     entries: int = 0  # if it is delayed: entries of the timeline before its text
     names: tuple[str, ...] = ()  # if it is delayed: what added its text
     text: str = ""  # if it is delayed: the beginning of a hook's text
+    line: int | None = None  # if it is delayed: the line of the log that recorded its text
     read_if_moved: int | None = None  # if the text moves: tokens that can still be read; None: only the head
 
 

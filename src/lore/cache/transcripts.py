@@ -348,8 +348,9 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
         place = before.entries if before else entries or 0
         text = sign.after if before is None else before.text or sign.after
         text = text if sign.name == _HOOK else ""
+        line = sign.line if before is None else before.line
         chain.waiting[sign.name] = Signal(
-            sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text
+            sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text, line=line
         )  # fmt: skip
 
 

@@ -383,9 +383,11 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
 
 
 def find_hook_text(facts: PairFacts) -> e.HookText | None:
-    """Return a hook's text that was in the history until the user spoke again."""
+    """Return a hook's text that was in the history until the next user message."""
     hook = state_signal(facts, "hook-context")
-    return hook and e.HookText(hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text)
+    return hook and e.HookText(
+        hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text, line=hook.line
+    )  # fmt: skip
 
 
 def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.ReasoningDropped | None:

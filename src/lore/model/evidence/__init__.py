@@ -119,17 +119,19 @@ class ToolsAnnounced(EvidenceFact, frozen=True):
 
 
 class HookText(EvidenceFact, frozen=True):
-    """A hook's text followed an entry of the history until the user spoke again."""
+    """A hook's text followed an entry of the history until the next user message."""
 
     words = (
-        "the text of {hooks:?hook {hooks:names}|a hook}"
-        ' {text:?("{text}") }followed entry {entries:,} of the history until the user spoke again'
+        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }'
+        "{line:?at line {line:,} of the log|after entry {entries:,} of the history} was left out of the prompt from "
+        "the next user message on (a prompt, or a notice of a background task)"
         "{exact:?; the billed read is exactly what such a change leaves in the cache}"
     )
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
     text: Content = ""  # its beginning; empty: not recorded
+    line: int | None = None  # of the log that records the text
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
@@ -429,9 +431,9 @@ class ReadFell(EvidenceFact, frozen=True):
 
     words = (
         "{lost_tokens:,} of {cached_tokens:,} cached tokens were not read again ({read_tokens:,} were); the recording "
-        "shows no cause{at_prompt:?, but the user had written again: within a tool loop such falls are rare, so the "
-        "client probably changed the prompt|{at_begin:?, but the conversation had just begun: later such falls are "
-        "rare, so the client probably changed the prompt}}"
+        "shows no cause{at_prompt:?, but a user message had come (a prompt, or a notice of a background task): within "
+        "a tool loop such falls are rare, so the client probably changed the prompt|{at_begin:?, but the conversation "
+        "had just begun: later such falls are rare, so the client probably changed the prompt}}"
     )
     fix_word = "{at_prompt:?by-client|{at_begin:?by-client}}"
     lost_tokens: int  # cached tokens that were not read again
