@@ -113,6 +113,13 @@ def test_title_is_first_prompt_without_a_name(tmp_path: Path) -> None:
     assert title_of(log(tmp_path / "log.jsonl", meta)) == "/clear"
 
 
+@pytest.mark.parametrize("text", ["Generate a file named AGENTS.md that serves as a guide.", "/init"])
+def test_title_skips_what_init_sends(tmp_path: Path, text: str) -> None:
+    init = {**PROMPT, "uuid": "u0", "message": {"role": "user", "content": text}}
+    assert title_of(log(tmp_path / "log.jsonl", init, {**PROMPT, "parentUuid": "u0"})) == "Fix the login test"
+    assert title_of(log(tmp_path / "log.jsonl", init)) == "/init"
+
+
 def test_title_of_requests_is_their_first_prompt(tmp_path: Path) -> None:
     body = {"model": "claude-opus-4", "max_tokens": 9, "messages": [{"role": "user", "content": "Fix the login test"}]}
     assert title_of(log(tmp_path / "bodies.jsonl", body)) == "Fix the login test"
@@ -128,6 +135,8 @@ def test_missing_or_unrecognised_file_has_no_title(tmp_path: Path) -> None:
     ("<task>\nfix it\n</task>\n<environment_details>now</environment_details>", "fix it"),
     ("fix it <system_reminder>tables</system_reminder>", "fix it"),
     ("<system-reminder>cut", ""),
+    ("<command-name>/plan</command-name>\n<command-args>fix the login</command-args>", "fix the login"),
+    ("<command-name>/plan</command-name><command-args>14</command-args>", ""),
     ("# AGENTS.md instructions for /w", ""),
 ])  # fmt: skip
 def test_blocks_of_clients_are_not_a_prompt(text: str, expected: str) -> None:

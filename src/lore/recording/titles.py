@@ -26,9 +26,19 @@ _SEARCHED = 4  # pieces of a log, of 256 KiB, that are searched for the first pr
 _MASKED = 10_000  # characters of a prompt that are masked before it is shortened
 _BLOCK = re.compile(r"\s*<([A-Za-z_][\w-]*)[^>]*>(.*?)</\1>\s*", re.DOTALL)
 _REMINDER = re.compile(r"<system[_-]reminder>.*?(?:</system[_-]reminder>|$)", re.DOTALL)
-_SPOKEN = frozenset(("task", "user_message", "user_query", "feedback"))  # blocks that hold what the user wrote
-_COMMAND = re.compile(r"<command-name>\s*(/?[\w:.-]+)\s*</command-name>")
+# blocks that hold what the user wrote
+_SPOKEN = frozenset(("task", "user_message", "user_query", "feedback"))
+_WORDS = 3  # from there on the arguments of a command are a prompt
+_COMMAND = re.compile(r"<command-name>\s*(/?[\w:.-]+)\s*</command-name>|^\s*(/[\w:.-]+)\s*$")
+_INIT = (  # what agents send for /init, as a message of the user
+    "Please analyze this codebase and create",
+    "Generate a file named AGENTS.md",
+    "Create or update `AGENTS.md`",
+    "You are an AI agent that brings the power of Gemini",
+    "You are Qwen Code, an interactive CLI agent",
+)
 _NOT_SPOKEN = (
+    *_INIT,
     "<system",
     "# AGENTS.md instructions",
     "Caveat: ",
@@ -71,7 +81,8 @@ def _title_in(path: str) -> str:
         elif isinstance(event, Append) and isinstance(event.item, UserMessage) and event.item.source == "user":
             texts = [block.text for block in event.item.blocks or () if isinstance(block, TextBlock)]
             text = "\n".join(text_of(bytes(part)) for part in texts or [event.item.text])
-            command = command or next(iter(_COMMAND.findall(text)), "")
+            found = _COMMAND.search(text)
+            command = command or (found[1] or found[2] if found else "/init" if text.startswith(_INIT) else "")
             if prompt := spoken(text):
                 prompts.setdefault(event.chain == MAIN, prompt)
         if is_short and (name or prompts.get(True)):
@@ -99,8 +110,8 @@ def _ends(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> 
 def spoken(text: str) -> str:
     """Return what a user wrote in a message, without the blocks that clients put before it."""
     while (block := _BLOCK.match(text)) is not None:
-        if block[1] in _SPOKEN:
+        if block[1] in _SPOKEN or (block[1] == "command-args" and len(block[2].split()) >= _WORDS):
             return block[2].strip()
         text = text[block.end() :]
     text = _REMINDER.sub("", text).strip()
-    return "" if text.startswith(_NOT_SPOKEN) else text
+    return "" if text.startswith(_NOT_SPOKEN) or _COMMAND.fullmatch(text) else text
