@@ -126,6 +126,18 @@ def test_fast_mode_is_named_in_every_sum(monkeypatch, tmp_path):
     assert says.replace("fast", "Fast") in Path("page.html").read_text()
 
 
+def test_refused_attempt_has_its_own_row(monkeypatch, tmp_path):
+    attempt = {"type": "message", "model": "claude-opus-4-5", **bill(0, 40_000)}
+    answer = {"type": "fallback_message", "model": "claude-opus-4-8", **bill(40_000, 0)}
+    log = transcript(bill(40_000, 0, iterations=[attempt, answer]), bill(40_000, 1_000))
+    Path(".claude/projects/-w").mkdir(parents=True)
+    Path(log).rename(".claude/projects/-w/session.jsonl")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    spent = lore("--since", "2020-01-01", "--by", "model").out
+    assert "after a refusal by claude-opus-4-5: 1 request cost $0.25 more than at the list price" in spent
+    assert "claude-opus-4-8 (after a refusal by claude-opus-4-5)" in spent
+
+
 def test_all_reasons_of_another_price_are_named():
     said = [{"role": "user", "content": "Continue."}]
     sent = {"model": "gpt-5.5", "messages": said, "service_tier": "flex"}

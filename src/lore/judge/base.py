@@ -213,7 +213,13 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
         size=None if usage.uncached_tokens is None else prompt_tokens(usage), endpoint=turn.call.endpoint,
     )  # fmt: skip
     more = _dearer(usage, price, price_of(rules, turn, listed=True)) if names else 0.0
-    return (names, more) if more else None
+    reasons = {names: more} if more else {}
+    if usage.model is not None:  # a fallback answered
+        for attempt, paid in zip(usage.iterations, price.passes, strict=False):
+            if attempt.kind == "message" and paid is not None:
+                reason = f"after a refusal by {attempt.model or 'another model'}"
+                reasons[reason] = round(float(sum(paid.parts(attempt).values(), Decimal(0))), 9)
+    return (", ".join(reasons), sum(reasons.values())) if reasons else None
 
 
 def speed_surcharge(rules: DatedRules, turn: Turn, price: Price) -> float:
