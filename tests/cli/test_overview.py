@@ -190,7 +190,8 @@ def test_table_sums_tokens_and_cost_by_agent():
     claude("a", FALLEN)
     codex()
     head, first, second, total = rows(lore(*ALL).out)
-    assert head == ["cost", "requests", "input", "cached read", "written", "output", "share read", "re-billed", "agent"]
+    assert head[:4] == ["cost", "requests", "uncached", "cached read"]
+    assert head[4:] == ["written", "output", "share read", "re-billed", "agent"]
     assert first[1:-1] == ["4", "40", "21k", "26k", "400", "45 %", "$0.07"]
     assert [row[-1] for row in (first, second, total)] == ["Claude Code", "Codex CLI", "all agents"]
     answer = found()
@@ -229,7 +230,7 @@ def test_causes_are_ranked_and_unattributable_is_apart():
 def test_causes_without_price_are_ranked_by_tokens():
     claude("a", FALLEN, model="a-model-without-a-price")
     out = lore(*ALL).out
-    assert "re-billed: 12k tokens\n" in out
+    assert "re-billed: 12k tokens, paid for again though cached\n" in out
     assert "$" not in out[out.index("re-billed: ") :]
 
 
@@ -237,7 +238,7 @@ def test_screen_names_the_first_thing_to_change():
     claude("a", [*STEADY, (10, 0, 14_000, 100)], minutes=30)
     (cause, *_) = found()["causes"]
     out = lore(*ALL).out
-    assert f"do first: {cause['fix']} (" in out
+    assert f"do first: {cause['fix']}\n" in out
     assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']}\n" in out
     assert re.search(r"most of it: \$0.07 in 1 turn of one session of app", out)
 
@@ -266,11 +267,11 @@ PAUSES = [
 
 
 @pytest.mark.parametrize(("others", "chosen"), [
-    ([], "/compact before ($3.50 re-billed as expected: 5 minutes, an hour)"),
-    ([("waste", "user", "drop it", 3.0)], "drop it ($3.00 re-billed as waste: x; first, since waste can be avoided"),
-    ([("waste", "user", "drop it", 0.1)], "/compact before ($3.50 "),
-    ([("waste", "author", "report it", 3.0)], "/compact before ($3.50 "),
-    ([("unattributable", "user", "mark it", 5.0)], "/compact before ($3.50 "),
+    ([], "/compact before\n  $3.50 re-billed as expected: 5 minutes, an hour"),
+    ([("waste", "user", "drop it", 3.0)], "drop it\n  $3.00 re-billed as waste: x"),
+    ([("waste", "user", "drop it", 0.1)], "/compact before\n  $3.50 "),
+    ([("waste", "author", "report it", 3.0)], "/compact before\n  $3.50 "),
+    ([("unattributable", "user", "mark it", 5.0)], "/compact before\n  $3.50 "),
 ])  # fmt: skip
 def test_first_to_do_is_what_saves_most(others, chosen):
     claude("a", FALLEN)
@@ -280,7 +281,6 @@ def test_first_to_do_is_what_saves_most(others, chosen):
     out = io.StringIO()
     write_overview(result, Console(out, colour=False, terminal=False), OverviewSelection())
     assert f"do first: {chosen}" in out.getvalue()
-    assert ("these turns, with the text of the hook:" in out.getvalue()) == chosen.startswith("drop it")
 
 
 def test_rebilled_cost_without_some_prices_is_at_least():
@@ -399,7 +399,7 @@ def test_costliest_session_shows_savings_of_compaction():
     command = biggest["command"].replace("~", "home", 1).split()
     trial = lore(*command[1:], "--json").json
     assert trial["totals"]["saved"] == pytest.approx(biggest["saving"])
-    assert re.search(r"at most \$[\d.]+ less with \d compactions? in a window of \d+k tokens", lore(*ALL).out)
+    assert re.search(r"about \$[\d.]+ less with \d compactions? in a window of \d+k tokens", lore(*ALL).out)
 
 
 def test_overview_without_recordings_names_next_commands():
@@ -429,7 +429,7 @@ def test_uncached_tokens_that_could_be_read_are_priced():
     assert (missed["code"], missed["turns"], answer["total"]["paid_again_tokens"]) == ("LORE307", 7, 0)
     assert missed["most"]["turns"] == 7
     assert missed["dollars"] == pytest.approx(missed["tokens"] * (5 - 0.5) / 1e6)
-    assert "could have been read from a cache: $0.50" in lore(*ALL).out
+    assert "could have been read from a cache:\n  $0.50" in lore(*ALL).out
 
 
 def test_every_cause_has_its_kind():
@@ -518,7 +518,7 @@ def test_unreadable_logs_are_named_and_exit_3():
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found(code=3)["problems"] > 0
     torn = lore(*ALL)
-    assert " in these recordings\n  lore check --since 2020-01-01 -v" in torn.out
+    assert " in these recordings\n  lore check --since 2020-01-01 --select LORE2 -v" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
     assert "not read: Cursor" in ran.out
 

@@ -63,7 +63,7 @@ def test_next_command_names_the_costliest_file():
 def test_hidden_problems_and_notes_are_counted():
     codes = ("LORE204", "LORE203", "LORE125")
     result = checked(Summary(problems=2), [found(code, "nobody") for code in codes])
-    assert "2 problems in the recordings (-v shows all)\n" in report(result)
+    assert "2 problems in the recordings (--select LORE2 -v shows them)\n" in report(result)
     assert "2 notes hidden (-v shows them)\n" in report(result)
     assert "2 problems in the recordings\n" in report(result, verbose=True)
 

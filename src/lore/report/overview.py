@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.codes import CauseKind, Code
+from lore.model.codes import CauseKind
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
@@ -29,7 +29,7 @@ _SAVES = {"waste": 3.0, "expected": 1.0, UNSURE: 0.5}
 _SAVES_BY_AUTHOR = 0.1  # of that, if the user can only report it
 _SUMS = (
     TableColumn("cost", right=True), TableColumn("requests", right=True, drop=2),
-    TableColumn("input", right=True, drop=4), TableColumn("cached read", right=True, drop=3),
+    TableColumn("uncached", right=True, drop=4), TableColumn("cached read", right=True, drop=3),
     TableColumn("written", right=True, drop=5), TableColumn("output", right=True, drop=1),
     TableColumn("share read", right=True), TableColumn("re-billed", right=True),
 )  # fmt: skip
@@ -37,9 +37,10 @@ _CAUSE_COLUMNS = (
     TableColumn("cost", right=True), TableColumn("tokens", right=True, drop=1), TableColumn("cause", wraps=True),
     TableColumn("what to do"),
 )  # fmt: skip
+_KINDS = {"paid_again": "waste (avoidable)", "expected": "expected", "unexplained": "no certain cause"}  # as above
 _WINDOWS = {300: "the five-hour block", 10_080: "the week"}
 COST_PARTS = {  # fields of `Spending`
-    "reading": "reading context", "context": "writing new context", "output": "output",
+    "reading": "reading cached context", "context": "new context", "output": "output",
     "tools": "tools of the provider", "paid_again": "re-billed as waste", "expected": "re-billed as expected",
     "unexplained": "re-billed, no certain cause",
 }  # fmt: skip
@@ -177,11 +178,12 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
     yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
         yield _limit(limit, result.until or 0.0)
+    if total.dollars:
+        parts = {words: getattr(total, name) or 0.0 for name, words in COST_PARTS.items() if name not in _KINDS}
+        parts["re-billed"] = rebilled_dollars(total) or 0.0
+        yield "where it went: " + ", ".join(f"{words} {money(part)}" for words, part in parts.items() if part >= _CENT)
     if not verbose:
         return
-    if total.dollars:
-        parts = ((words, getattr(total, name) or 0.0) for name, words in COST_PARTS.items())
-        yield "cost: " + ", ".join(f"{words} {money(part)}" for words, part in parts if part >= _CENT)
     if total.median_prompt_tokens is not None:
         most = tokens_of(total.largest_prompt_tokens)
         yield f"prompts of {tokens_of(total.median_prompt_tokens)} tokens (median), at most {most}"
@@ -241,12 +243,16 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     cost = ""
     if total.dollars and dollars:
         cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
-    out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold")))
+    out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold"), ", paid for again though cached"))
+    kinds = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
+    if dollars:
+        out.print(line("  " + ", ".join(f"{words} {money(part)}" for words, part in kinds.items() if part)))
     rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
         amounts, is_small = _amounts([cause]), 0 < (cause.dollars or 0.0) < _CENT
         if verbose or (len(rows) < _CAUSES and not is_small):
-            rows.append((*amounts, *_in_words(cause, chosen)))
+            says = f"{cause.says}{label_of(cause)}, {_where(cause)}"
+            rows.append((*amounts, says, chosen.advice(cause.fix)))
         else:
             rest.append(cause)
     if rest:
@@ -273,16 +279,11 @@ def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> 
     """Write the tokens that were sent at the full price although a cache could have held them (not re-billed)."""
     if not result.missed:
         return
-    cost, tokens = _amounts(result.missed)
-    amount = f"{tokens} tokens" if cost == "-" else f"{cost}, {tokens} tokens"
-    out.print(line((f"not re-billed, but could have been read from a cache: {amount}", "bold")))
-    rows = [(*_amounts([cause]), *_in_words(cause, chosen)) for cause in result.missed]
-    _write_causes(rows, out, priced=cost != "-")
-
-
-def _in_words(cause: SpendingCause, chosen: OverviewSelection) -> tuple[str, str]:
-    """Return a cause in words, with the number of its sessions or turns, and advice."""
-    return f"{cause.says}{label_of(cause)}, {_where(cause)}", chosen.advice(cause.fix)
+    out.print(line(("not re-billed, but could have been read from a cache:", "bold")))
+    for cause in result.missed:
+        cost, tokens = _amounts([cause])
+        amount = f"{tokens} tokens" if cost == "-" else f"{cost}, {tokens} tokens"
+        out.print(line(f"  {amount}: {cause.says}, {_where(cause)}; to do: {chosen.advice(cause.fix)}"))
 
 
 def _where(cause: SpendingCause) -> str:
@@ -326,19 +327,18 @@ def _first_causes(result: Overview) -> list[SpendingCause]:
     return max(actions.values(), key=saving) if actions else []
 
 
-def first_in_words(result: Overview) -> str:
-    """Return the first thing to change, with its cost and its costliest session; empty without any cause."""
+def first_in_words(result: Overview) -> tuple[str, str]:
+    """Return the first thing to change, and its cost with its costliest session; empty texts without any cause."""
     causes = _first_causes(result)
     if not causes:
-        return ""
+        return "", ""
     first, (cost, tokens) = causes[0], _amounts(causes)
     amount = f"{tokens} tokens" if cost == "-" else cost
     what = f"re-billed as {first.kind}" if first.kind != UNSURE else "re-billed, no certain cause"
     what = what if first in result.causes else "that a cache could have saved"
     says = join_names([cause.says for cause in causes], 2)
     most = "" if first.most is None else f"; most of it{_in_session(first.most)}"
-    why = "; first, since waste can be avoided as a whole" if first.kind == "waste" else ""
-    return f"{first.fix} ({amount} {what}: {says}{most}{why})"
+    return first.fix, f"{amount} {what}: {says}{most}"
 
 
 def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> None:
@@ -352,10 +352,9 @@ def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> N
     if causes:
         if not is_small:
             out.print()
-        label = "costs less than 1 %, but can be changed: " if is_small else "do first: "
-        out.print(line((label, "bold"), first_in_words(result)))
-        if causes[0].code == Code.HOOK_TEXT_MOVED:
-            out.print(line("these turns, with the text of the hook:"))
+        fix, why = first_in_words(result)
+        out.print(line(("costs less than 1 %, but can be changed: " if is_small else "do first: ", "bold"), fix))
+        out.print(line(f"  {why}"))
         _write_command(_check(causes[0], chosen), out)
     if not is_small:
         _write_biggest(result, out)
@@ -369,12 +368,11 @@ def _write_biggest(result: Overview, out: Console) -> None:
     project = last_part(biggest.project or "")
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
     facts = ", ".join(filter(None, (project, day_of(biggest.at), money(biggest.dollars), size)))
-    saved = ""
+    out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")
         window = "" if biggest.window is None else f" in a window of {tokens_of(biggest.window)} tokens"
-        saved = f"; at most {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same"
-    out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts}){saved}"))
+        out.print(line(f"  about {money(biggest.saving)} less with {times}{window}, if the agent had behaved the same"))
     if biggest.command:
         _write_command(biggest.command, out)
 
@@ -409,7 +407,7 @@ def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> No
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
         out.print(line(f"{counted(result.problems, 'problem')} in these recordings"))
-        _write_command(f"{chosen.advice('lore check')} -v", out)
+        _write_command(f"{chosen.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:

@@ -280,7 +280,7 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
     shown = [change for change in every if change.saves]
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
     if shown:
-        out.print(line(("largest savings:", "bold")))
+        out.print(line(("largest savings (estimated):", "bold")))
     for change in shown if verbose else shown[:_CHANGES_SHOWN]:
         out.print(line(f"  {change.change}: {_saving(change, whole, is_missed=change.change in missed)}"))
         if change.fix:

@@ -345,7 +345,8 @@ def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool 
     if named:
         yield f"not counted: {', '.join(named)}"
     if problems:
-        yield f"{counted(problems, 'problem')} in the recordings{' (-v shows all)' if hides_problems else ''}"
+        hint = " (--select LORE2 -v shows them)" if hides_problems else ""
+        yield f"{counted(problems, 'problem')} in the recordings{hint}"
 
 
 def unseen_lines(result: Reported) -> Iterator[str]:

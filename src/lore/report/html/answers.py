@@ -84,8 +84,8 @@ def describe_spending(spending: Spending) -> str:
 
 
 _AS_READ = (
-    "Re-billed: what was paid beyond the price of a read. That price is in reading context; lore simulate, which sums"
-    " by price, has both in writes or uncached."
+    "Re-billed: what was paid beyond the price of a read. That price is in reading cached context; lore simulate, which"
+    " sums by price, has both in writes or uncached."
 )
 
 
@@ -166,8 +166,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     lines = [f"not read: {each}" for each in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    first = first_in_words(result)
-    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first and f"Do first: {first}.")))
+    fix, why = first_in_words(result)
+    first = fix and f"Do first: {fix} ({why})."
+    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
