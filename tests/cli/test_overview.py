@@ -432,6 +432,16 @@ def test_uncached_tokens_that_could_be_read_are_priced():
     assert "could have been read from a cache:\n  $0.50" in lore(*ALL).out
 
 
+@pytest.mark.parametrize(("turns", "is_named"), [(25, True), (5, False)])
+def test_check_and_simulate_name_compact_for_long_prompts(turns, is_named):
+    path = claude("a", [(10, 150_000 + 1_000 * number, 1_000, 100) for number in range(turns)])
+    command = f"lore compact {path} --dry-run --window 200000"
+    for args in (("check",), ("simulate",), ("simulate", "--what-if")):
+        out = lore(*args, path).out
+        assert (command in out) == is_named
+        assert ("25 prompts have over 140,000 tokens" in out) == is_named
+
+
 def test_every_cause_has_its_kind():
     claude("a", [*STEADY, (10, 0, 14_000, 100)], minutes=30)
     assert "pauses longer than 5 minutes (expected), in 1 turn" in lore(*ALL).out

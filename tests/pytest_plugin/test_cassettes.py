@@ -52,7 +52,7 @@ def test_wasteful_cassette_fails_the_run(suite, folder) -> None:
     assert result.ret == 1
     assert "all below folders named cassettes" in said(result)
     assert "LORE101 date-in-prefix in turn 2 at system\n    cassettes/bad.jsonl:2\n" in said(result)
-    assert "fix: Freeze the date" in said(result)
+    assert "Freeze the date" in said(result)
     assert result.outlines[-2] == (
         "lore: 1 of 2 cassettes waste their prompt cache: 1x LORE101 date-in-prefix, in cassettes/bad.jsonl; "
         "type: lore explain LORE101"

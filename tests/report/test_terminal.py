@@ -192,12 +192,13 @@ def test_next_command_quotes_file_for_the_shell(path, typed):
 def test_what_is_ruled_out_is_written_once():
     fell = ReadFell(900, 1_000, 100)
     falls = [msgspec.structs.replace(found("LORE301", "", turn=4, lost_tokens=9), path=f"{name}.jsonl", evidence=fell,
-                                     ruled_out=(RuledOut("expiry", out=True),)) for name in "abc"]  # fmt: skip
+                                     ruled_out=(RuledOut("expiry", out=True),)) for name in "abcd"]  # fmt: skip
     text = report(checked(Summary(), [in_words(each) for each in falls]))
-    assert text.count("900 of 1,000 cached tokens were not read again") == text.count("to find the cause: ") == 3
+    assert text.count("900 of 1,000 cached tokens were not read again") == text.count("to find the cause: ") == 2
+    assert "! LORE301 billed-read-fell, 2 more in 2 files: " in text
     assert text.count("\n      ruled out: ") == text.count("ruled out: ") == 1  # on a line of its own
     every = report(checked(Summary(), [in_words(each) for each in falls]), verbose=True)
-    assert every.count("ruled out: ") == 3
+    assert every.count("ruled out: ") == 4
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,12 @@ from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, S
 from lore.model.turn import Turn
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
-VERSION = 7  # of an encoded result: changes with its fields or their meaning
+VERSION = 8  # of an encoded result: changes with its fields or their meaning
 FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the summary counts all
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
 TOP = 3  # costliest causes of a kind
+LONG = 140_000  # tokens of a prompt, from which a trial compacts in a window of 200,000
 UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
 # Problems after which more of a file may be missing.
 UNREAD = (
@@ -89,6 +90,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
     error: LoreError | None = None  # the file was named and cannot be judged; `problems` too if it is unrecognised
     ledger: Ledger | None = None  # if tables are written
+    long_turns: int = 0  # turns of a session log with a prompt of over `LONG` tokens
 
 
 def encode(result: FileResult) -> bytes:
@@ -144,6 +146,7 @@ class FileTotals:
         summary.turns += 1
         summary.pairs += verdict.compared
         self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
+        self.result.long_turns += events and turn.usage is not None and (total(turn.usage.first_pass) or 0) > LONG
         if not events and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
@@ -326,6 +329,7 @@ class RunTotals:
         self.failed = False  # a finding is an error
         self.unjudged: list[Problem] = []  # why requests or whole files could not be judged, if the baseline has none
         self.paths: list[str] = []  # of recordings that were judged, up to a limit
+        self.longest = (0, "")  # most turns with a long prompt, and their recording
         self.whole: set[str] = set()  # keys of files that were judged from end to end, or are not recordings
         self.partly: set[str] = set()  # keys of the others
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
@@ -366,6 +370,7 @@ class RunTotals:
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
         self.unjudged += [one for one in unjudged if one.code not in known]
         self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
+        self.longest = max(self.longest, (result.long_turns, next(iter(result.paths), "")))
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
     def _compared(self, decided: Decided, key: str) -> Decided:

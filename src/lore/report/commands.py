@@ -6,11 +6,13 @@ import os
 import shlex
 from typing import NamedTuple
 
+from lore.judge.totals import LONG
 from lore.model.deferred import pattern
 from lore.report.plain import visible
 
 _ALTERED = pattern(r"\*\*\*|\\x[89a-f][0-9a-f]")  # as `corpus.show` writes hidden characters
 _AGO = pattern(r"(\d+)([smhdw])")
+_MANY = 20  # turns
 _OVER_FILES = pattern(r"\blore (check|simulate)\b")
 
 
@@ -37,6 +39,15 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
     while most is not None and len(parts) > 2 and len("/".join(parts)) > most:  # noqa: PLR2004 - `…` and a name
         parts = ["…", *parts[2:]] if parts[0] == "…" else ["…", *parts[1:]]
     return "/".join(parts)
+
+
+def compaction_advice(turns: int, path: str) -> tuple[str, str] | None:
+    """Return the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
+    shown = in_shell(path)
+    if turns < _MANY or not shown:
+        return None
+    purpose = f"{turns:,} prompts have over {LONG:,} tokens: what compacting earlier would have saved"
+    return f"lore compact {shown} --dry-run --window 200000", purpose
 
 
 class OverviewSelection(NamedTuple):

@@ -36,10 +36,11 @@ from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Reliability
+from lore.judge.totals import LONG
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
-from lore.model.events import Usage
+from lore.model.events import SUMMED_COUNTS, Usage
 from lore.model.results import CauseResult, Interruption, Surcharge, UsageResult, VerdictResult, copy_fields
 from lore.model.results.measured import MeasuredResult
 from lore.model.results.simulate import Cost, PredictedResult, SimulatedTurn, SimulateResult
@@ -49,6 +50,7 @@ from lore.recording.agents.logs import project_of
 from lore.recording.base import Problems, Recording, UnrecognisedError, load_plugins
 from lore.recording.inputs import Input, ahead, inputs, join_bodies, open_input
 from lore.recording.opening import Options
+from lore.report.commands import compaction_advice
 from lore.report.measured import engine_measures
 from lore.report.redacted import causes_of
 from lore.report.sentences.findings import describe_missing, describe_random_cache
@@ -437,6 +439,11 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         yield f"not counted: {turns_of(simulation.copied)} inherited or copied from other sessions"
     if simulation.partial:
         yield output_note(simulation.partial, rules)
+    sizes = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
+    long = Counter(path for path, each in sizes if sum(getattr(each, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG)
+    for path, count in long.most_common(1):
+        if (advice := compaction_advice(count, path)) is not None:
+            yield f"{advice[1]}: {advice[0]}"
 
 
 class Measuring(Protocol):

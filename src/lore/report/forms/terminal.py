@@ -35,6 +35,7 @@ _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note":
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
 _ORDER = ("error", "warning", "note")
 _GROUNDS = pattern("; (?=(?:also seen|(?:not )?ruled out|not recorded): )")  # parts of a message with their own lines
+_ALIKE = 2  # blocks of one cause that are shown
 _NAMED_TURNS = 6  # of a group; the rest is counted
 
 
@@ -121,17 +122,25 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and the causes that
-    are ruled out for an unexplained fall are written once.
+    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and of the warnings
+    of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is written once.
     """
-    groups, explained = group_findings(shown(findings, verbose=verbose), verbose=verbose), set[str]()
+    groups, written = group_findings(shown(findings, verbose=verbose), verbose=verbose), Counter[str]()
+    rest: dict[str, list[Finding]] = {}
     for group in groups if verbose else sorted(groups, key=_costliest_first):
-        again = not verbose and group[0].code in explained
-        if again:
+        name = name_cause(group[0])
+        if not verbose and written[name] >= _ALIKE and group[0].severity == "warning":
+            rest.setdefault(name, []).extend(group)
+            continue
+        if not verbose and written[name] and group[0].code in UNEXPLAINED:
             short = [replace(finding, ruled_out=()) for finding in group]
             group = [replace(finding, message=message_of(finding)) for finding in short]
         write_findings(group, out)
-        explained |= {group[0].code} & {*UNEXPLAINED}
+        written[name] += 1
+    for name, more in rest.items():
+        loss = f": {format_loss(_with_sums(more))}" if any(finding.lost_tokens for finding in more) else ""
+        files = counted(len({finding.path for finding in more}), "file")
+        out.hint(f"! {name}, {len(more):,} more in {files}{loss}", "-v: each")
     return len(groups)
 
 
@@ -200,8 +209,9 @@ class Terminal:
 
     can_share_stdout = True
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, longest: tuple[int, str] = (0, "")) -> None:
         self._quiet = quiet  # findings only
+        self._longest = longest  # turns with a long prompt, and their recording
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
@@ -216,8 +226,6 @@ class Terminal:
         if result.interrupted:
             out.print(line((describe_interruption(result.interrupted), "bold yellow")))
         sums = result.summary
-        for styled in describe_rebilled(sums):
-            out.print(line(styled))
         hides_problems = not out.is_page and any(finding.code.startswith(_PROBLEM) for finding in hidden)
         for sentence in _count_lines(sums, hides_problems=hides_problems):
             out.print(line(sentence))
@@ -225,16 +233,27 @@ class Terminal:
             out.print(line(f"cost as recorded: {format_money(sums.recorded_dollars)}"))
         for sentence in unseen_lines(result):
             out.print(line(sentence))
+        for styled in describe_rebilled(sums):
+            out.print(line(styled))
         if result.top:
             out.print(line("costliest causes:"))
+        above = {finding.code for finding in result.findings if verbose or finding.severity != "note"}
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
-            out.print(line("     fix: ", (cause.fix, "green")))
+            if cause.code not in above:
+                out.print(line("     fix: ", (cause.fix, "green")))
         unsure = [each for each in _leading(result.findings) if each.kind == "unattributable" and each.lost_tokens]
         if unsure and not out.is_page:
             out.print(line(f"with no certain cause: {', '.join(_cost_by_code(unsure))}"))
-        for command, purpose in () if out.is_page else _next_commands(result):
+        for command, purpose in () if out.is_page else (*_next_commands(result), *self._try_compacting()):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
+
+    def _try_compacting(self) -> Iterator[tuple[str, str]]:
+        """Yield the command that tries compacting, if a recording has turns with long prompts."""
+        if self._longest[0]:
+            from lore.report.commands import compaction_advice  # noqa: PLC0415 - few recordings do
+
+            yield from filter(None, [compaction_advice(*self._longest)])
 
 
 def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:

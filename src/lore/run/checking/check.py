@@ -81,6 +81,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
+    longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
     @property
@@ -135,6 +136,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
         baselined=None if written is None else sum(entry.count for entry in written), unseen=unseen,
+        longest=totals.longest,
     )  # fmt: skip
 
 
