@@ -611,3 +611,11 @@ def test_page_says_that_no_prompt_was_read():
     claude("a", [(60_000, 0, 0, 100), (61_000, 0, 0, 100)])
     lore(*ALL, "--report", "html=page.html")
     assert "no prompt was read from a cache" in Path("page.html").read_text()
+
+
+def test_page_of_session_lists_findings_without_cache_break():
+    path = claude("a", [(10_000 + 2_000 * number, 0, 0, 100) for number in range(8)])
+    assert lore("check", path, "--report", "html=page.html").code == 0
+    page = Path("page.html").read_text("utf-8")
+    (row,) = re.findall(r"<tr><td[^>]*>LORE307 read-plateau.*?</tr>", page, re.DOTALL)
+    assert [part in row for part in (">request<", ">turn 2<", "Keep to one provider")] == [True] * 3
