@@ -79,7 +79,7 @@ def test_agents_are_compared_where_their_logs_are():
     answer = compared("agent:claude-code", "agent:codex")
     assert [answer[side]["spending"]["requests"] for side in ("left", "right")] == [3, 1]
     assert {measure["outcome"] for measure in answer["measures"]} <= {"too-few", "unknown"}
-    assert "  too few to say" in lore("compare", "agent:claude-code", "agent:codex").out
+    assert "are too few to say" in lore("compare", "agent:claude-code", "agent:codex").out
 
 
 def test_reasons_of_another_cost_add_up(monkeypatch):

@@ -79,6 +79,13 @@ def test_person_reads_figures_title_and_path():
     assert last == "1 of 1 session"
 
 
+def test_several_sessions_name_the_command_that_sorts_by_cost():
+    claude(CLAUDE)
+    codex(CODEX, 5)
+    last = lore("sessions", "-n", "1").out.splitlines()[-1]
+    assert last.startswith("1 of 2 sessions, the newest (--all lists all); the costliest first: lore --by session ")
+
+
 def test_drop_without_a_cause_is_not_waste():
     made = Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
     made.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")

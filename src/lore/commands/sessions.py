@@ -74,7 +74,8 @@ def run(
     Each row has age, agent, requests, cost, the share of the prompts that was read from a cache, the re-billed part,
     project, title and path. Requests copied from another session (a fork, a resumed one) are not counted. The sessions
     shown are read for these figures, at most 256 MB; --all reads all. `lore check PATH` shows why tokens were
-    re-billed. Results are kept in your cache folder, in numbers and names alone; nothing leaves this machine.
+    re-billed, `lore --by session` lists the costliest first. Results are kept in your cache folder, in numbers and
+    names alone; nothing leaves this machine.
     """
     loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
@@ -211,7 +212,8 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
     shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
-    more = ": --all lists all" if result.found > len(result.sessions) else ""
+    more = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
+    more += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
     nothing = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
     out.print(line(f"{shown}{more}" if result.found else nothing))
     for logs in result.unread:

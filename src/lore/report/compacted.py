@@ -214,7 +214,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if any(fired.trigger == "overflow" for fired in outcome.triggers):
         most = settings.window * CALM // 100
-        yield f"overflow: the prompt has more than {most:,} tokens, {CALM} % of the window"
+        yield f"overflow: the prompt has over {most:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
         yield _summary_note(settings, totals)

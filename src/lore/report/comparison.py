@@ -17,7 +17,7 @@ _LARGE = 100_000  # from there on a share is shown without its counts
 _MEASURES = {
     "share_read": "share of prompts read from a cache",
     "breaks": "requests with a cache break",
-    "reliability": "reliability (appended, read in full)",
+    "reliability": "requests that only append, read in full",
     "prompt": "prompt tokens per request",
     "output": "output tokens per request",
     "money": "cost per request",
@@ -47,15 +47,18 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
-    write_table([TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", "B compared with A")], rows, out)
+    outcomes = {each.outcome for each in (*result.measures, *result.causes)}
+    last = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
+    heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *last)]
+    write_table(heads, [row[: len(heads)] for row in rows], out)
     if result.causes:
         out.print()
         out.print(
             line(("causes: requests that they affect, of those with recorded tokens, and the re-billed cost", "bold"))
         )
-        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), TableColumn("B compared with A")]
+        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, last)]
         shown = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause(cause) for cause in shown], out)
+        write_table(heads, [_cause(cause)[: len(heads)] for cause in shown], out)
         if len(shown) < len(result.causes):
             out.hint(counted(len(result.causes) - len(shown), "more cause"), "-v shows all")
     out.print()
