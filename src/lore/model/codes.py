@@ -41,8 +41,10 @@ class CodeFacts(Struct, frozen=True, forbid_unknown_fields=True):
     fixes: dict[str, str] = {}  # more precise fixes, by what the evidence names; the user's: NAME-user
     short: str = ""  # what happened, in a few words
     short_named: str = ""  # the same with the names from the evidence at {}
+    short_unsure: str = ""  # what happened, if no cause is certain
     tip: str = ""  # what the user does, in a few words
     lead: str = ""  # how the message of a finding begins
+    about: str = ""  # what its findings are about if not a cache break: request, recording or settings
 
 
 @unique
@@ -197,24 +199,12 @@ def actor_of(code: str, kind: CauseKind, audience: Audience = "author") -> Actor
     return "user" if audience == "user" and facts.actor == "author" and has_own_fix else facts.actor
 
 
-# Findings of these are about what a request holds, not about a cache break.
-_OF_REQUESTS = {
-    Code.BREAKPOINTS_MISSING, Code.BREAKPOINTS_FAR_APART, Code.TEXT_AFTER_TOOL_RESULT, Code.ORPHAN_TOOL_PAIR,
-    Code.VOLATILE_BEFORE_HISTORY, Code.TOO_MANY_BREAKPOINTS, Code.BREAKPOINT_ON_VOLATILE, Code.SHARED_BLOCK_UNMARKED,
-    Code.BREAKPOINT_NOT_TAKEN, Code.LIFETIMES_OUT_OF_ORDER, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED,
-    Code.IMAGE_BEFORE_TEXT, Code.CACHE_KEY_MISSING, Code.CACHE_SETTING, Code.WRITES_NEVER_READ,
-    Code.PROMPT_UNDER_MINIMUM, Code.READ_PLATEAU,
-}  # fmt: skip
-
-
 def kind_in_words(kind: CauseKind, code: str = "") -> str:
     """Return what people read for a kind: of a cause "waste", "expected" or "no certain cause".
 
     Findings of other codes have no cause of a cache break: they are about a request, a recording or the settings.
     """
-    if code in _OF_REQUESTS:
-        return "request"
-    about = {"LORE2": "recording", "LORE4": "settings"}.get(code[:5])
+    about = CODES[code].about if code in CODES else ""
     return about or ("no certain cause" if kind == "unattributable" else kind)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE
-from lore.model.codes import CODES, Code, CodeFacts, fix_of, kind_in_words
+from lore.model.codes import CODES, CodeFacts, fix_of, kind_in_words
 from lore.model.fact import format_money
 from lore.model.results.overview import ComparedCause, CostChange, Spending, SpendingCause
 from lore.report.plain import visible
@@ -19,9 +19,9 @@ _POSSIBLY = "possibly "
 
 def _facts(code: str, name: str, kind: str) -> CodeFacts:
     """Return the facts of a code, in whose words a cause of this kind is what is known of it."""
-    if kind == UNSURE and code in _UNSURE:
-        return _UNSURE[Code(code)]
     facts = CODES.get(code)
+    if facts is not None and kind == UNSURE and facts.short_unsure:
+        return replace(facts, short=facts.short_unsure, short_named="", tip=_TIP)
     if facts is None or not facts.short:
         return CodeFacts(name, "waste", "", short=name.replace("-", " "))
     if kind != UNSURE or facts.kind == UNSURE:
@@ -30,16 +30,7 @@ def _facts(code: str, name: str, kind: str) -> CodeFacts:
     return replace(facts, short=_POSSIBLY + facts.short, short_named=named)
 
 
-# What these causes are if nothing shows that it was a result, or an image.
 _TIP = "to find it: lore record -- AGENT (lore guide record)"
-_UNSURE = {
-    Code.TOOL_RESULT_REWRITTEN: CodeFacts(
-        "", "unattributable", "", short="the prompt became shorter, and the log does not show why", tip=_TIP
-    ),
-    Code.IMAGE_CHANGED: CodeFacts(
-        "", "unattributable", "", short="the client cleared content, possibly an image", tip=_TIP
-    ),
-}
 
 
 # What GENERATION_SETTINGS_CHANGED is if the client switched thinking for a skill, a command or a plan.
