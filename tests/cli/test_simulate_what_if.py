@@ -316,7 +316,11 @@ def test_only_changes_that_save_are_ranked():
     """A fix that costs $0.0385 more, and one that saves 0 tokens, are listed separately."""
     lines = lore("simulate", moved(), "--what-if").out.splitlines()
     at = lines.index("largest savings (estimated):")
-    assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == ["cause=LORE102", "fix", "simulated, no saving"]
+    assert [line.split(":")[0].strip() for line in lines[at + 1 :]] == [
+        "cause=LORE102 tools-reordered",
+        "fix",
+        "simulated, no saving",
+    ]
     lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
     assert "largest savings (estimated):" not in lines
     (tried,) = [line for line in lines if line.startswith("simulated, ")]

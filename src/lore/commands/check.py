@@ -223,7 +223,12 @@ def _report(
         kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
         common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}{cost}")
-    own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, longest=outcome.longest)}
+    then: list[tuple[str, str]] = []
+    if outcome.longest[0]:
+        from lore.report.commands import compaction_advice
+
+        then = [*compaction_advice(*outcome.longest)]
+    own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, then=then)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
 

@@ -30,13 +30,11 @@ _REMINDER = re.compile(r"<system[_-]reminder>.*?(?:</system[_-]reminder>|$)", re
 _SPOKEN = frozenset(("task", "user_message", "user_query", "feedback"))
 _WORDS = 3  # from there on the arguments of a command are a prompt
 _COMMAND = re.compile(r"<command-name>\s*(/?[\w:.-]+)\s*</command-name>|^\s*(/[\w:.-]+)\s*$")
-_INIT = (  # what agents send for /init, as a message of the user
-    "Please analyze this codebase and create",
-    "Generate a file named AGENTS.md",
-    "Create or update `AGENTS.md`",
-    "You are an AI agent that brings the power of Gemini",
-    "You are Qwen Code, an interactive CLI agent",
-)
+# what agents send for /init, as a message of the user
+_INIT = (
+    "Please analyze this codebase and create", "Generate a file named AGENTS.md", "Create or update `AGENTS.md`",
+    "You are an AI agent that brings the power of Gemini", "You are Qwen Code, an interactive CLI agent",
+)  # fmt: skip
 _NOT_SPOKEN = (
     *_INIT,
     "<system",

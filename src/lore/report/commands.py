@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from lore.judge.totals import LONG
@@ -41,13 +42,11 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
     return "/".join(parts)
 
 
-def compaction_advice(turns: int, path: str) -> tuple[str, str] | None:
-    """Return the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
-    shown = in_shell(path)
-    if turns < _MANY or not shown:
-        return None
-    purpose = f"{turns:,} prompts have over {LONG:,} tokens: what compacting earlier would have saved"
-    return f"lore compact {shown} --dry-run --window 200000", purpose
+def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
+    if turns >= _MANY and (shown := in_shell(path)):
+        purpose = f"{turns:,} prompts have over {LONG:,} tokens: what compacting earlier would have saved"
+        yield f"lore compact {shown} --dry-run --window 200000", purpose
 
 
 class OverviewSelection(NamedTuple):

@@ -282,7 +282,9 @@ def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> 
     if shown:
         out.print(line(("largest savings (estimated):", "bold")))
     for change in shown if verbose else shown[:_CHANGES_SHOWN]:
-        out.print(line(f"  {change.change}: {_saving(change, whole, is_missed=change.change in missed)}"))
+        names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
+        label = " ".join(filter(None, (change.change, ", ".join(names))))
+        out.print(line(f"  {label}: {_saving(change, whole, is_missed=change.change in missed)}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
     idle, unknown = list[str](), list[str]()

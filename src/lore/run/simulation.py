@@ -442,8 +442,7 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     sizes = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
     long = Counter(path for path, each in sizes if sum(getattr(each, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG)
     for path, count in long.most_common(1):
-        if (advice := compaction_advice(count, path)) is not None:
-            yield f"{advice[1]}: {advice[0]}"
+        yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
 
 
 class Measuring(Protocol):

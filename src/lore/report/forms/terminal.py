@@ -209,9 +209,9 @@ class Terminal:
 
     can_share_stdout = True
 
-    def __init__(self, *, quiet: bool = False, longest: tuple[int, str] = (0, "")) -> None:
+    def __init__(self, *, quiet: bool = False, then: Sequence[tuple[str, str]] = ()) -> None:
         self._quiet = quiet  # findings only
-        self._longest = longest  # turns with a long prompt, and their recording
+        self._then = then  # more commands to run next, each with its purpose
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
@@ -237,7 +237,7 @@ class Terminal:
             out.print(line(styled))
         if result.top:
             out.print(line("costliest causes:"))
-        above = {finding.code for finding in result.findings if verbose or finding.severity != "note"}
+        above = {finding.code for finding in result.findings if finding.severity != "note"}  # with their fixes
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
             if cause.code not in above:
@@ -245,15 +245,8 @@ class Terminal:
         unsure = [each for each in _leading(result.findings) if each.kind == "unattributable" and each.lost_tokens]
         if unsure and not out.is_page:
             out.print(line(f"with no certain cause: {', '.join(_cost_by_code(unsure))}"))
-        for command, purpose in () if out.is_page else (*_next_commands(result), *self._try_compacting()):
+        for command, purpose in () if out.is_page else (*_next_commands(result), *self._then):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
-
-    def _try_compacting(self) -> Iterator[tuple[str, str]]:
-        """Yield the command that tries compacting, if a recording has turns with long prompts."""
-        if self._longest[0]:
-            from lore.report.commands import compaction_advice  # noqa: PLC0415 - few recordings do
-
-            yield from filter(None, [compaction_advice(*self._longest)])
 
 
 def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:
