@@ -323,13 +323,9 @@ def _most(requests: list[LedgerRequest]) -> CauseSession:
         return sum_of(_dollars(row) for row in rows), sum(_tokens(row) for row in rows), session
 
     best = max(found, key=cost)
-    turns = sum(_turns(request.row) for request in found[best])
+    missed = [request.row.missed for request in found[best] if request.row.loss is None]
+    turns = sum(1 if each is None else each.requests for each in missed) + len(found[best]) - len(missed)
     return CauseSession(best, found[best][0].project or None, cost(best)[0], turns)
-
-
-def _turns(row: LedgerRow) -> int:
-    """Return in how many turns a row's cause was found: a missed read is reported at the first of them."""
-    return 1 if row.loss is not None or row.missed is None else row.missed.requests
 
 
 def _dollars(row: LedgerRow) -> float:

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from lore.report.commands import in_shell as in_shell
     from lore.report.console import Console as Console, line as line
     from lore.report.forms.json_report import render as render
-    from lore.report.html.blocks import PageBlock as PageBlock
-    from lore.report.html.blocks import read_bars as read_bars, table_of as table_of
+    from lore.report.html.blocks import BarPart as BarPart, PageBar as PageBar, PageBlock as PageBlock
+    from lore.report.html.blocks import SHOWN_BARS as SHOWN_BARS, table_of as table_of
     from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted import redacted_result as redacted_result

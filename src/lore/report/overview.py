@@ -263,27 +263,22 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
         rows.append((*_amounts(result.unexplained), (f"no certain cause, {where}", "yellow"), advice))
         for cause in result.unexplained if verbose else ():
             rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", chosen.advice(cause.fix)))
-    _write_causes(rows, out, priced=dollars is not None)
+    shown = slice(0 if dollars is not None else 1, None)
+    write_table(_CAUSE_COLUMNS[shown], [row[shown] for row in rows], out)
     if result.unexplained and (most := result.unexplained[0].most) is not None:
         about = f"{result.unexplained[0].says}{_in_session(most)}"
         out.print(line((f"most of what has no certain cause: {about}", "yellow")))
         _write_command(_check(result.unexplained[0], chosen), out)
 
 
-def _write_causes(rows: Sequence[tuple[Cell, ...]], out: Console, *, priced: bool) -> None:
-    shown = slice(0 if priced else 1, None)
-    write_table(_CAUSE_COLUMNS[shown], [row[shown] for row in rows], out)
-
-
 def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> None:
     """Write the tokens that were sent at the full price although a cache could have held them (not re-billed)."""
-    if not result.missed:
-        return
-    out.print(line(("not re-billed, but could have been read from a cache:", "bold")))
     for cause in result.missed:
         cost, tokens = _amounts([cause])
-        amount = f"{tokens} tokens" if cost == "-" else f"{cost}, {tokens} tokens"
-        out.print(line(f"  {amount}: {cause.says}, {_where(cause)}; to do: {chosen.advice(cause.fix)}"))
+        what = (
+            f"not re-billed, but could have been read from a cache: {'' if cost == '-' else f'{cost}, '}{tokens} tokens"
+        )
+        out.print(line((what, "bold"), f": {cause.says}, {_where(cause)}; to do: {chosen.advice(cause.fix)}"))
 
 
 def _where(cause: SpendingCause) -> str:

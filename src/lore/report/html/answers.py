@@ -15,12 +15,9 @@ from operator import itemgetter
 from msgspec import UNSET
 
 from lore.judge.sums import reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.codes import kind_in_words
-from lore.model.results import CauseResult
 from lore.model.results.compact import DryRunResult
 from lore.model.results.lint import LintResult
 from lore.model.results.overview import Comparison, Overview, Spending, SpendingCause
-from lore.model.results.page import PageSession
 from lore.model.results.simulate import SimulateResult
 from lore.report import compacted, simulation
 from lore.report.commands import shorten_path
@@ -48,7 +45,7 @@ from lore.report.overview import (
     unpriced_parts,
     write_groups,
 )
-from lore.report.plain import counted, format_count, turn_of
+from lore.report.plain import counted
 from lore.report.sentences.findings import describe_rebilled, describe_surcharges, in_dollars
 from lore.report.sentences.spending import label_of
 from lore.report.status_line import percent
@@ -119,22 +116,6 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
     ]  # fmt: skip
     heads = ("cost", "tokens", "turns", "cause", "fix", "code")
     return PageBlock(title, table=table_of([heads, *rows])) if rows else PageBlock()
-
-
-def others_block(session: PageSession) -> PageBlock:
-    """Show the findings about turns that are no cache break, by code: what a request holds, or never read."""
-    groups = defaultdict[str, list[tuple[str, CauseResult]]](list)
-    for turn in session.turns:
-        for cause in turn.played.causes:
-            if not cause.is_break:
-                groups[cause.code].append((turn_of(turn.played.turn, turn.played.chain), cause))
-    heads = ("code", "kind", "first in", "findings", "tokens", "finding", "fix")
-    rows = [
-        (f"{code} {first.name}", kind_in_words(first.kind, code), place, f"{len(found):,}",
-         format_count(sum(cause.lost_tokens or 0 for _, cause in found) or None), first.message, first.fix)
-        for code, found in groups.items() for place, first in found[:1]
-    ]  # fmt: skip
-    return PageBlock("Findings without a cache break", table=table_of([heads, *rows])) if rows else PageBlock()
 
 
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:

@@ -69,18 +69,6 @@ def table_of(cells: Sequence[tuple[str, ...]]) -> PageTable | None:
     return PageTable(cells[0], cells[1 : SHOWN_ROWS + 1]) if len(cells) > 1 else None
 
 
-def read_bars(rows: Sequence[tuple[str, int, int | None]]) -> tuple[PageBar, ...]:
-    """Draw prompts as (label, tokens, tokens read of them); those of unknown size or read are left out."""
-    drawn = [(label, tokens, read) for label, tokens, read in rows if tokens and read is not None]
-    return tuple([
-        PageBar(
-            f"{label}: {read:,} of {tokens:,} tokens read",
-            (BarPart("read", min(read, tokens), "read"), BarPart("uncached", max(0, tokens - read), "not read")),
-        )
-        for label, tokens, read in drawn[:SHOWN_BARS]
-    ])  # fmt: skip
-
-
 def key_of(bars: Sequence[PageBar]) -> dict[str, str]:
     """Return the styles in bars with their words."""
     return {part.style: part.words for bar in bars for part in bar.parts if part.words}

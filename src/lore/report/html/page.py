@@ -62,7 +62,7 @@ def _template() -> Template:
         lstrip_blocks=True, finalize=_make_visible,
     )  # fmt: skip
     functions = (
-        answers.causes_block, answers.describe_spending, answers.money_block, answers.others_block, blocks.key_of,
+        answers.causes_block, answers.describe_spending, answers.money_block, blocks.key_of,
         cost_of, counted, kind_in_words, rebilled_of, timeline.shared_beginning, share_read, short_of,
         timeline.kind_of, timeline.list_marks, when,
     )  # fmt: skip
