@@ -53,6 +53,13 @@ def test_copied_response_is_compared_once():
     assert simulation.copied == 3
 
 
+def test_responses_that_share_an_id_in_one_recording_are_not_copies():
+    turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_000, 10), responses=("a", "a", "a"))
+    simulation = simulation_of()
+    assert len(list(simulation.recording(ListedTurns(turns)))) == 3
+    assert simulation.copied == 0
+
+
 def test_turn_without_possible_usage_is_not_compared():
     turns = _turns(bill(0, 5_000), None, bill(5_000, 10), bill(-1, 10), bill(5_010, 10))
     assert [one.row for one in simulation_of().recording(ListedTurns(turns))] == [None] * 5

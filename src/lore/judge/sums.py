@@ -143,7 +143,11 @@ class Copies:
         It is one if its session was forked and holds the parent's requests, or if a recording that was asked about
         earlier has the same response id. A response that one recording holds twice is not a copy.
         """
-        copied, response_id = row.is_inherited, lasting_id(row.response_id)
+        return self.has_response(row.response_id, recording, is_inherited=row.is_inherited)
+
+    def has_response(self, response_id: str | None, recording: str, *, is_inherited: bool) -> bool:
+        """Do the same as `has` for the request of a response."""
+        copied, response_id = is_inherited, lasting_id(response_id)
         if response_id and not copied:
             copied = self._first.setdefault(response_id, recording) != recording
         self.count += copied

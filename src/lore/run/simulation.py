@@ -35,7 +35,7 @@ from lore.formats.registry import lacks_of
 from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
-from lore.judge.sums import Reliability
+from lore.judge.sums import Copies, Reliability
 from lore.judge.totals import LONG
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
@@ -97,9 +97,8 @@ class Simulation:
         self._dated = dated
         self._audience: Audience | None = audience
         self._redact = redact
-        self._responses: set[str] = set()  # ids of the responses seen so far
+        self._copies, self._recordings = Copies(), 0
         self._turns: dict[tuple[str, int], SimulatedTurn] = {}  # of the current recording
-        self.copied = 0  # turns that an earlier recording holds as well
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
         self.bodies = 0  # turns whose requests can have breakpoints
         self.lacks: dict[str, list[str]] = {}  # parts of prompts that are not recorded, with the formats
@@ -108,10 +107,16 @@ class Simulation:
         self.unpriced = Unpriced(predictor.rules)
         self.reliability = Reliability()
 
+    @property
+    def copied(self) -> int:
+        """The number of turns that an earlier recording holds as well."""
+        return self._copies.count
+
     def recording(self, recording: Recording) -> Iterator[PlayedTurn]:
         """Yield the recording's turns, skipping turns already seen in an earlier recording."""
         self._predictor.begin_recording()
         self._turns.clear()
+        self._recordings += 1
         place = Place(recording.shown, audience=audience_of(recording, self._audience))
         chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
         for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
@@ -130,7 +135,8 @@ class Simulation:
             transition = _transition(turn, predicted, cache)
             paid = paid_turn(verdict, predicted.prediction, cache.left)
             cache.advance(turn, predicted, paid)
-            if not self._is_copy(turn):
+            inherited = bool(turn.call.inherited_from)
+            if not self._copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
                 self.reliability.take(verdict)
                 yield self._played(verdict, predicted, transition, paid, place)
 
@@ -179,14 +185,6 @@ class Simulation:
         leading = verdict.leading
         findings.sort(key=lambda found: found[0] is not leading)
         return causes_of((finding for _, finding in findings), redact=self._redact)
-
-    def _is_copy(self, turn: Turn) -> bool:
-        copied = bool(turn.call.inherited_from)
-        if turn.response_id and not copied:
-            copied = turn.response_id in self._responses
-            self._responses.add(turn.response_id)
-        self.copied += copied
-        return copied
 
 
 def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transition | None:
