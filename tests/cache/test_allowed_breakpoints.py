@@ -121,3 +121,19 @@ def test_unsplit_writes_have_the_requested_lifetime(tmp_path):
     assert [cause.code for cause in verdict.causes] == ["LORE301"]
     assert verdict.causes[0].ruled_out[0].limit == 3600
     assert verdict.pair.price.write == verdict.pair.price.write_1h
+
+
+def test_check_reports_each_place_of_a_refused_breakpoint(tmp_path):
+    """The first place hid the second one, which was found only once the first was mended."""
+    empty = {"type": "text", "text": "", **MARK}
+
+    def body(number):
+        said = [text("user" if n % 2 == 0 else "assistant", f"Step {n}. " * 900) for n in range(2 * number)]
+        blocks = [empty, {"type": "text", "text": f"Go {number}.", **MARK}, empty]
+        system = [{"type": "text", "text": SYSTEM}, empty]
+        return {"model": "claude-opus-5", "max_tokens": 9, "system": system,
+                "messages": [*said, {"role": "user", "content": blocks}]}  # fmt: skip
+
+    late = judged(tmp_path, *(call(20 * n, body(n), None) for n in range(1, 4)))[1]
+    found = [(one.code, one.json_path, one.times) for one in late if one.code == "LORE180"]
+    assert found == [("LORE180", "system[1]", 3), ("LORE180", "messages[2].content[0]", 3)]

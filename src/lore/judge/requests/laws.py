@@ -41,11 +41,12 @@ _NUMBERS = str.maketrans("", "", "0123456789")
 
 
 class _HeldLaw(NamedTuple):
-    """A broken rule: its first place, and the number of turns that break it."""
+    """A broken rule at one place."""
 
     broken: laws.Broken
-    turn: Turn
-    times: int = 1
+    turn: Turn  # the first that breaks it
+    latest: Turn  # the last one
+    times: int = 1  # how many do
 
 
 class Laws:
@@ -54,7 +55,7 @@ class Laws:
     def __init__(self, shared: Shared) -> None:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
         self._advised = shared.advised  # what lint says that was reported of an earlier chain of the recording
-        self._held: dict[Code, _HeldLaw] = {}
+        self._held: dict[tuple[Code, str], _HeldLaw] = {}  # by code, and by place if a request may have several
         self._defects: list[Defect] = []  # of the first request
         self._first: Turn | None = None
         self._turns = 0
@@ -64,6 +65,7 @@ class Laws:
         self._unread, self._dollars = 0, None  # tokens that a breakpoint would have let it read, and their cost
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
+        self._is_volatile = False  # a head has text that is new in each request
         self._before: Prompt | None = None  # the last prompt
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
@@ -84,11 +86,12 @@ class Laws:
                 self._hold(turn, laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
             elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
-                self._hold(turn, laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked))
+                broken = laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
+                self._hold(turn, broken, place=_place_of(broken))
         first = len(prompt.head) + same if prompt.head is self._head else 0
-        found = [broken for broken in laws.request_laws(turn, self._rules, first) if broken.kind != "expected"]
-        for broken in {broken.code: broken for broken in reversed(found)}.values():  # each once, at its first place
-            self._hold(turn, broken)
+        for broken in laws.request_laws(turn, self._rules, first):
+            if broken.kind != "expected":
+                self._hold(turn, broken, place=_place_of(broken))
         self._find_volatile(turn)
         self._read_messages(turn, same)
         self._find_missing_breakpoints(turn, pair)
@@ -98,8 +101,8 @@ class Laws:
         below = self._below
         if below is not None and not self._long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)
-            self._held[Code.PROMPT_UNDER_MINIMUM] = below._replace(broken=replace(below.broken, evidence=evidence))
-        for broken, turn, times in self._held.values():
+            self._held[Code.PROMPT_UNDER_MINIMUM, ""] = below._replace(broken=replace(below.broken, evidence=evidence))
+        for broken, turn, _, times in self._held.values():
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
                 broken.code, place, broken.evidence, at=turn, section=broken.section or None,
@@ -107,11 +110,10 @@ class Laws:
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
+        codes = {code for code, _ in self._held}
         for defect in self._defects:
             broken = defect.broken
-            known = broken.code in self._held or (
-                broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached)
-            )
+            known = broken.code in codes or (broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached))
             key = broken.code, broken.kind, defect.detail, broken.path.translate(_NUMBERS)
             if known or key in self._advised:
                 continue
@@ -123,9 +125,12 @@ class Laws:
                 json_path=broken.path or None, kind=kind, tokens="estimated", confidence="rule",
             )  # fmt: skip
 
-    def _hold(self, turn: Turn, broken: laws.Broken) -> None:
-        before = self._held.get(broken.code)
-        self._held[broken.code] = _HeldLaw(broken, turn) if before is None else before._replace(times=before.times + 1)
+    def _hold(self, turn: Turn, broken: laws.Broken, place: str = "") -> None:
+        before = self._held.get((broken.code, place))
+        if before is None:
+            self._held[broken.code, place] = _HeldLaw(broken, turn, turn)
+        elif before.latest is not turn:
+            self._held[broken.code, place] = before._replace(latest=turn, times=before.times + 1)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Find breakpoints in prompts that are all too short to be cached."""
@@ -141,16 +146,17 @@ class Laws:
             self._long = found is None
             if found is not None:
                 broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found)
-                self._below = _HeldLaw(broken, turn) if held is None else held._replace(times=held.times + 1)
+                self._below = _HeldLaw(broken, turn, turn) if held is None else held._replace(times=held.times + 1)
 
     def _find_volatile(self, turn: Turn) -> None:
         """Find text in the head that is new in each request, and breakpoints on it."""
         prompt = turn.prompt
-        if prompt.head is self._head or prompt.head == self._head or Code.VOLATILE_BEFORE_HISTORY in self._held:
+        if prompt.head is self._head or prompt.head == self._head or self._is_volatile:
             return
         self._head = prompt.head
         for broken in laws.volatile_head(prompt, self._labels):
-            self._hold(turn, broken)
+            self._is_volatile = True
+            self._hold(turn, broken, place=_place_of(broken))
 
     def _read_messages(self, turn: Turn, same: int) -> None:
         """Read the new messages: calls without results, and a program's text after results."""
@@ -198,3 +204,8 @@ class Laws:
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):
             return None
         return BreakpointsMissing(prompt_tokens(turn.usage), minimum, cached(turn.usage) or 0)
+
+
+def _place_of(broken: laws.Broken) -> str:
+    """Return a place to count by: in messages without numbers, as breakpoints move along with the conversation."""
+    return broken.path.translate(_NUMBERS) if broken.section == "messages" else broken.path
