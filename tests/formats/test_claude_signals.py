@@ -169,6 +169,25 @@ def test_changed_setting_is_a_signal_of_its_turn(field, name):
     assert folded(*first, *more).state.main().turn.signs == (signal,)
 
 
+SET = "<local-command-stdout>Set effort level to "
+
+
+@pytest.mark.parametrize(("outputs", "field", "efforts"), [
+    ((SET + "high (this session only): Deep",), None, [(("/effort high",), "", "")]),
+    ((SET + "high: x", SET + "low: x"), None, [(("/effort high",), "", ""), ((), "high", "low")]),
+    ((SET + "high: x", SET + "high: x"), None, [(("/effort high",), "", "")]),
+    (("<local-command-stdout>Kept effort level as high",), None, []),
+    (("Set effort level to high",), None, []),  # the user's words
+    ((SET + "xhigh: x",), "high", []),  # answers state it themselves
+])  # fmt: skip
+def test_output_of_effort_command_is_a_signal(outputs, field, efforts):
+    first = FIRST if field is None else [{**one, "effort": field} for one in FIRST]
+    parents = ("a1", *(f"c{n}" for n in range(len(outputs))))
+    commands = [asked(f"c{n}", said, parents[n]) for n, said in enumerate(outputs)]
+    signals = [one for one in observed(*first, *commands) if one.name == "effort"]
+    assert [(one.names, one.before, one.after) for one in signals] == efforts
+
+
 STARTED = attached(type="hook_success", hookName="SessionStart:startup")
 PENDING = attached(type="deferred_tools_delta", removedNames=["mcp__docs__find"], pendingMcpServers=["docs"])
 

@@ -71,6 +71,7 @@ class _ClaudeChain(Struct):
     aside: str = ""  # the skill, command or plan that the latest prompt began, or led to
     is_whole: bool = False  # the latest response is one record of several blocks, so it was not streamed
     has_plan: bool = False  # a plan was presented since the latest prompt
+    states_effort: bool = False  # answers state their effort, which commands then only announce
     is_bridged: bool = False  # remote control was switched on since the latest message of the user
 
 
@@ -351,6 +352,10 @@ class ClaudeCode(LogReader):
             chain.has_plan = False
         signals = list(records.signals_of_prompt(parts))
         self.session.signal(*signals)
+        if (effort := records.effort_of_command(parts)) and not chain.states_effort:
+            if (self.session.chain, "effort") not in self.session.settings:
+                self.session.signal(Sign("effort", (f"/effort {effort}",)))
+            self.session.setting("effort", effort)
         if record.is_meta:
             chain.aside = chain.expands or chain.aside
         elif not has_result:
@@ -451,6 +456,7 @@ class ClaudeCode(LogReader):
                 counter.model = message.model
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
             session.setting("client-version", session.version)
+            chain.states_effort = chain.states_effort or not is_absent(record.effort)
             session.setting("effort", records.shown(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens

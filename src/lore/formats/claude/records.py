@@ -384,6 +384,7 @@ _UNCACHED_ON, _UNCACHED_MOST, _UNCACHED_OFF = 7, 11, 3
 # ask for no thinking: of a plan 0 of 1,219 answers think, of a skill or command 0 of 285 with Opus 4.6 (others 12 %),
 # later as many as of others. Reads fell in 105 of 113 switches, later in 3 of 18 (anthropics/claude-code#21919).
 _ASIDE_SINCE, _ASIDE_BEFORE = (2, 1, 13), (2, 1, 38)
+_EFFORT = re.compile(rb'"<local-command-stdout>Set effort level to ([a-z]+)')  # what `/effort` prints
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
@@ -410,6 +411,12 @@ def _signals_of_text(raw: Raw) -> Iterator[Sign]:
             yield Sign("restart", names)
     elif text.startswith(b'"[Request interrupted'):
         yield Sign("interrupt")
+
+
+def effort_of_command(parts: Sequence[Part]) -> str:
+    """Return the effort that the output of `/effort` in a user's message says was set; empty without one."""
+    outputs = (_EFFORT.match(_head(part.text)) for part in parts if type(part) is TextBlock)
+    return next((found[1].decode() for found in outputs if found is not None), "")
 
 
 def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
