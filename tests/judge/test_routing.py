@@ -5,7 +5,7 @@ import pytest
 from judge.captures import asks, break_codes, call, compared_turn, judged, text, usage
 from lore.judge.base import findings_of
 from lore.model.cause import Place
-from lore.model.evidence import RoutedElsewhere
+from lore.model.evidence import ModelChanged, Rerouted, RoutedElsewhere
 
 ROUTER = "https://openrouter.ai/api/v1/messages"
 ONE = text("user", "Find the bug. " * 60)
@@ -216,3 +216,55 @@ def test_capture_with_bodies_gets_no_recording_fix(tmp_path):
     fixes = [finding.fix for _, finding in findings_of(found[1].pair, Place("calls.jsonl"))]
     assert break_codes(found[1]) == ["LORE159", "LORE302"]
     assert not any("ecord request bodies" in fix or "on the wire" in fix for fix in fixes)
+
+
+# one model on other platforms, one name for several models
+
+
+VIRGINIA, IRELAND = "bedrock-runtime.us-east-1.amazonaws.com", "bedrock-runtime.eu-west-1.amazonaws.com"
+US, EU = "us.anthropic.claude-opus-5-v1:0", "eu.anthropic.claude-opus-5-v1:0"
+OLDER = "us.anthropic.claude-opus-4-8-v1:0"
+
+
+def bedrock(model, host=VIRGINIA):
+    return f"https://{host}/model/{model}/invoke"
+
+
+@pytest.mark.parametrize(("url", "code", "expected"), [
+    (bedrock(EU), "LORE131", Rerouted(endpoint_before=US, endpoint_after=EU)),
+    (bedrock(EU, IRELAND), "LORE131", Rerouted(host_before=VIRGINIA, host_after=IRELAND)),
+    (bedrock(OLDER), "LORE119", ModelChanged(US, OLDER)),
+])  # fmt: skip
+def test_other_region_of_bedrock_is_another_cache_not_another_model(tmp_path, url, code, expected):
+    bodies = [{**asks(*said), "anthropic_version": "bedrock-2023-05-31"} for said in ((ONE,), TWO, THREE)]
+    for body in bodies:
+        del body["model"]
+    bills = usage(0, 7000), usage(7000, 200), usage(0, 7400)
+    urls = bedrock(US), bedrock(US), url
+    found, _ = judged(tmp_path, *(call(10 * n, bodies[n], bills[n], url=urls[n]) for n in range(3)))
+    assert (break_codes(found[2]), evidence(found[2])) == ([code], expected)
+
+
+GATEWAY = "https://gateway.example/v1/messages"
+
+
+@pytest.mark.parametrize(("answered", "read", "codes"), [
+    (("claude-opus-5", "openai/gpt-5.2"), 0, ["LORE119"]),
+    (("claude-opus-5", "anthropic/claude-opus-5-20260724"), 0, ["LORE119"]),
+    (("claude-opus-5", "claude-opus-5"), 0, ["LORE301"]),
+    (("claude-opus-5", "claude-sonnet-5"), 7000, []),
+])  # fmt: skip
+def test_answering_model_behind_an_alias_explains_a_fall(tmp_path, answered, read, codes):
+    found, _ = judged(tmp_path, *(
+        call(10 * n, asks(*said, model="smart"), bill, url=GATEWAY, model=answered[n])
+        for n, (said, bill) in enumerate((((ONE,), usage(0, 7000)), (TWO, usage(read, 7200 - read))))
+    ))  # fmt: skip
+    assert break_codes(found[1]) == codes
+    if codes == ["LORE119"]:
+        assert evidence(found[1]) == ModelChanged(*answered)
+
+
+def test_another_name_of_the_model_that_reads_everything_is_no_break(tmp_path):
+    calls = call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO, model="claude-opus-5-20260724"), usage(7000, 200))
+    found, _ = judged(tmp_path, *calls)
+    assert break_codes(found[1]) == []

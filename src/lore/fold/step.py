@@ -23,6 +23,7 @@ from lore.model.items import is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.limits import SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
+from lore.model.providers import without_platform
 from lore.model.state import LONGEST, QUOTED, SIGNS, Chain, FoldedSession, Sign, bounded_names
 
 
@@ -246,7 +247,7 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
             note_change(chain, Code.SESSION_CHANGED, f"requests have the shape of {event.dialect}")
         chain.dialect = event.dialect
     if event.model is not None and event.model != chain.model:
-        if chain.model is not None:
+        if chain.model is not None and without_platform(chain.model) != without_platform(event.model):
             note_change(chain, Code.MODEL_CHANGED, f"model changed from {chain.model} to {event.model}")
         chain.model = event.model
     if event.observed:

@@ -13,6 +13,7 @@ headers and bodies of Claude Code 2.1, Codex 0.142 and OpenCode 1.16.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -115,7 +116,7 @@ def exchanges_of(http: Http) -> list[Judged]:
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
-    if answer.model and members.keys().isdisjoint(("model", "modelId")) and model_in(endpoint) is None:
+    if answer.model and not _is_same_model(answer.model, _asked_model(members) or model_in(endpoint) or ""):
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
@@ -124,6 +125,19 @@ def exchanges_of(http: Http) -> list[Judged]:
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
     return [exchange, *found, failed] if failed else [exchange, *found]
+
+
+_WORDS = pattern(r"[a-z]+|\d+")
+
+
+def _asked_model(members: Mapping[str, bytes]) -> str:
+    return text_in(members.get("model", members.get("modelId", b"")))
+
+
+def _is_same_model(answered: str, asked: str) -> bool:
+    """Return whether one name has all words of the other: responses add dates, and gateways another order."""
+    words = [{*_WORDS.findall(name.lower().rpartition("/")[2])} for name in (answered, asked)]
+    return bool(asked) and (words[0] <= words[1] or words[1] <= words[0])
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:

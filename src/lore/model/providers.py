@@ -141,6 +141,18 @@ def place_in(endpoint: str) -> str:
     return endpoint
 
 
+_REGION = pattern(r"^(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.(?=[a-z0-9]+\.)")
+_ON_BEDROCK = pattern(r"^anthropic\.(.+?)(?:-v1(?::\d+)?)?$")
+
+
+def without_platform(model: str | None) -> str | None:
+    """Return a model's name without path, and without what Bedrock adds: a region, and of Claude maker and version.
+
+    `bedrock/us.anthropic.claude-opus-5-v1:0` is `claude-opus-5`, which each platform and region caches for itself.
+    """
+    return model and _ON_BEDROCK.sub(r"\1", _REGION.sub("", model.rpartition("/")[2]))
+
+
 _MAKERS = ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")  # on Bedrock
 # The dialects in which a provider accepts requests for models, by shell pattern; the preferred one first. Checked
 # 2026-11 in the API references of Anthropic (Messages), Gemini (generateContent), OpenAI (Responses and Chat

@@ -27,7 +27,7 @@ from lore.model.differences import (
 )
 from lore.model.evidence import ModelChanged, RecordedChange
 from lore.model.limits import RESPELLED_SEGMENTS
-from lore.model.providers import has_exact_breakpoints, provider_of
+from lore.model.providers import has_exact_breakpoints, provider_of, without_platform
 from lore.model.state import Change
 from lore.model.turn import Call, Prompt
 from lore.prefix.blocks import message_start
@@ -74,7 +74,7 @@ def find_causes(
     """
     if previous.dialect != current.dialect:  # two request shapes cannot explain one another
         return ()
-    expected = _find_expected(previous, current, overlap, changes)
+    expected = _find_expected(previous, current, overlap, changes, all_read=all_read)
     if expected:
         return expected
     fields = _explain_fields(previous, current, previous_call, current_call, fell)
@@ -109,13 +109,25 @@ def find_causes(
     return tuple(sorted((*content, *tail, *fields), key=_order))
 
 
+def _names_other_content(previous: Prompt, current: Prompt) -> bool:
+    """Return whether another object of Gemini's holds the beginning of a prompt, which bodies do not show."""
+    names = ("cachedContent", "cached_content")
+    return any(previous.params.get(name) != current.params.get(name) for name in names)
+
+
 def _order(cause: Cause) -> tuple[bool, int, str]:
     return cause.is_harmless, cause.position, cause.code
 
 
-def _find_expected(previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change]) -> tuple[Cause, ...]:
-    """Return the causes that entitle the current prompt to differ; another model reads nothing of this cache."""
-    has_other_model = previous.model != current.model and previous.model is not None and current.model is not None
+def _find_expected(
+    previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, all_read: bool
+) -> tuple[Cause, ...]:  # fmt: skip
+    """Return the causes that entitle the current prompt to differ.
+
+    Another model reads nothing of this cache: if all of it was read, the other name is of the same model.
+    """
+    names = without_platform(previous.model), without_platform(current.model)
+    has_other_model = names[0] != names[1] and None not in names and not all_read
     if overlap.is_covered and not has_other_model:
         return ()
     expected = [cause for cause in recorded_causes(changes) if has_other_model or cause.code != Code.MODEL_CHANGED]

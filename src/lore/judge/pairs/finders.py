@@ -20,12 +20,13 @@ from lore.cache.served import normal_name
 from lore.judge.pairs.pair import PairFacts
 from lore.judge.pairs.rewrites import find_sealed_summary
 from lore.judge.requests.request_laws import needs_breakpoints
+from lore.model import differences as d
 from lore.model import evidence as e
 from lore.model.cause import Cause, RuledOut
 from lore.model.codes import Code
 from lore.model.deferred import pattern
 from lore.model.items import ImageBlock
-from lore.model.providers import named_provider, place_in, provider_by_id
+from lore.model.providers import named_provider, place_in, provider_by_id, without_platform
 from lore.model.state import Sign
 from lore.model.turn import Prompt, Segment, Turn
 from lore.prefix.likeness import is_model_message, mark_answers
@@ -163,7 +164,7 @@ _CALLS = (b"tool_use", b"tool_call", b"toolUse", b"function")
 
 
 def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
-    """Return that the current request went to another host, endpoint or account."""
+    """Return that the current request went to another host, endpoint, account, or region of Bedrock."""
     before, after = facts.previous.call, facts.current.call
     hosts = [call.endpoint.partition("/")[0] for call in (before, after)]
     other_key = bool(before.account and after.account and before.account != after.account)
@@ -171,6 +172,9 @@ def find_other_endpoint(facts: PairFacts) -> e.Rerouted | None:
         return e.Rerouted(host_before=hosts[0], host_after=hosts[1], account=other_key)
     if before.endpoint and after.endpoint and place_in(before.endpoint) != place_in(after.endpoint):
         return e.Rerouted(endpoint_before=before.endpoint, endpoint_after=after.endpoint, account=other_key)
+    models = facts.previous.model, facts.current.model
+    if None not in models and models[0] != models[1] and without_platform(models[0]) == without_platform(models[1]):
+        return e.Rerouted(endpoint_before=models[0], endpoint_after=models[1], account=other_key)
     return e.Rerouted(account=True) if other_key else None
 
 
@@ -225,10 +229,25 @@ def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
 # the prompt
 
 
+def answering_model(turn: Turn) -> str | None:
+    """Return the model that answered: as the response names it, if that is another one than was asked, or the usage."""
+    return turn.call.model or turn.answering_model
+
+
 def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
-    """Return that another model was asked."""
-    before, after = facts.previous.answering_model, facts.current.answering_model
-    return None if before == after or before is None or after is None else e.ModelChanged(before, after)
+    """Return that another model answered."""
+    before, after = answering_model(facts.previous), answering_model(facts.current)
+    if before is None or after is None or without_platform(before) == without_platform(after):
+        return None
+    return e.ModelChanged(before, after)
+
+
+def find_other_speed(facts: PairFacts) -> d.ParameterChanged | None:
+    """Return that a log's answers were served at different speeds, by their usage."""
+    before, after = (usage.speed if usage else "" for usage in (facts.previous.usage, facts.current.usage))
+    if facts.current.basis is None or not before or not after or before == after:
+        return None
+    return d.ParameterChanged("speed", before, after, "generation", "claude", "system")
 
 
 def find_moved_hashes(section: str, facts: PairFacts) -> Cause | None:

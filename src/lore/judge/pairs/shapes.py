@@ -10,6 +10,7 @@ from lore.model import evidence as e
 from lore.model.cause import Cause
 from lore.model.codes import Code
 from lore.model.events import Usage
+from lore.model.providers import without_platform
 from lore.model.turn import Turn
 from lore.prefix.overlap import byte_size
 from lore.prefix.purpose import asks_for_summary
@@ -36,7 +37,7 @@ def find_rewritten_history(facts: PairFacts) -> Cause | None:
 def find_model_of_other_api(facts: PairFacts) -> e.ModelChanged | None:
     """Return that another API and another model were asked."""
     before, after = facts.previous.prompt, facts.current.prompt
-    if before.dialect == after.dialect or before.model == after.model:
+    if before.dialect == after.dialect or without_platform(before.model) == without_platform(after.model):
         return None
     return e.ModelChanged(before.model, after.model)
 
