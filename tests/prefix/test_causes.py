@@ -113,6 +113,31 @@ def test_another_model_is_a_cause_with_equal_bytes():
     assert (cause.code, cause.position, cause.evidence) == ("LORE119", 0, ModelChanged("m", "n"))
 
 
+def test_settings_of_a_document_are_not_its_bytes():
+    pdf = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+    (cause,) = explain(body(user(pdf), "x"), body(user({**pdf, "citations": {"enabled": True}}), "x"))
+    assert (cause.code, cause.evidence.members) == ("LORE100", ("citations",))
+
+
+def test_detail_of_an_image_is_not_its_bytes():
+    low, high = ({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO", "detail": detail}}
+                 for detail in ("low", "high"))  # fmt: skip
+    (cause,) = explain(body(user(low), "x"), body(user(high), "x"), dialect="openai-chat")
+    assert (cause.code, cause.evidence.members) == ("LORE100", ("image_url",))
+
+
+def test_cached_content_that_is_gone_explains_a_head_in_the_body():
+    asked = {"contents": [{"role": "user", "parts": [{"text": "Find the bug."}]}]}
+    named = {**asked, "cachedContent": "cachedContents/a"}
+    whole = {**asked, "systemInstruction": {"parts": [{"text": "Be brief."}]}}
+    assert codes(named, whole, dialect="gemini") == ["LORE122"]
+
+
+def test_another_name_of_a_model_whose_cache_was_read_is_no_cause():
+    names = body("x", model="m"), body("x", "y", model="m-20260724")
+    assert (codes(*names), codes(*names, all_read=True)) == (["LORE119"], [])
+
+
 def test_partial_prompt_is_a_continuation():
     prompts = parsed(body("a", "b")), msgspec.structs.replace(parsed(body("c")), partial=True)
     found = find_causes(*prompts, compare_prompts(*prompts), ())

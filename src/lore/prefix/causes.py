@@ -78,7 +78,7 @@ def find_causes(
     if expected:
         return expected
     fields = _explain_fields(previous, current, previous_call, current_call, fell)
-    if overlap.is_covered:
+    if overlap.is_covered or _names_other_content(previous, current):
         return fields
     if (previous.partial or current.partial) and overlap.common >= len(previous.head):
         return (Cause(Code.CONTINUATION, "messages", PartialPrompt(), overlap.common),)

@@ -23,6 +23,7 @@ from lore.model import differences as d
 from lore.model.canonical import canonical
 from lore.model.cause import Cause
 from lore.model.codes import CauseKind, Code
+from lore.model.jsonslice import raw_members
 from lore.model.limits import DIFFERING_TEXT_BYTES, EXPLAINED_DIFFERENCES
 from lore.model.turn import NO_RESULT, Segment
 from lore.prefix import blocks
@@ -54,10 +55,11 @@ _RESULT_CODES = (Code.KEY_ORDER_CHANGED, Code.SERIALISATION_CHANGED, Code.TOKEN_
 _THOUGHT = frozenset(("reasoning_content", "reasoning", "reasoning_details", "encrypted_content", "summary", "thinking",
                       "thinking_blocks"))  # fmt: skip
 _SIGNATURES = frozenset(("thoughtSignature", "thought_signature", "signature"))
+_IMAGE_SETTINGS = frozenset(("citations", "title", "context", "detail", "filename"))  # beside an image's bytes
 # Members that the APIs define; the name of any other one is content.
-_API_MEMBERS = _THOUGHT | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
+_API_MEMBERS = _THOUGHT | _IMAGE_SETTINGS | _SIGNATURES | _ITEM_IDS | _CALL_IDS | frozenset((
     "type", "role", "name", "content", "parts", "tool_calls", "function_call", "arguments", "input", "output", "action",
-    "refusal", "annotations", "audio", "phase", "execution", "tools",
+    "refusal", "annotations", "audio", "phase", "execution", "tools", "image_url",
 ))  # fmt: skip
 
 
@@ -311,6 +313,14 @@ class _BlockPair:
         before, after = self.before.members, self.after.members
         return {key for key in (*before, *after) if before.get(key) != after.get(key)}
 
+    def has_same_image(self) -> bool:
+        """Return whether two images or documents have the same bytes, and other settings."""
+        changed = self.changed_members()
+        if changed == {"image_url"}:
+            urls = [raw_members(side.members["image_url"]) or {} for side in (self.before, self.after)]
+            changed = {key for key in urls[0] | urls[1] if urls[0].get(key) != urls[1].get(key)}
+        return self.kinds == {"image"} and bool(changed) and changed <= _IMAGE_SETTINGS
+
     def excerpts(self, reason: TextReason | None = None) -> tuple[str, str]:
         """Return both sides around the first byte in which the segments, or the pieces of `reason`, differ."""
         if reason is None:
@@ -398,6 +408,8 @@ class _SectionExplainer:
             return [self._explain_envelope(pair)]
         if "thinking" in pair.kinds:
             return [self._cause(mismatch, Code.THINKING_CHANGED, d.ThinkingChanged(path, "changed"))]
+        if pair.has_same_image():
+            return [self._explain_envelope(pair)]
         if "image" in pair.kinds:
             change = "replaced" if len(pair.kinds) > 1 else "bytes"
             return [self._cause(mismatch, Code.IMAGE_CHANGED, d.ImageChanged(path, change, *pair.excerpts()))]
