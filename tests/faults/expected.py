@@ -228,8 +228,6 @@ def breakpoints_set(how: str):
                 request.breakpoints = [("tool", 0), ("system", 0), ("message", 0, 0), *rolling[-1:]]
             elif how == "added":
                 request.breakpoints = [*head, *rolling][-4:] if number >= k else rolling[-1:]
-            elif how == "removed" and number >= k:
-                request.breakpoints = []
             elif how == "ttl" and number >= k:
                 request.breakpoint = (
                     {"type": "ephemeral", "ttl": "1h"} if "ttl" not in request.breakpoint else {"type": "ephemeral"}
@@ -303,7 +301,6 @@ EXPECTED: tuple[Expected, ...] = (
     Expected("one breakpoint alone from now on", "", breakpoints_set("once"), WITH_BREAKPOINTS),
     Expected("breakpoints elsewhere", "", breakpoints_set("moved"), WITH_BREAKPOINTS),
     Expected("breakpoints added, up to four", "", breakpoints_set("added"), WITH_BREAKPOINTS),
-    Expected("no breakpoints any more", "", breakpoints_set("removed"), WITH_BREAKPOINTS),
     Expected("another lifetime", "", breakpoints_set("ttl"), CLAUDE, {"billed": False}),
     Expected("breakpoints added", "", _breakpoints, ("openai-chat",), {"model": "gpt-5.6-sol"}),
     Expected("breakpoints moved", "", _breakpoints, ("openai-responses",), {"model": "gpt-5.6-terra"}),

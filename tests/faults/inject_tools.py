@@ -5,7 +5,7 @@ import json
 import unicodedata
 from functools import partial
 
-from faults.faults import CLAUDE, TEXTS, Nowhere, blocks_of, choose, fault, left_of, since
+from faults.faults import CLAUDE, TEXTS, WITH_BREAKPOINTS, Nowhere, blocks_of, choose, fault, left_of, since
 from faults.script import WORDS, Capture, Tool, picture, prose, signature, text, tool
 
 # tools
@@ -378,3 +378,14 @@ fault(
 fault("LORE118", "a text for it", _block("image", lambda *_: text("[image omitted]")))
 fault("LORE118", "a description for it", _block("image", lambda c, _: text(f"[Image: {prose(c.chance, 1)}]")))
 fault("LORE118", "dropped", _block("image", lambda *_: None))
+
+
+# breakpoints
+
+
+def _dropped(capture: Capture, k: int) -> None:
+    for turn in since(capture, k):
+        turn.request.breakpoints = []
+
+
+fault("LORE114", "breakpoints that went", _dropped, dialects=WITH_BREAKPOINTS, setup={"billed": True}, content=False)

@@ -1,5 +1,7 @@
 """LORE114 of two requests: breakpoints that the previous request had are missing or precede what it cached."""
 
+import pytest
+
 from helpers.each import each
 from judge.captures import MARK, SYSTEM, asks, break_codes, call, judged, text, tool, usage
 from lore.model.evidence import BreakpointsDropped
@@ -18,6 +20,7 @@ def unmarked(*marks):
     (unmarked(), usage(0, 0, 9200), ["LORE114"], 0),
     (unmarked(*MARK.items()), usage(6500, 0, 2700), ["LORE114"], 1),
     (unmarked(), usage(0, 9200), ["LORE301"], None),  # a gateway set breakpoints
+    (unmarked(), usage(7000, 0, 2200), ["LORE301"], None),
     (asks(*TWO), usage(0, 9200), ["LORE301"], None),
 ])  # fmt: skip
 def test_breakpoints_that_were_dropped_explain_a_fall(tmp_path, body, bill, codes, now):
@@ -25,8 +28,32 @@ def test_breakpoints_that_were_dropped_explain_a_fall(tmp_path, body, bill, code
     assert break_codes(found[1])[:1] == codes
     if now is not None:
         cause = found[1].causes[0]
-        assert (cause.kind, cause.evidence) == ("unattributable", BreakpointsDropped(2, now))
+        assert (cause.kind, cause.evidence) == ("waste", BreakpointsDropped(2, now))
         assert found[1].lost_tokens == 9000 - bill["cache_read_input_tokens"]
+
+
+OTHER_SYSTEM = [{"type": "text", "text": SYSTEM + "Today is 2026-09-02."}]
+
+
+@pytest.mark.parametrize(("body", "at", "read", "code", "also"), [
+    ({**unmarked(), "messages": [*TWO[:2], text("user", "Forget it. " * 60)]}, 20, 0, "LORE114", ["LORE143"]),
+    ({**unmarked(), "system": OTHER_SYSTEM}, 20, 0, "LORE114", ["LORE100"]),
+    ({**unmarked(), "system": OTHER_SYSTEM}, 900, 0, "LORE128", ["LORE100"]),
+    ({**unmarked(), "model": "claude-sonnet-5"}, 20, 0, "LORE119", []),
+    (asks(*TWO[:2], text("user", "Forget it. " * 60)), 20, 8400, "LORE143", []),
+])  # fmt: skip
+def test_request_without_breakpoints_reads_nothing_whatever_changed(tmp_path, body, at, read, code, also):
+    calls = [call(0, asks(ONE), usage(0, 8400)), call(10, asks(*TWO), usage(8400, 600))]
+    found, _ = judged(tmp_path, *calls, call(at, body, usage(read, 0, 9000 - read)))
+    lead = found[2].causes[0]
+    assert (lead.code, [cause.code for cause in lead.also]) == (code, also)
+
+
+def test_lost_tokens_without_breakpoints_exclude_a_new_question(tmp_path):
+    rewound = {**unmarked(), "messages": [*TWO[:2], text("user", "Forget it. " * 300)]}
+    calls = [call(0, asks(ONE), usage(0, 8400)), call(10, asks(*TWO), usage(8400, 600))]
+    found, _ = judged(tmp_path, *calls, call(20, rewound, usage(0, 0, 9600)))
+    assert 8_000 < found[2].lost_tokens < 8_900
 
 
 def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):

@@ -151,6 +151,12 @@ NAMED_ROUTE = EvidenceRule(
     Code.ROUTED_ELSEWHERE, find.find_named_route,
     "5 of 5 right in captures (facts/predictions.md): the router's field, or another provider's call ids.",
 )  # fmt: skip
+DROPPED_BREAKPOINTS = EvidenceRule(
+    Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
+    "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com), and the marks "
+    "of both requests are recorded.",
+    kind="waste",
+)  # fmt: skip
 MISSING_ANSWERS = EvidenceRule(
     Code.ROUTED_ELSEWHERE, find.find_missing_answers,
     "11 of 11 misses past the lookback were this (facts/verdicts.md), but a recording may be cut.",
@@ -272,11 +278,7 @@ FALLS: tuple[EvidenceRule, ...] = (
         "21 of 958 drops: 8 of 50 within 2.5 seconds, 0 of 139 at 3 to 10 seconds.",
     ),
     MISSING_ANSWERS,
-    EvidenceRule(
-        Code.BREAKPOINTS_MISSING, find.find_dropped_breakpoints,
-        "A cache that needs breakpoints looks for entries from each of them backwards (platform.claude.com). A client "
-        "may leave them out on purpose.",
-    ),
+    DROPPED_BREAKPOINTS,
     EvidenceRule(
         Code.LOOKBACK_EXCEEDED, partial(find.find_far_entry, is_cut=False),
         "8 of 9 requests with 21 or more new positions missed, 5 of 5 with 16 to 20 did not.",

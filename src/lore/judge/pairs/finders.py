@@ -286,7 +286,7 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
 def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
     """Return that a recorded request lacks the breakpoints up to which the previous one was cached.
 
-    A gateway may set breakpoints that the recording does not have: then something is written without one.
+    A gateway may set breakpoints that the recording does not have: then something is read or written without one.
     """
     previous, current = facts.previous.prompt, facts.current.prompt
     sides = (facts.previous, facts.current)
@@ -295,7 +295,7 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
     before, now = previous.breakpoints, current.breakpoints
     if not before or now[-1:] >= before[-1:] or not needs_breakpoints(facts.previous):
         return None
-    if not now and facts.current.usage is not None and facts.current.usage.write_tokens:
+    if not now and facts.current.usage is not None and (facts.read or facts.current.usage.write_tokens):
         return None
     return Cause(Code.BREAKPOINTS_MISSING, None, e.BreakpointsDropped(len(before), len(now)), position=before[-1])
 

@@ -50,8 +50,8 @@ def limit_rebilled(
     bytes per token; `sums` is missing if no bytes were measured.
     """
     codes = {cause.code for cause in causes if not is_remark(cause)}
-    if Code.CACHE_EXPIRED in codes:
-        codes.update(other.code for cause in causes for other in cause.also if other.code == Code.COMPACTION)
+    if not codes.isdisjoint((Code.CACHE_EXPIRED, Code.BREAKPOINTS_MISSING)):
+        codes.update(other.code for cause in causes for other in cause.also if other.code in _REWRITING)
     previous, current, usage, read = facts.previous, facts.current, facts.current.usage, facts.read
     reasoning, state = state_signal(facts, "reasoning"), facts.state
     is_limit = state is not None and state.implicit  # with breakpoints 63 of 73 such prompts read over 85 %

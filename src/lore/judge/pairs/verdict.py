@@ -42,7 +42,18 @@ def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
     expired = rules.EXPIRED.explain(facts) if may_have_expired else None
     if expired is not None:
         causes = (replace(expired, also=causes[:1]), *causes[1:])
-    return _add_hashes(facts, causes)
+    return _add_hashes(facts, _lead_with_breakpoints(facts, causes))
+
+
+def _lead_with_breakpoints(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return the causes led by missing breakpoints if the request has none: then it reads nothing that it repeats."""
+    breaking = tuple([cause for cause in causes if not is_remark(cause)])
+    dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
+    if dropped is None or facts.current.prompt.breakpoints or dropped.code == breaking[0].code:
+        return causes
+    if breaking[0].code != Code.REWIND and (breaking[0].kind != "waste" or breaking[0].code in BY_BILL):
+        return causes
+    return (replace(dropped, also=breaking), *filter(is_remark, causes))
 
 
 def _find_causes(facts: PairFacts) -> tuple[Cause, ...]:
