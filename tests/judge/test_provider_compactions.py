@@ -55,6 +55,21 @@ def test_edits_reported_by_response_are_the_cause(tmp_path, edits, code):
         assert found[1].causes[0].evidence.tokens == 3000
 
 
+def test_pass_that_summarised_is_the_cause(tmp_path):
+    """The API summarised the prompt, read it whole for that, and answered a shorter one."""
+    passes = [{"type": "compaction", **usage(9000, 100)}, {"type": "message", **usage(6000, 300)}]
+    edits = {"edits": [{"type": "compact_20260112"}]}
+    calls = [
+        call(0, asks(ONE, context_management=edits), usage(0, 9000)),
+        call(10, asks(*TWO, context_management=edits), {**usage(6000, 300), "iterations": passes}),
+    ]
+    found, _ = judged(tmp_path, *calls)
+    (cause,) = found[1].causes
+    assert (cause.code, cause.strength, cause.kind, cause.evidence.edits) == (
+        "LORE125", "strong", "expected", ("compaction",),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("fields", "total", "code"),
     [({"truncation": "auto"}, 2000, "LORE125"), ({"truncation": "auto"}, 8300, "LORE301"), ({}, 2500, "LORE301")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from cache.talk import bill
 from helpers.each import each
@@ -44,6 +45,18 @@ def test_signal_that_always_breaks_prefix_is_strong(sign):
 def test_other_provider_has_cold_cache(before, after, code, kind):
     one = dropped(opened(), signs=(Sign("provider", before=before, after=after),))
     assert (one.code, one.kind) == (code, kind)
+
+
+@each("before, after, read, code", [
+    ("standard", "fast", 6_000, "LORE120"), ("fast", "standard", 6_000, "LORE120"), ("", "fast", 6_000, "LORE301"),
+    ("fast", "fast", 6_000, "LORE301"), ("standard", "fast", 12_000, "LORE301"),  # the history was read
+])  # fmt: skip
+def test_other_speed_in_usage_explains_a_read_below_the_history(before, after, read, code):
+    talk = opened()
+    talk.turn(replace(bill(12_300, 2_700), speed=before))
+    talk.say()
+    talk.turn(replace(bill(read, 9_500), speed=after))
+    assert talk.lead.code == code
 
 
 def test_image_in_a_log_is_no_evidence():

@@ -213,6 +213,11 @@ FALLS: tuple[EvidenceRule, ...] = (
         "3 of 3 fell; each effort has cache entries of its own. 3 of 3 right (facts/predictions.md).",
     ),
     EvidenceRule(
+        Code.GENERATION_SETTINGS_CHANGED, find.find_other_speed,
+        "Fast mode has cache entries of its own for system prompt and messages (platform.claude.com, fast mode).",
+        ruled_out_by=_HEAD,
+    ),
+    EvidenceRule(
         Code.GENERATION_SETTINGS_CHANGED, partial(find.find_signal, "thinking"),
         "36 of 249 falls that nothing else explained (facts/predictions.md), 105 of 113 with a skill, command or plan "
         "(`formats.claude.records`): each setting has entries of its own.",
@@ -320,6 +325,12 @@ FALLS: tuple[EvidenceRule, ...] = (
     _weak(
         Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
         _HEAD, confirmed_by=(rule.verdict_agrees,),
+    ),
+    EvidenceRule(
+        Code.IMAGE_CHANGED, find.find_first_image,
+        "An image that is added anywhere changes all messages, Anthropic documents; 2 of 16 fell in Claude Code "
+        "(facts/verdicts.md).",
+        "weak",
     ),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),

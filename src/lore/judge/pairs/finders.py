@@ -283,6 +283,21 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
     return e.LookbackExceeded(gap.new, gap.allowed, facts.fell or None)
 
 
+def find_first_image(facts: PairFacts) -> Cause | None:
+    """Return the first image of a conversation with Claude, if no more than tools and system prompt was read."""
+    previous, current, read = facts.previous, facts.current, facts.read
+    is_growing = current.basis is None and facts.overlap.is_covered and "claude" in (current.model or "")
+    if not is_growing or read is None or any(kind_of(one) == "image" for one in previous.prompt.messages):
+        return None
+    new = current.prompt.messages.since(len(previous.prompt.messages))
+    image = next((segment for segment in new if kind_of(segment) == "image"), None)
+    head, whole = (sum(map(byte_size, part)) for part in (previous.prompt.head, previous.prompt))
+    most = counts.prompt_tokens(previous.usage) * head / max(1, whole)
+    if image is None or read > most + max(counts.DROP, most / 10):
+        return None
+    return Cause(Code.IMAGE_CHANGED, "messages", d.ImageChanged(image.path, "added"), path=image.path)
+
+
 def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
     """Return that a recorded request lacks the breakpoints up to which the previous one was cached.
 
@@ -301,7 +316,7 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
 
 
 def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
-    """Return a new summary by the provider, or the edits that its response lists."""
+    """Return a new summary by the provider, the edits that its response lists, or the pass that made a summary."""
     previous, current = facts.previous, facts.current
     if current.basis is not None:
         return None
@@ -310,7 +325,9 @@ def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
         return summary
     edits = [edit for edit in current.call.edits or () if edit.tokens != 0]
     tokens = sum(edit.tokens or 0 for edit in edits) or None
-    return e.EditedByProvider("edits", edits=tuple([edit.kind for edit in edits]), tokens=tokens) if edits else None
+    passes = () if current.usage is None else current.usage.iterations
+    kinds = [edit.kind for edit in edits] or [one.kind for one in passes if one.kind == "compaction"][:1]
+    return e.EditedByProvider("edits", edits=tuple(kinds), tokens=tokens) if kinds else None
 
 
 def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
