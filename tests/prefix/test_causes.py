@@ -238,6 +238,25 @@ def test_credential_in_a_field_is_masked(characters_before):
     assert len(evidence.after) <= 61
 
 
+XLSX, PDF = ({"type": "anthropic", "skill_id": name, "version": "latest"} for name in ("xlsx", "pdf"))
+
+
+@pytest.mark.parametrize(("field", "before", "after", "kinds"), [
+    ("container", {"skills": [XLSX]}, {"id": "container_1", "skills": [XLSX, PDF]}, ["waste"]),
+    ("container", {"skills": [XLSX]}, {"id": "container_1", "skills": [XLSX]}, []),
+    ("prompt", {"id": "pmpt_1", "version": "3"}, {"id": "pmpt_1", "version": "4"}, ["waste"]),
+    ("prompt", {"id": "pmpt_1", "variables": {"a": "1"}}, {"id": "pmpt_1", "variables": {"a": "2"}},
+     ["unattributable"]),  # it may be at the end
+])  # fmt: skip
+def test_stored_content_that_a_field_names_is_compared(field, before, after, kinds):
+    is_claude = field == "container"
+    asked = body("x") if is_claude else {"model": "gpt-5.2", "input": "x"}
+    endpoint = "api.anthropic.com/v1/messages" if is_claude else "api.openai.com/v1/responses"
+    dialect = "anthropic" if is_claude else "openai-responses"
+    found = explain({**asked, field: before}, {**asked, field: after}, dialect=dialect, endpoint=endpoint)
+    assert [(cause.code, cause.kind) for cause in found] == [("LORE122", kind) for kind in kinds]
+
+
 def test_changed_beta_features_are_named():
     calls = {"previous_call": Call(betas=("a", "b")), "current_call": Call(betas=("b", "d", "c"))}
     assert fields({}, {}, **calls) == [BetasChanged(("c", "d"), ("a",), "claude", "unknown")]

@@ -39,7 +39,7 @@ _FIELDS: dict[str, Code] = {
     **dict.fromkeys((
         "context_management", "anthropic_beta", "betas", "mcp_servers", "cachedContent",
         "cached_content", "prompt_cache_key", "output_config", "additionalModelRequestFields", "truncation",
-        "x-grok-conv-id",
+        "x-grok-conv-id", "container.skills", "prompt.id", "prompt.version", "prompt.variables",
     ), Code.REQUEST_FEATURES_CHANGED),
     **dict.fromkeys((
         "response_format", "output_format", "text.format", "output_config.format", "generationConfig.responseSchema",
@@ -66,12 +66,14 @@ _COSTS: dict[ModelFamily, dict[str, CostsFrom]] = {
         "performanceConfig": "nothing",
         Code.TOOL_CHOICE_CHANGED: "messages",
         Code.OUTPUT_SCHEMA_CHANGED: "system",
+        "container.skills": "system",  # they render into the system prompt (Anthropic's guide to Skills)
     },
     "openai": {
         Code.GENERATION_SETTINGS_CHANGED: "all",
         Code.TOOL_CHOICE_CHANGED: "nothing",
         Code.OUTPUT_SCHEMA_CHANGED: "system",
         "prompt_cache_key": "all",  # it selects the machine (OpenAI's guide to prompt caching)
+        **dict.fromkeys(("prompt.id", "prompt.version"), "all"),  # a stored prompt begins the input
     },
     "xai": {  # both select the machine (docs.x.ai, maximizing cache hits)
         "prompt_cache_key": "all",
