@@ -116,6 +116,25 @@ def test_summed_tool_steps_show_no_shortfall():
     assert shortfall(asked(SHORT, usage=Usage(3, 9000, 9000)), right) == 9000
 
 
+CALLED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}
+SAID = {"type": "text", "text": "Done."}
+
+
+@each("answer, usage, short", [
+    ([SAID], Usage(3, 9000, 9000), 9000), ([CALLED, SAID], Usage(3, 9000, 9000), None),
+    (None, Usage(3, 9000, 9000), None),
+    ([CALLED, SAID], Usage(3, 9000, 9000, iterations=(Usage(3, 0, 9000, kind="message"),)), 9000),
+])  # fmt: skip
+def test_usage_sums_no_steps_if_the_response_called_no_tool_of_the_provider(answer, usage, short):
+    """In sessions that only allow a web search no fallen read was reported."""
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    left, right = asked(SHORT, usage=usage, tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
+    if answer is not None:
+        segments = [*parsed(body({"role": "assistant", "content": answer})).messages]
+        left = replace(left, generated=lambda: segments)
+    assert shortfall(left, right) == short
+
+
 def test_partial_recording_is_no_contradiction():
     whole = asked(SHORT, usage=Usage(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)

@@ -186,7 +186,7 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
     in the cache are `cached` of a usage.
     """
     there, read = cached(previous.usage), first_pass_read(current.usage)
-    if there is None or read is None or (previous.basis is None and runs_tools(previous.prompt)):
+    if there is None or read is None or (previous.basis is None and runs_tools(previous)):
         return None
     return max(0, there - read)
 
@@ -219,7 +219,7 @@ def read_everything(previous: Turn, current: Turn) -> bool:
     usage, there, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
     if usage is None or there is None or not read:
         return False
-    if previous.basis is None and runs_tools(previous.prompt):
+    if previous.basis is None and runs_tools(previous):
         return False
     wanted = there if bills_writes(previous) else prompt_tokens(usage)
     return wanted > 0 and read >= wanted - block_tokens(previous)
@@ -243,11 +243,22 @@ def block_tokens(turn: Turn) -> int:
 _OWN_TOOLS = pattern(rb'"type"\s*:\s*"(?:web_search|web_fetch|code_execution|tool_search|mcp_toolset)')
 
 
-def runs_tools(prompt: Prompt) -> bool:
-    """Return whether a request lets the provider run tools itself, whose steps its usage then sums."""
-    if any(prompt.params.get(name, b"null") != b"null" for name in ("mcp_servers", "container")):
-        return True
-    return any(_OWN_TOOLS.search(segment.data[:_SEARCHED]) for segment in prompt.head if segment.section == "tools")
+_OWN_CALL = pattern(rb'"type"\s*:\s*"(?:server_tool_use|mcp_tool_use|mcp_call|web_search_call|code_interpreter_call)')
+
+
+def runs_tools(turn: Turn) -> bool:
+    """Return whether the provider may have run tools itself, whose steps the turn's usage then sums.
+
+    It has not if the usage lists the steps, or if the recorded response has no call of such a tool.
+    """
+    prompt, usage = turn.prompt, turn.usage
+    is_allowed = any(prompt.params.get(name, b"null") != b"null" for name in ("mcp_servers", "container")) or any(
+        _OWN_TOOLS.search(segment.data[:_SEARCHED]) for segment in prompt.head if segment.section == "tools"
+    )
+    if not is_allowed or (usage is not None and usage.iterations):
+        return False
+    answer = () if turn.generated is None else turn.generated()
+    return not answer or any(_OWN_CALL.search(segment.data[:_SEARCHED]) for segment in answer)
 
 
 # usage against the recorded body

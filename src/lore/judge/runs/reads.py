@@ -116,7 +116,7 @@ class ReadShort:
             per_token = per_token or counts.bytes_per_token(turn, sum(map(byte_size, prompt)))
             shared = islice(prompt, count_shared_segments(latest.prompt, prompt))
             if sum(map(byte_size, shared)) / per_token - read > room:
-                return [] if counts.runs_tools(prompt) else [latest]
+                return [] if counts.runs_tools(turn) else [latest]
         return []
 
     # the prediction
@@ -187,7 +187,7 @@ def _can_read(previous: Turn, current: Turn) -> bool:
         return False
     pause = seconds_since(previous, current)
     is_timed = previous.answered_at is not None and previous.answered_at != previous.at
-    return pause is not None and pause > (counts.SOON if is_timed else UNTIMED) and not counts.runs_tools(before)
+    return pause is not None and pause > (counts.SOON if is_timed else UNTIMED) and not counts.runs_tools(previous)
 
 
 def _as_sole_writer(turn: Turn) -> Turn:
