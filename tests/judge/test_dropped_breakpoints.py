@@ -32,6 +32,19 @@ def test_breakpoints_that_were_dropped_explain_a_fall(tmp_path, body, bill, code
         assert found[1].lost_tokens == 9000 - bill["cache_read_input_tokens"]
 
 
+AUTO = {"cache_control": {"type": "ephemeral"}}
+
+
+@each("before, after, codes", [
+    (AUTO, {}, ["LORE114"]), (AUTO, AUTO, ["LORE301"]), ({}, AUTO, ["LORE301"]),
+])  # fmt: skip
+def test_automatic_breakpoint_that_was_dropped_explains_a_fall(tmp_path, before, after, codes):
+    bodies = {**unmarked(), "messages": [ONE], **before}, {**unmarked(), **after}
+    calls = call(0, bodies[0], usage(0, 9000)), call(10, bodies[1], usage(0, 0, 9200))
+    found, _ = judged(tmp_path, *calls)
+    assert break_codes(found[1])[:1] == codes
+
+
 OTHER_SYSTEM = [{"type": "text", "text": SYSTEM + "Today is 2026-09-02."}]
 
 

@@ -304,11 +304,13 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
     A gateway may set breakpoints that the recording does not have: then something is read or written without one.
     """
     previous, current = facts.previous.prompt, facts.current.prompt
-    sides = (facts.previous, facts.current)
-    if any(one.is_rebuilt or one.prompt.auto_breakpoint or one.fidelity == "structural" for one in sides):
-        return None
     before, now = previous.breakpoints, current.breakpoints
-    if not before or now[-1:] >= before[-1:] or not needs_breakpoints(facts.previous):
+    if previous.auto_breakpoint and not now:  # a request that asks for one by itself has it on its last block
+        before = (*before, previous.stable - 1)
+    if any(one.is_rebuilt or one.fidelity == "structural" for one in (facts.previous, facts.current)):
+        return None
+    is_earlier = bool(before) and now[-1:] < before[-1:] and not current.auto_breakpoint
+    if not is_earlier or not needs_breakpoints(facts.previous):
         return None
     if not now and facts.current.usage is not None and (facts.read or facts.current.usage.write_tokens):
         return None
