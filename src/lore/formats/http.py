@@ -13,7 +13,6 @@ headers and bodies of Claude Code 2.1, Codex 0.142 and OpenCode 1.16.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -40,7 +39,7 @@ from lore.model.events import Usage
 from lore.model.jsonslice import Sliced, array, first_element, is_deep, raw_members, sliced_members
 from lore.model.limits import BODY_BYTES
 from lore.model.mask import cut_masked, mask
-from lore.model.providers import model_in
+from lore.model.providers import is_same_model, model_in
 from lore.model.times import parse_http_date
 from lore.model.turn import Call, Exchange, Fidelity, StreamedOutput
 
@@ -116,7 +115,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
-    if answer.model and not _is_same_model(answer.model, _asked_model(members) or model_in(endpoint) or ""):
+    asked = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
+    if answer.model and not is_same_model(answer.model, asked):
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
@@ -125,19 +125,6 @@ def exchanges_of(http: Http) -> list[Judged]:
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
     return [exchange, *found, failed] if failed else [exchange, *found]
-
-
-_WORDS = pattern(r"[a-z]+|\d+")
-
-
-def _asked_model(members: Mapping[str, bytes]) -> str:
-    return text_in(members.get("model", members.get("modelId", b"")))
-
-
-def _is_same_model(answered: str, asked: str) -> bool:
-    """Return whether one name has all words of the other: responses add dates, and gateways another order."""
-    words = [{*_WORDS.findall(name.lower().rpartition("/")[2])} for name in (answered, asked)]
-    return bool(asked) and (words[0] <= words[1] or words[1] <= words[0])
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:

@@ -326,12 +326,6 @@ FALLS: tuple[EvidenceRule, ...] = (
         Code.TOOLS_ADDED_OR_REMOVED, "remote-control", "2 of 2 fell in Claude Code 2.1.199 and 2.1.217, to 0.",
         _HEAD, confirmed_by=(rule.verdict_agrees,),
     ),
-    EvidenceRule(
-        Code.IMAGE_CHANGED, find.find_first_image,
-        "An image that is added anywhere changes all messages, Anthropic documents; 2 of 16 fell in Claude Code "
-        "(facts/verdicts.md).",
-        "weak",
-    ),
     POSSIBLY_EXPIRED,
     _weak(Code.ERROR_BETWEEN, "api-error", "9 of 18 fell."),
     _weak(Code.SLASH_COMMAND, "slash-command", "23 of 52 fell.", _MISSED_HEAD),

@@ -141,6 +141,7 @@ def place_in(endpoint: str) -> str:
     return endpoint
 
 
+_WORDS = pattern(r"[a-z]+|\d+")
 _REGION = pattern(r"^(?:us|us-gov|eu|apac|jp|au|ca|sa|global)\.(?=[a-z0-9]+\.)")
 _ON_BEDROCK = pattern(r"^anthropic\.(.+?)(?:-v1(?::\d+)?)?$")
 
@@ -151,6 +152,12 @@ def without_platform(model: str | None) -> str | None:
     `bedrock/us.anthropic.claude-opus-5-v1:0` is `claude-opus-5`, which each platform and region caches for itself.
     """
     return model and _ON_BEDROCK.sub(r"\1", _REGION.sub("", model.rpartition("/")[2]))
+
+
+def is_same_model(answered: str, asked: str | None) -> bool:
+    """Return whether one name has all words of the other: responses add dates, and gateways another order."""
+    words = [set(_WORDS.findall(name.lower().rpartition("/")[2])) for name in (answered, asked or "")]
+    return bool(asked) and (words[0] <= words[1] or words[1] <= words[0])
 
 
 _MAKERS = ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")  # on Bedrock

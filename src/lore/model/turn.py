@@ -224,8 +224,8 @@ class Turn(Struct):
 
     @property
     def answering_model(self) -> str | None:
-        """The model that answered, as the usage names it (it may be a fallback); else the one that was asked."""
-        return (self.usage and self.usage.model) or self.model
+        """The model that answered, as response or usage names it (it may be a fallback); else the one that was asked."""
+        return self.call.model or (self.usage and self.usage.model) or self.model
 
     @property
     def dialect(self) -> str:

@@ -229,14 +229,9 @@ def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
 # the prompt
 
 
-def answering_model(turn: Turn) -> str | None:
-    """Return the model that answered: as the response names it, if that is another one than was asked, or the usage."""
-    return turn.call.model or turn.answering_model
-
-
 def find_other_model(facts: PairFacts) -> e.ModelChanged | None:
     """Return that another model answered."""
-    before, after = answering_model(facts.previous), answering_model(facts.current)
+    before, after = facts.previous.answering_model, facts.current.answering_model
     if before is None or after is None or without_platform(before) == without_platform(after):
         return None
     return e.ModelChanged(before, after)
@@ -281,21 +276,6 @@ def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
     if gap is None or gap.new < 0 or not gap.exceeded:
         return None
     return e.LookbackExceeded(gap.new, gap.allowed, facts.fell or None)
-
-
-def find_first_image(facts: PairFacts) -> Cause | None:
-    """Return the first image of a conversation with Claude, if no more than tools and system prompt was read."""
-    previous, current, read = facts.previous, facts.current, facts.read
-    is_growing = current.basis is None and facts.overlap.is_covered and "claude" in (current.model or "")
-    if not is_growing or read is None or any(kind_of(one) == "image" for one in previous.prompt.messages):
-        return None
-    new = current.prompt.messages.since(len(previous.prompt.messages))
-    image = next((segment for segment in new if kind_of(segment) == "image"), None)
-    head, whole = (sum(map(byte_size, part)) for part in (previous.prompt.head, previous.prompt))
-    most = counts.prompt_tokens(previous.usage) * head / max(1, whole)
-    if image is None or read > most + max(counts.DROP, most / 10):
-        return None
-    return Cause(Code.IMAGE_CHANGED, "messages", d.ImageChanged(image.path, "added"), path=image.path)
 
 
 def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:

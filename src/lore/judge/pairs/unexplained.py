@@ -59,7 +59,7 @@ def unexplained(facts: PairFacts) -> Cause:
 def _examine(facts: PairFacts) -> Iterator[RuledOut]:
     previous, current, level = facts.previous, facts.current, _level(facts)
     yield from _clock(facts)
-    before, after = find.answering_model(previous), find.answering_model(current)
+    before, after = previous.answering_model, current.answering_model
     is_known = before is not None and after is not None
     yield RuledOut("model", before == after if is_known else None, detail=(after or "") if is_known else "")
     yield from _history(facts)
