@@ -224,7 +224,7 @@ class Turn(Struct):
 
     @property
     def answering_model(self) -> str | None:
-        """The model that answered, as response or usage names it (it may be a fallback); else the one that was asked."""
+        """The model that answered, as response or usage names it; it may be a fallback, or behind an alias."""
         return self.call.model or (self.usage and self.usage.model) or self.model
 
     @property
