@@ -4,6 +4,8 @@ import pytest
 
 from helpers.each import each
 from judge.captures import MARK, SYSTEM, asks, break_codes, call, judged, text, tool, usage
+from lore.judge.base import findings_of
+from lore.model.cause import Place
 from lore.model.evidence import BreakpointsDropped
 
 ONE = text("user", "Find the bug. " * 400)
@@ -51,6 +53,7 @@ OTHER_SYSTEM = [{"type": "text", "text": SYSTEM + "Today is 2026-09-02."}]
 @pytest.mark.parametrize(("body", "at", "read", "code", "also"), [
     ({**unmarked(), "messages": [*TWO[:2], text("user", "Forget it. " * 60)]}, 20, 0, "LORE114", ["LORE143"]),
     ({**unmarked(), "system": OTHER_SYSTEM}, 20, 0, "LORE114", ["LORE100"]),
+    ({**unmarked(), "betas": ["context-1m-2025-08-07"]}, 20, 0, "LORE114", ["LORE122"]),
     ({**unmarked(), "system": OTHER_SYSTEM}, 900, 0, "LORE128", ["LORE100"]),
     ({**unmarked(), "model": "claude-sonnet-5"}, 20, 0, "LORE119", []),
     (asks(*TWO[:2], text("user", "Forget it. " * 60)), 20, 8400, "LORE143", []),
@@ -67,6 +70,8 @@ def test_lost_tokens_without_breakpoints_exclude_a_new_question(tmp_path):
     calls = [call(0, asks(ONE), usage(0, 8400)), call(10, asks(*TWO), usage(8400, 600))]
     found, _ = judged(tmp_path, *calls, call(20, rewound, usage(0, 0, 9600)))
     assert 8_000 < found[2].lost_tokens < 8_900
+    assert found[2].pair is not None
+    assert [one.json_path for _, one in findings_of(found[2].pair, Place("a.jsonl"))] == [None]  # of a difference
 
 
 def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):

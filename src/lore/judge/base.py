@@ -262,7 +262,9 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
 
 
 # Causes that usage, times and verdicts show, so that they have no place in the prompt.
-BILLED = BY_BILL | {Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY}
+BILLED = BY_BILL | {
+    Code.LIFETIME_LOST, Code.VERDICT_DISAGREES, Code.BILL_CONTRADICTS_BODY, Code.BREAKPOINTS_MISSING,
+}  # fmt: skip
 
 
 def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:

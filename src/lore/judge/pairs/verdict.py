@@ -51,7 +51,7 @@ def _lead_with_breakpoints(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple
     dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
     if dropped is None or facts.current.prompt.breakpoints or dropped.code == breaking[0].code:
         return causes
-    if breaking[0].code != Code.REWIND and (breaking[0].kind != "waste" or breaking[0].code in BY_BILL):
+    if breaking[0].code != Code.REWIND and (breaking[0].kind == "expected" or breaking[0].code in BY_BILL):
         return causes
     return (replace(dropped, also=breaking), *filter(is_remark, causes))
 
