@@ -47,6 +47,7 @@ class Price(Struct, frozen=True):
     output: Decimal | None = None  # with thinking
     tools: tuple[tuple[str, Decimal], ...] = ()  # dollars per thousand requests, by tool
     passes: tuple[Price | None, ...] = ()  # the prices of the response's further passes, in their order
+    surcharge: str = ""  # in words, what makes them differ from the list price: "fast mode"; empty: nothing
 
     def of(self, bill: Usage) -> Decimal | None:
         """Return the cost in US dollars of all passes and tools; None if unknown.
@@ -70,16 +71,16 @@ class Price(Struct, frozen=True):
         by_lifetime = (bill.write_5m_tokens, bill.write_1h_tokens)
         short, hour = bill.write_5m_tokens or 0, bill.write_1h_tokens or 0
         write = 0 if bill.write_tokens is None else bill.write_tokens - short - hour
-        parts = defaultdict[str, Decimal](Decimal)
+        parts, is_sum = defaultdict[str, Decimal](Decimal), bill.is_sum
         is_whole = bill.write_tokens is not None or None not in by_lifetime
-        is_whole = is_whole or (by_lifetime == (None, None) and not self.has_write_price) or bill.is_sum
+        is_whole = is_whole or (by_lifetime == (None, None) and not self.has_write_price) or is_sum
         for kind, count, price in (
             ("uncached", bill.uncached_tokens, self.uncached), ("read", bill.read_tokens, self.read),
             ("write_1h", hour, self.write_1h), ("write_5m", short, self.write_5m),
             ("write", write, self.write_5m if self.write is None else self.write),
             ("output", bill.output_tokens, self.output),
         ):  # fmt: skip
-            if not bill.is_sum and (count is None or count < 0 or (count and price is None)):
+            if not is_sum and (count is None or count < 0 or (count and price is None)):
                 is_whole = False
             if count and price is not None and (count > 0 or kind != "write"):
                 parts[kind] = count * price / MILLION
@@ -101,6 +102,13 @@ class Price(Struct, frozen=True):
     def has_write_price(self) -> bool:
         """Whether a price of writing is known, even if it is 0."""
         return any(price is not None for price in (self.write, self.write_5m, self.write_1h))
+
+
+# What makes a request cost another price than the one on the list, in words.
+_MULTIPLES = {
+    "fast": "fast mode", "priority": "priority processing", "flex": "flex processing", "batch": "batches",
+    "us": "inference in the US only", "regional": "regional endpoints", "peak": "peak hours",
+}  # fmt: skip
 
 
 def rates(
@@ -135,9 +143,12 @@ def rates(
         return None if price is None else price * multiples["output" if kind == "output" else "input"]
 
     tools = ((tool, money(f"price_{tool}")) for tool in TOOLS)
+    rows = map(find, ("multiple_input", "multiple_output", "price_uncached"))
+    lengths = [row.above_tokens for row in rows if row is not None and row.above_tokens is not None]
+    surcharges = [*map(_MULTIPLES.__getitem__, factors), *(f"prompts over {length:,} tokens" for length in lengths[:1])]
     return Price(
         price("uncached"), price("read"), price("write"), price("write_5m"), price("write_1h"), price("output"),
-        tuple([(tool, rate) for tool, rate in tools if rate is not None]),
+        tuple([(tool, rate) for tool, rate in tools if rate is not None]), surcharge=", ".join(surcharges),
     )  # fmt: skip
 
 
@@ -198,29 +209,6 @@ def bill_price(
         for one in bill.iterations
     ]  # fmt: skip
     return replace(price, passes=tuple(passes))
-
-
-# What makes a request cost another price than the one on the list, in words.
-_MULTIPLES = {
-    "fast": "fast mode", "priority": "priority processing", "flex": "flex processing", "batch": "batches",
-    "us": "inference in the US only", "regional": "regional endpoints", "peak": "peak hours",
-}  # fmt: skip
-
-
-def multiples_in_words(
-    rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage, *,
-    size: int | None, asked: Mapping[str, bytes] | None = None, endpoint: str = "",
-) -> str:  # fmt: skip
-    """Return what multiplied the list price of a response (fast mode, long prompts, …); empty if nothing did."""
-    answering, provider, platform = bill.model or model, where.provider, where.platform
-    names = [_MULTIPLES[name] for name in _factors(rules, where, model, at, bill, asked or {}, endpoint)]
-    names += [_MULTIPLES["peak"]] if rules.is_peak(provider, answering, platform, at) else []
-    rows = (
-        rules.find(rule, provider, answering, platform, at, prompt_tokens=size)
-        for rule in ("multiple_input", "multiple_output", "price_uncached")
-    )
-    lengths = [row.above_tokens for row in rows if row is not None and row.above_tokens is not None]
-    return ", ".join([*names, *(f"prompts over {length:,} tokens" for length in lengths[:1])])
 
 
 def unknown_factors(

@@ -225,6 +225,7 @@ class DatedRules:
 _HOURS = pattern(r"(\d{1,3})-(\d{1,3})", re.ASCII)
 
 
+@lru_cache(_MANY)
 def hour_spans(hours: str) -> tuple[tuple[int, int], ...] | None:
     """Return "1-4,6-10" as pairs of hours (0 to 24), ends excluded; None for other text, or "22-2"."""
     matches = [_HOURS.fullmatch(part) for part in hours.split(",")]

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.cache import counts
 from lore.cache.counts import DROP, ONE_HOUR, asked_lifetime, prompt_tokens
-from lore.cache.prices import MILLION, Price, bill_price, multiples_in_words
+from lore.cache.prices import MILLION, Price, bill_price
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
 from lore.judge.messages import in_words
@@ -208,12 +208,8 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
     usage = turn.usage
     if price is None or usage is None or not usage.is_billed:
         return None
-    names = multiples_in_words(
-        rules, billed_by(turn), turn.model, turn.at, usage, asked=None if is_transcript(turn) else turn.prompt.params,
-        size=None if usage.uncached_tokens is None else prompt_tokens(usage), endpoint=turn.call.endpoint,
-    )  # fmt: skip
-    more = _dearer(usage, price, price_of(rules, turn, listed=True)) if names else 0.0
-    reasons = {names: more} if more else {}
+    more = _dearer(usage, price, price_of(rules, turn, listed=True)) if price.surcharge else 0.0
+    reasons = {price.surcharge: more} if more else {}
     if usage.model is not None:  # a fallback answered
         for attempt, paid in zip(usage.iterations, price.passes, strict=False):
             if attempt.kind == "message" and paid is not None:

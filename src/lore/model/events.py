@@ -206,7 +206,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     @property
     def has_input(self) -> bool:
         """Whether uncached, read or write tokens of this pass are known, even as 0; output alone does not count."""
-        return any(count is not None for count in (self.uncached_tokens, self.read_tokens, self.write_tokens))
+        return self.uncached_tokens is not None or self.read_tokens is not None or self.write_tokens is not None
 
     @property
     def is_sum(self) -> bool:
