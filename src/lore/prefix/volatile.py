@@ -36,16 +36,21 @@ _LONGEST_ADDITION = 2_000  # characters that a program adds to the end of a text
 
 def split_varying_words(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield (text before, kind, word) for each word that varies, then (rest, "", ""); a long text is all rest."""
-    end = 0
-    for match in p.WORDS.finditer(text) if len(text) <= VARYING_TEXT else ():
-        kind = p.WORD_KINDS[(match.lastindex or 1) - 1]
-        word = match.group()
-        if kind == "word":
-            if sum(map(str.isdigit, word)) < _FEWEST_DIGITS:
+    end = searched = 0
+    for start in p.STARTS.finditer(text) if len(text) <= VARYING_TEXT else ():
+        at, (is_long, first) = start.start(), start.groups()
+        if at < searched:
+            continue
+        forms = p.FORMS.get("0" if first.isdigit() else first.lower(), ())
+        for kind, form in (*forms, *p.FORMS["-"]) if is_long else forms:
+            match = form.match(text, at)
+            if match is None:
                 continue
-            kind = "id"
-        yield text[end : match.start()], kind, word
-        end = match.end()
+            word, searched = match.group(), match.end()
+            if kind != "word" or sum(map(str.isdigit, word)) >= _FEWEST_DIGITS:
+                yield text[end:at], "id" if kind == "word" else kind, word
+                end = searched
+            break
     yield text[end:], "", ""
 
 

@@ -26,7 +26,6 @@ KINDS: dict[str, tuple[Code, Varies]] = {
 _NUMBER = r"\d[\d,_.]{0,24}+[kKmM]?"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d{1,9})?)?(?: ?[AaPp]\.?[Mm]\b\.?)?"
 _ZONE = r"(?:Z|[+-]\d{2}:?\d{2})?"
-_DAY = r"(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs?)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 _MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?"
     r"|Nov(?:ember)?|Dec(?:ember)?)"
@@ -40,46 +39,65 @@ _FOREIGN_MONTH = (
     r"|gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre"
     r"|января|февраля|марта|апреля|мая|июня|июля|августа|сентября|октября|ноября|декабря)"
 )
-_FOREIGN_DAY = (
-    r"(?i:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag"
-    r"|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|lunes|martes|mi[ée]rcoles|jueves|viernes|s[áa]bado|domingo"
-    r"|luned[ìi]|marted[ìi]|mercoled[ìi]|gioved[ìi]|venerd[ìi]|sabato|domenica|[月火水木金土日]曜日?|星期[一二三四五六日天])"
+_FOREIGN_DAYS = (
+    "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag lundi mardi mercredi jeudi vendredi samedi"
+    " dimanche lunes martes miércoles miercoles jueves viernes sábado sabado domingo lunedì lunedi martedì martedi"
+    " mercoledì mercoledi giovedì giovedi venerdì venerdi sabato domenica"
+    " 月曜日 火曜日 水曜日 木曜日 金曜日 土曜日 日曜日 月曜 火曜 水曜 木曜 金曜 土曜 日曜"
+    " 星期一 星期二 星期三 星期四 星期五 星期六 星期日 星期天"
 )
 
-# Words that vary, by kind. The order counts: a longer form comes before its parts.
-_FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("count", (
+# Words that vary: the kind, the words that one of this kind begins with, and its forms. `0` stands for any digit, `-`
+# for any long word. Of two forms that begin with the same word, the longer one comes first. Only forms whose words a
+# text holds are compiled and tried: one pattern of all forms took a sixth of the time of `lore check` for a small file.
+_MONTHS = (
+    "jan january feb february mar march apr april may jun june jul july aug august sep sept september oct october nov"
+    " november dec december"
+)
+_DAYS = "mon monday tue tues tuesday wed wednesday thu thur thurs thursday fri friday sat saturday sun sunday"
+_FOLDERS = [
+    f"{owner}{place}" for owner in ("project", "repo", "repository", "workspace")
+    for place in ("", "root", "path", "directory", "directories", "folder")
+]  # fmt: skip
+_OWNERS = (
+    "request session trace run correlation message conversation thread span build instance invocation prompt turn job"
+    " task"
+)
+_IDS = [f"{owner}{name}" for owner in _OWNERS.split() for name in ("", "id", "uuid", "token", "key")]
+_FORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("count", "< $", (
         r"<total_tokens>[^<]{0,200}</total_tokens>",
-        rf"[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}(?:; ?{_NUMBER} remaining)?",
+        r"\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining",  # $1.20/$5.00; $3.80 remaining
+    )),
+    ("count", "token", (rf"[Tt]oken usage: ?{_NUMBER} ?/ ?{_NUMBER}(?:; ?{_NUMBER} remaining)?",)),
+    ("count", "0", (
         (rf"\b{_NUMBER} ?(?:tokens? |% |percent )(?:of )?(?:context |the context )?(?:window )?"  # 12% of context left
          r"(?:left|remaining|remain|available)\b"),
+    )),
+    ("count", "remaining available used context budget tokens token", (
         (r"\b(?i:(?:remaining|available|used|context|budget)[ _:-](?:tokens|window|left|context)"  # budget:tokens>12
          r"|tokens[ _-](?:left|remaining|used|available)|token[ _-](?:budget|count)"
          r"|context[ _-](?:usage|used|remaining))\b"
          rf"[\"'>]?[ \t]{{0,4}}[:=]?[ \t]{{0,4}}{_NUMBER}%?(?: ?/ ?{_NUMBER})?"),
-        r"\$\d[\d.,]*/\$\d[\d.,]*; \$\d[\d.,]* remaining",  # $1.20/$5.00; $3.80 remaining
     )),
-    ("id", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",)),  # a UUID
-    ("temporary", (
-        r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+",
+    ("id", "0 -", (r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b",)),  # a UUID
+    ("temporary", "/", (r"(?:/private)?(?:/tmp|/var/tmp|/var/folders|/dev/shm|/run/user/\d{1,9})/[\w./+@-]+",)),
+    ("temporary", " ".join("abcdefghijklmnopqrstuvwxyz"), (
         r"[A-Za-z]:\\(?:[^\\\s\"<>|]{1,64}\\){0,8}Temp\\[\w.\\+@-]+",
     )),
-    ("process", (
-        r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+",
-        r"\b(?:localhost|127\.0\.0\.1|\[::1\]):\d{2,5}\b",
-    )),
-    ("place", (
+    ("process", "pid ppid process", (r"\b(?i:pid|process id|ppid)[\"']?[ \t]{0,4}[=:#]?[ \t]{0,4}\d+",)),
+    ("process", "0 localhost", (r"\b(?:localhost|127\.0\.0\.1):\d{2,5}\b",)),
+    ("place", "<", (r"<cwd>[^<]{0,512}</cwd>",)),
+    ("place", " ".join(["current primary your working cwd pwd", *_FOLDERS]), (
         (r"(?i:\b(?:(?:current |primary |your )?(?:working director(?:y|ies)|workspace(?: root| folder)?)|cwd|pwd"
          r"|(?:project|repo(?:sitory)?|workspace)[ _]?(?:root|path|director(?:y|ies)|folder)))"
          r"[\"'`*]{0,3}[ \t]{0,4}(?:[:=]|is|>)[ \t]{0,4}[\"'`*]{0,3}[~/\\\w][^\s\"'`<>*]{0,512}"),
-        r"<cwd>[^<]{0,512}</cwd>",
     )),
-    ("counter", (
-        (r"\b(?i:turn|step|iteration|request|attempt|round|message|counter|sequence|seq|call|tick|invocation)"
-         r"(?i:[ _-](?:no\.?|number|count|index|id))?"
+    ("counter", "turn step iteration request attempt round message counter sequence seq call tick invocation", (
+        (r"\b[^\W\d_]+(?i:[ _-](?:no\.?|number|count|index|id))?"
          r"[\"']?[ \t]{0,4}[:=#]{0,2}[ \t]{0,4}\d+(?:(?: of | ?/ ?)\d+)?\b(?!-[0-9a-fA-F]{4}-)"),  # step 3 of 10
     )),
-    ("date", (
+    ("date", "0", (
         rf"\b\d{{4}}-\d{{2}}-\d{{2}}(?:[T _]{_CLOCK} ?{_ZONE})?(?![\w-])",
         r"\b20\d{6}(?:[T_-]?\d{4,6}Z?)?\b",  # 20261127T1206
         r"\b\d{4}-W\d{2}(?:-\d)?\b",
@@ -87,37 +105,43 @@ _FORMS: tuple[tuple[str, tuple[str, ...]], ...] = (
         r"\b\d{1,2}/\d{1,2}/\d{2,4}\b",
         r"\b\d{1,2}[.-]\d{1,2}[.-]\d{4}\b",
         r"(?:\d{2,4} ?[年년] ?)?\d{1,2} ?[月월] ?\d{1,2} ?[日일号]",
-        r"\d{1,2} ?[时時시] ?\d{1,2} ?[分분]",
+        r"\d{1,2} ?[時时시] ?\d{1,2} ?[分분]",
         rf"\b\d{{1,2}}[-/ ]{_MONTH}[-/ ]\d{{2,4}}(?::{_CLOCK})?",
         rf"\b\d{{1,2}}(?:\.|er|º)? ?(?:de |d'|di )?{_FOREIGN_MONTH}(?: (?:de )?\d{{4}}\b)?",
-        rf"\b{_FOREIGN_DAY}\b",
         r"\b\d{1,2} ?(?:[AaPp]\.?[Mm]\b\.?|o'clock\b)",
         r"\b\d{1,2} ?[hH.]\d{2} ?(?:Uhr\b|(?<=[hH]\d{2})\b)",
         rf"\b{_CLOCK}(?: ?(?:UTC|GMT|CE?S?T|[ECMP][SD]T)\b)?(?:[+-]\d{{2}}:?\d{{2}})?",
-        rf"\b{_DAY}\b",
-        rf"\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?)?{_MONTH}\b\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}}\b)?",
         r"\b1[5-9]\d{8}(?:\d{3})?(?:\.\d{1,9})?\b",  # seconds or milliseconds since 1970
         r"\b\d{1,6} ?(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?) ago\b",
-        r"\b(?i:uptime|elapsed)[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}",
     )),
-    ("id", (
-        (r"\b(?:req|msg|run|sess|session|trace|resp|thread|call|toolu|conv|evt|span|job|task|user|org)[_-]"
-         r"(?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b"),  # toolu_01A09q90
-        (r"\b(?i:(?:request|session|trace|run|correlation|message|conversation|thread|span|build|instance|invocation"
-         r"|prompt|turn|job|task)[ _-]?(?:id|uuid|token|key)|nonce|uuid|cch|request|fingerprint|salt|etag)"
+    ("date", f"0 {_MONTHS}", (
+        rf"\b(?:\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?)?{_MONTH}\b\.?(?: \d{{1,2}}(?:st|nd|rd|th)?\b)?(?:,? \d{{4}}\b)?",
+    )),
+    ("date", _DAYS, (r"\b[A-Z][a-z]+\b",)),
+    ("date", _FOREIGN_DAYS, (r"\b[^\W\d_]+\b",)),
+    ("date", "uptime elapsed", (r"\b[^\W\d_]+[ \t]{0,4}[:=]?[ \t]{0,4}\d[\w.:, ]{0,24}",)),
+    ("id", "req msg run sess session trace resp thread call toolu conv evt span job task user org", (
+        r"\b[a-z]+[_-](?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b",  # toolu_01A09q90
+    )),
+    ("id", " ".join(["nonce uuid cch fingerprint salt etag", *_IDS]), (
+        (rf"\b(?i:(?:{_OWNERS.replace(' ', '|')})[ _-]?(?:id|uuid|token|key)"
+         r"|nonce|uuid|cch|request|fingerprint|salt|etag)"
          r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"),  # session id: ab12
-        r"\b[0-9a-f]{12,}\b",
     )),
-    ("word", (r"[0-9A-Za-z_-]{16,}",)),  # an id if it has enough digits
+    ("id", "0 -", (r"\b[0-9a-f]{12,}\b",)),
+    ("word", "0 -", (r"[0-9A-Za-z_-]{16,}",)),  # an id if it has enough digits
 )  # fmt: skip
-WORD_KINDS = tuple(kind for kind, _ in _FORMS)  # by the number of the group in WORDS
-# A word begins only after a character that ends another one: most characters are skipped after one test.
-_START = "(?:(?<![^\\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\\d))"
-WORDS = pattern(_START + "(?:" + "|".join(f"({'|'.join(forms)})" for _, forms in _FORMS) + ")")
+FORMS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # kinds and forms by the word that they begin with
+for _kind, _starts, _forms in _FORMS:
+    _form = pattern("|".join(_forms))
+    for _word in _starts.split():
+        FORMS.setdefault(_word, []).append((_kind, _form))
+# Where a word may begin: after a character that ends another one. Groups: whether it is long, its first word or sign.
+STARTS = pattern(r"(?:(?<![^\W_])|(?=[</$])|(?<=[^\x00-\x7f])(?=\d))(?=([0-9A-Za-z_-]{12})?)([^\W\d_]+|[\d</$_-])")
 # Text without a match holds no word that varies: a quick test.
 MAY_VARY = pattern(
     r"\d|/|\\|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-    rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|{_FOREIGN_DAY}"
+    rf"|(?i:cwd|pwd|director|workspace|nonce|token|uuid| id\b|key)|(?i:{_FOREIGN_DAYS.replace(' ', '|')})"
 )
 
 # The kind of numbers in a line, by its other words.
