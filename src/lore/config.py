@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -24,7 +23,7 @@ from msgspec.structs import replace
 from lore.cache.base import Simulate
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError, Where
-from lore.files import SettingsFile, WholeFile, is_named_pipe, relative
+from lore.files import SettingsFile, WholeFile, is_named_pipe, relative, with_parents
 from lore.judge.policy import Budgets, Policy
 from lore.model.codes import Audience
 from lore.model.deferred import pattern
@@ -121,21 +120,21 @@ class Loaded(Struct, frozen=True):
     """The settings in force."""
 
     settings: Settings
-    file: Path | None = None  # their file; None: defaults
+    file: str | None = None  # their file; None: defaults
     compaction_file: SettingsFile | None = None  # where `[compaction]` was found; None: --config named the file
     tables: frozenset[str] = frozenset()  # that the file has
-    hidden: Path | None = None  # a settings file that it hides: of the same folder, or any if it sets nothing
+    hidden: str | None = None  # a settings file that it hides: of the same folder, or any if it sets nothing
 
 
-def find(explicit: str | None, folder: str | Path | None) -> Loaded:
+def find(explicit: str | None, folder: str | os.PathLike[str] | None) -> Loaded:
     """Return the settings of the file `explicit`, else of the first one found from `folder` up, else the defaults.
 
     Raises LoreError if the file is missing (`explicit`), unreadable, not TOML, or has a wrong setting.
     """
     if explicit is not None:
-        loaded = _read(Path(explicit), is_explicit=True)
-        return Loaded(Settings() if loaded is None else loaded.settings, Path(explicit))
-    places = (Path(folder), *Path(folder).parents) if folder else ()
+        loaded = _read(explicit, is_explicit=True)
+        return Loaded(Settings() if loaded is None else loaded.settings, explicit)
+    places = with_parents(os.fspath(folder)) if folder else ()
     candidates = (read for place in places for read in _read_folder(place))
     nearest = next(candidates, None)
     if nearest is None or nearest.file is None:
@@ -143,16 +142,17 @@ def find(explicit: str | None, folder: str | Path | None) -> Loaded:
     with suppress(LoreError):  # a faulty file that is not used is no error
         hidden = next(candidates, None)
         file = None if hidden is None else hidden.file
-        if file is not None and (nearest.settings == Settings() or file.parent == nearest.file.parent):
+        is_beside = file is not None and os.path.dirname(file) == os.path.dirname(nearest.file)
+        if file is not None and (is_beside or nearest.settings == Settings()):
             return replace(nearest, hidden=file)
     return nearest
 
 
-def find_with_user_settings(explicit: str | None, folder: str | Path | None, user_folder: str) -> Loaded:
+def find_with_user_settings(explicit: str | None, folder: str | os.PathLike[str] | None, user_folder: str) -> Loaded:
     """Return the settings for a command that compacts or remembers; `user_folder` is this user's settings folder."""
     loaded = find(explicit, folder)
-    path = Path(user_folder, "lore.toml")
-    user_loaded = _read(path, is_explicit=False) if explicit is None and user_folder and path.is_file() else None
+    path = os.path.join(user_folder, "lore.toml")
+    user_loaded = _read(path, is_explicit=False) if explicit is None and user_folder and os.path.isfile(path) else None
     if user_loaded is None:
         return loaded
     names = [name for name in _USER_TABLES if name in user_loaded.tables and name not in loaded.tables]
@@ -164,19 +164,19 @@ def find_with_user_settings(explicit: str | None, folder: str | Path | None, use
 _USER_TABLES = ("compaction", "memory", "sessions")  # tables that are taken from this user's settings folder
 
 
-def settings_in(folder: Path) -> Loaded:
+def settings_in(folder: str) -> Loaded:
     """Return the settings of a folder, without those of the folders above."""
     return next(_read_folder(folder), Loaded(Settings()))
 
 
-def _read_folder(folder: Path) -> Iterator[Loaded]:
-    paths = (folder / name for name in ("lore.toml", "pyproject.toml"))
-    return (read for path in paths if path.is_file() and (read := _read(path, is_explicit=False)) is not None)
+def _read_folder(folder: str) -> Iterator[Loaded]:
+    paths = (os.path.join(folder, name) for name in ("lore.toml", "pyproject.toml"))
+    return (read for path in paths if os.path.isfile(path) and (read := _read(path, is_explicit=False)) is not None)
 
 
 def policy(name: str) -> Compaction:
     """Return the policy in a file: the keys of `[compaction]`, at its top or in that table; raises LoreError."""
-    table, _ = _table(Path(name), name, "--policy names a TOML file with the keys of [compaction]")
+    table, _ = _table(name, name, "--policy names a TOML file with the keys of [compaction]")
     if "compaction" not in table:
         table = {"compaction": table}
     elif len(table) > 1:
@@ -186,14 +186,14 @@ def policy(name: str) -> Compaction:
         advice = f"write [[compaction.{other_key}]]" if is_list else "put it below [compaction]"
         hint = "--config reads a whole lore.toml" if is_whole_file else f"{advice}, or take it out"
         raise LoreError(f"{name}: {other_key} is next to [compaction]", hint=hint, where=Where(name))
-    return _resolve_paths(_settings(table, name).compaction or Compaction(), Path(name))
+    return _resolve_paths(_settings(table, name).compaction or Compaction(), name)
 
 
-def _read(path: Path, *, is_explicit: bool) -> Loaded | None:
+def _read(path: str, *, is_explicit: bool) -> Loaded | None:
     """Read a settings file; None for a pyproject.toml without settings. Only an explicit one may be a pipe."""
-    label = str(path) if is_explicit else relative(path)
+    label = path if is_explicit else relative(path)
     table, file = _table(path, label, _CONFIG_HINT, is_found=not is_explicit)
-    if path.name == "pyproject.toml":
+    if os.path.basename(path) == "pyproject.toml":
         tool: object = table.get("tool", {})
         if not isinstance(tool, dict) or "lore" not in tool:
             return None
@@ -206,7 +206,7 @@ def _read(path: Path, *, is_explicit: bool) -> Loaded | None:
     return Loaded(settings, path, file, frozenset(table))
 
 
-def _resolve_paths(compaction: Compaction, file: Path) -> Compaction:
+def _resolve_paths(compaction: Compaction, file: str) -> Compaction:
     """Return a policy with the relative paths of its programs made absolute, from the folder of its file."""
     folder = os.path.dirname(os.path.abspath(file))
 
@@ -219,19 +219,19 @@ def _resolve_paths(compaction: Compaction, file: Path) -> Compaction:
     return replace(compaction, command=resolve(compaction.command), context_sources=sources)
 
 
-def _table(path: Path, label: str, hint: str, *, is_found: bool = False) -> tuple[dict[str, Any], SettingsFile]:
+def _table(path: str, label: str, hint: str, *, is_found: bool = False) -> tuple[dict[str, Any], SettingsFile]:
     try:
-        if not is_found and is_named_pipe(str(path)):
+        if not is_found and is_named_pipe(path):
             raise LoreError(f"{label} is a named pipe, not a file", hint=hint)
-        with WholeFile(str(path)) if is_found else path.open("rb") as file:
+        with WholeFile(path) if is_found else open(path, "rb") as file:
             data, status = file.read(SETTINGS_BYTES + 1), os.fstat(file.fileno())
         if len(data) > SETTINGS_BYTES:
             raise LoreError(f"{label} is not a settings file: it has more than {SETTINGS_BYTES:,} bytes", hint=hint)
-        if is_found and path.name == "pyproject.toml" and _TOOL_LORE.search(data) is None:
-            return {}, SettingsFile(str(path), data, status)  # of a project without settings
+        if is_found and os.path.basename(path) == "pyproject.toml" and _TOOL_LORE.search(data) is None:
+            return {}, SettingsFile(path, data, status)  # of a project without settings
         import tomllib  # noqa: PLC0415 - few folders have settings
 
-        return tomllib.loads(data.decode("utf-8-sig")), SettingsFile(str(path), data, status)
+        return tomllib.loads(data.decode("utf-8-sig")), SettingsFile(path, data, status)
     except OSError as error:
         raise LoreError(f"cannot read {label}: {(error.strerror or str(error)).lower()}", hint=hint) from None
     except (ValueError, RecursionError) as error:

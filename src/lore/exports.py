@@ -6,6 +6,7 @@ source of the module. Plug-ins import nothing else of lore.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -38,9 +39,8 @@ def public_names(room: str) -> Callable[[str], Any]:
 @cache
 def _places_in(room: str) -> dict[str, tuple[str, str]]:
     """Return the module of each public name, and its name there."""
-    import ast  # noqa: PLC0415 - only plug-ins ask
-    from pathlib import Path  # noqa: PLC0415 - as above
-
-    source = Path(str(sys.modules[room].__file__)).read_text("utf-8")
-    imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
-    return {name.asname: (str(node.module), name.name) for node in imported for name in node.names if name.asname}
+    with open(str(sys.modules[room].__file__), encoding="utf-8") as file:
+        statements = re.findall(r"^    from (\S+) import (\([^)]*\)|[^#\n]*)", file.read(), re.MULTILINE)
+    return {
+        public: (module, name) for module, names in statements for name, public in re.findall(r"(\w+) as (\w+)", names)
+    }

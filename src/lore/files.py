@@ -8,13 +8,12 @@ Source: learn.microsoft.com, "LockFileEx function (fileapi.h)", read 2026-11-26.
 from __future__ import annotations
 
 import errno
-import ntpath
 import os
 import posixpath
 import stat
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import SEEK_END, SEEK_SET, BufferedWriter, FileIO
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -232,6 +231,14 @@ def current_folder() -> str:
         return ""
 
 
+def with_parents(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, up to the root."""
+    while folder:
+        yield folder
+        above = os.path.dirname(folder)
+        folder = "" if above == folder else above
+
+
 def relative(path: str | os.PathLike[str], folder: str = "") -> str:
     """Return a path from a folder, the current one if it is empty; unchanged if there is no way from there."""
     try:
@@ -243,7 +250,7 @@ def relative(path: str | os.PathLike[str], folder: str = "") -> str:
 def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
     """Return this user's folder of caches; empty if it is unknown. `platform` is as `sys.platform` names it."""
     if platform == "win32":
-        return environment.get("LOCALAPPDATA") or (ntpath.join(home, "AppData", "Local") if home else "")
+        return environment.get("LOCALAPPDATA") or (rf"{home}\AppData\Local" if home else "")
     if platform == "darwin":
         return posixpath.join(home, "Library", "Caches") if home else ""
     return environment.get("XDG_CACHE_HOME") or (posixpath.join(home, ".cache") if home else "")
@@ -252,7 +259,7 @@ def cache_root(environment: Mapping[str, str], home: str, platform: str) -> str:
 def config_root(environment: Mapping[str, str], home: str, platform: str) -> str:
     """Return this user's folder of settings; empty if it is unknown. `platform` is as `sys.platform` names it."""
     if platform == "win32":
-        return environment.get("APPDATA") or (ntpath.join(home, "AppData", "Roaming") if home else "")
+        return environment.get("APPDATA") or (rf"{home}\AppData\Roaming" if home else "")
     if platform == "darwin":
         return posixpath.join(home, "Library", "Application Support") if home else ""
     folder = environment.get("XDG_CONFIG_HOME", "")  # a relative one is ignored, as the specification asks

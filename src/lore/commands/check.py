@@ -172,7 +172,7 @@ def _split(selectors: Iterable[str]) -> tuple[str, ...]:
 
 def files_kept(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
     """Return the files of a run that no report may replace, by their roles."""
-    found = {} if loaded.file is None else {"the file of the settings": str(loaded.file)}
+    found = {} if loaded.file is None else {"the file of the settings": loaded.file}
     return found if baseline is None else {**found, "the baseline": baseline}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -59,9 +58,9 @@ def _approve(folder: str | None) -> TrustedFile:
     return _describe(approve(loaded.compaction_file), "approved", loaded)
 
 
-def _folder_of(name: str) -> Path:
+def _folder_of(name: str) -> str:
     """Return a folder; a settings file stands for its folder."""
-    return Path(name).parent if os.path.isfile(name) else Path(name)
+    return (os.path.dirname(name) or os.curdir) if os.path.isfile(name) else name
 
 
 def _remove(name: str) -> list[TrustedFile]:
@@ -76,7 +75,7 @@ def _remove(name: str) -> list[TrustedFile]:
 def _describe_listed(approval: Approval) -> TrustedFile:
     state, loaded = approval.state(), None
     with suppress(LoreError):  # another version of lore may have approved it
-        loaded = settings_in(Path(approval.path).parent)
+        loaded = settings_in(os.path.dirname(approval.path))
     file = None if loaded is None else loaded.compaction_file
     is_read = state == "approved" and file is not None and real_path(file.path) == approval.path
     return _describe(approval, state, loaded if is_read else None)

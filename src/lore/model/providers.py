@@ -10,7 +10,6 @@ references.
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -126,7 +125,11 @@ def _model_in_path(endpoint: str) -> re.Match[str] | None:
 def model_in(endpoint: str) -> str | None:
     """Return the model that an endpoint's path names (percent-decoded, of an ARN its last part); None if none."""
     match = _model_in_path(endpoint)
-    return None if match is None else unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
+    if match is None:
+        return None
+    from urllib.parse import unquote  # noqa: PLC0415 - few endpoints name a model, and it loads `ipaddress`
+
+    return unquote(match[match.lastgroup or 0]).rpartition("/")[2] or None
 
 
 def place_in(endpoint: str) -> str:

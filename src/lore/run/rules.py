@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
@@ -59,7 +60,7 @@ class Dated(NamedTuple):
         """Return the rules of a file that was named, else those of the settings, whose paths begin at their file."""
         simulate, rules = loaded.settings.simulate, rules_file or loaded.settings.simulate.rules or ""
         if not rules_file and rules and loaded.file is not None:
-            rules = str(loaded.file.parent / rules)
+            rules = os.path.join(os.path.dirname(loaded.file), rules)
         return cls(rules, simulate.tolerance, loaded.settings.check.tail_labels)
 
     def known(self) -> None:

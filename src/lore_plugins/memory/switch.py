@@ -19,7 +19,7 @@ _KEY = "\nsystem = "
 def settings_file(loaded: Loaded, explicit: str | None, own_folder: str) -> Path:
     """Return the file whose `[memory]` counts; the one of this user's settings folder if no file has one."""
     if loaded.file is not None and (explicit is not None or "memory" in loaded.tables or not own_folder):
-        return loaded.file
+        return Path(loaded.file)
     return Path(own_folder, "lore.toml")
 
 

@@ -119,7 +119,7 @@ class CheckContext(Struct, frozen=True):
         settings, file, check = loaded.settings, loaded.file, loaded.settings.check
         return cls(
             policy=check.policy, settings="" if file is None else corpus.show(relative(file)),
-            root="" if file is None else str(file.parent), dated=Dated.of(loaded), audience=check.reader,
+            root="" if file is None else os.path.dirname(file), dated=Dated.of(loaded), audience=check.reader,
             budgets=check.budgets, options=Options(rules=settings.assemble),
         )  # fmt: skip
 
