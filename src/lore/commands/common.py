@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 from msgspec import Struct
 
@@ -347,7 +347,7 @@ def _start_bar(what: str, total: int, colour: bool | None) -> RichProgress:
     return shown
 
 
-class Chosen(NamedTuple):
+class Chosen(Struct, frozen=True):
     """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
 
     paths: list[str]

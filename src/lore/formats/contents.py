@@ -15,9 +15,7 @@ request of them, which a dialect can read; such a body is at most `structural`, 
 
 from __future__ import annotations
 
-import base64
 import binascii
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -220,6 +218,8 @@ def unpack(pieces: Iterable[bytes], kind: str, *, must_end: bool = False) -> Ite
 def _frames_of(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
     """Return what makes a decompressor of one frame, and its error."""
     if kind != "zstandard":
+        import zlib  # noqa: PLC0415 - few contents are compressed
+
         bits = {"gzip": zlib.MAX_WBITS | 16, "raw deflate": -zlib.MAX_WBITS}.get(kind, zlib.MAX_WBITS)
         return lambda: zlib.decompressobj(bits), zlib.error
     try:
@@ -256,14 +256,16 @@ _BASED = pattern(rb'"(?:ey[JA]|ew[o0]|ZXZlbnQ|ZGF0YT|H4sI|KLUv)[A-Za-z0-9+/]{16,
 def _buffered(raw: bytes) -> bytes:
     """Return a buffer of Node.js, a list of numbers, as base64 in JSON; empty if it is none."""
     try:
-        return encode(base64.b64encode(bytes(orjson.loads(raw))).decode())
+        return encode(binascii.b2a_base64(bytes(orjson.loads(raw)), newline=False).decode())
     except (ValueError, TypeError):
         return b""
 
 
 def _decode_base64(raw: bytes) -> bytes:
+    from base64 import b64decode  # noqa: PLC0415 - few contents are encoded
+
     try:
-        return base64.b64decode(unescape(raw).translate(None, b" \r\n"), validate=True)
+        return b64decode(unescape(raw).translate(None, b" \r\n"), validate=True)
     except (binascii.Error, ValueError):
         raise ContentError("its base64 is damaged") from None
 
@@ -303,7 +305,7 @@ _PRELUDE, _CHECKSUM = 12, 4
 
 def is_framed(data: bytes) -> bool:
     """Return whether bytes begin as an AWS event stream, by its first checksum."""
-    return len(data) > _PRELUDE and zlib.crc32(data[:8]) == int.from_bytes(data[8:_PRELUDE], "big")
+    return len(data) > _PRELUDE and binascii.crc32(data[:8]) == int.from_bytes(data[8:_PRELUDE], "big")
 
 
 def framed_events(data: bytes) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from lore.judge.runs.reads import ReadShort, Unread
 from lore.judge.runs.siblings import Siblings
 from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Code
-from lore.prefix import causes, changes, params, texts, tools
+from lore.prefix import causes, params, texts, tools
 
 
 class Step(Struct, frozen=True):
@@ -117,7 +117,7 @@ BYTES = (
          "Equal content in another spelling; text that is known by its labels."),
     Step((Code.PREFIX_MOVED, Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX,
           Code.REMINDER_MOVED, Code.THINKING_CHANGED, Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED,
-          Code.LATE_TOOL_RESULT), changes.explain_section,
+          Code.LATE_TOOL_RESULT), causes.explain_sections,
          "Content that is equal once the varying word, block or place is masked (public issue threads)."),
 )  # fmt: skip
 

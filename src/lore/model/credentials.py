@@ -7,7 +7,7 @@ are shorter than issued ones: recordings hold pieces. Sources: facts of gitleaks
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 ALPHABETS = {  # characters after the beginning
     "alnum": r"[A-Za-z0-9]*",
@@ -22,7 +22,7 @@ ALPHABETS = {  # characters after the beginning
 }
 
 
-class Kind(NamedTuple):
+class Kind(Struct, frozen=True):
     """A kind of credential that is known by how it begins."""
 
     alphabet: str  # the characters that may follow the beginning: a key of `ALPHABETS`

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from string import Formatter
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 import msgspec
@@ -76,6 +75,8 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
 
         TEXT and ELSE are filled in the same way; TEXT ends at the first `|`, so only ELSE may hold a form with ELSE.
         """
+        from string import Formatter  # noqa: PLC0415 - it compiles a pattern
+
         parts: list[str] = []
         for text, name, form, _ in Formatter().parse(words):
             parts += [text] if name is None else [text, self._fill_in(getattr(self, name), form or "")]

@@ -208,7 +208,7 @@ def _explain_content(
     limit = count_cached_segments(previous)
     causes = _explain_spelling(previous, current, overlap)
     if not overlap.is_covered_canonically and overlap.canonical < limit:
-        causes += _explain_sections(previous, current, overlap, changes, has_template=has_template)
+        causes += explain_sections(previous, current, overlap, changes, has_template=has_template)
         if not any(cause.position < limit for cause in causes):
             place = locate_difference(previous, current, overlap.canonical)
             section = "messages" if place is None else place.section
@@ -235,9 +235,10 @@ def _explain_spelling(previous: Prompt, current: Prompt, overlap: Overlap) -> li
     ]
 
 
-def _explain_sections(
+def explain_sections(
     previous: Prompt, current: Prompt, overlap: Overlap, changes: Sequence[Change], *, has_template: bool
 ) -> list[Cause]:
+    """Return the causes in tools, system prompt and messages, each section compared with the previous one."""
     cleared = next((change.detail for change in changes if change.cause == Code.TOOL_RESULT_REWRITTEN), None)
     start, head = overlap.canonical, len(previous.head)
     new_blocks = Counter(segment.data for segment in current if segment.kind != "envelope")

@@ -10,7 +10,6 @@ Cost: O(text).
 from __future__ import annotations
 
 import math
-import unicodedata
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -177,7 +176,11 @@ def _use_lf(text: str) -> str:
 
 
 def _compose(text: str) -> str:
-    return _use_lf(text) if text.isascii() else unicodedata.normalize("NFC", _use_lf(text))
+    if text.isascii():
+        return _use_lf(text)
+    from unicodedata import normalize  # noqa: PLC0415 - most texts are ASCII
+
+    return normalize("NFC", _use_lf(text))
 
 
 _FORMS: tuple[tuple[Spelling, Callable[[str], str]], ...] = (

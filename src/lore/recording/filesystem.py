@@ -11,7 +11,7 @@ import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Protocol
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ _OF_SCALE = ("s3", "gs", "az", "abfs", "abfss", "http", "https")  # schemes of l
 _LONGEST_SCHEME = 16
 
 
-class Status(NamedTuple):
+class Status(Struct, frozen=True):
     """What a file system says of a file; None if unknown."""
 
     size: int | None = None  # bytes

@@ -27,7 +27,6 @@ from lore.recording.agents.companions import companions, is_superseded, moved_to
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options, kind_of
 from lore.store.registry import open_existing, print_note_once, scheme_of
-from lore.store.reserved import drop_reserved
 
 _MAGIC = pattern(r"[*?\[]")
 _SMALL = 256 * 1024  # bytes
@@ -119,6 +118,8 @@ def _inputs_of(path: str) -> Iterator[Input]:
 
 def _stored(url: str) -> Iterator[Input]:
     """Yield the sessions of a store, after the reason why some of them cannot be listed."""
+    from lore.store.reserved import drop_reserved  # noqa: PLC0415 - few runs name a store
+
     unlisted: list[str] = []
     note = print_note_once
     with closing(open_existing(url, lambda text: note(text))) as store:

@@ -18,8 +18,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import struct
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -53,7 +51,6 @@ _SESSIONS = (CLINE_TASK, KIMI_SESSION, OPENHANDS)  # formats of folders, whose f
 _TAIL = 66_000  # bytes that hold an archive's end record: 22 bytes, and a comment of at most 65,535
 _LOG = frozenset(("header.json", "_journal/start.json", "summaries.json"))
 _SAMPLE = pattern(r"samples/[^/]*\.json", re.DOTALL)
-_DAMAGED = (zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError)
 _ROTATED = pattern(r"context_(\d{1,9})\.jsonl")
 _EVENT = pattern(r"event-(\d{5,9})(?:-[0-9a-fA-F-]{8,})?\.json")
 _MEMBER = pattern(r"\.json$|^(?:context(?:_\d+)?|wire)\.jsonl$")  # names of files that may be one recording
@@ -295,7 +292,7 @@ def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
 
 def archive_stream(path: str) -> Iterator[bytes]:
     """Yield the pack of an archive: the samples of an Inspect log; else a pack that no reader recognises."""
-    from zipfile import BadZipFile, ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
+    from zipfile import ZipFile  # noqa: PLC0415 - slow to import, and few recordings are archives
 
     kind = INSPECT
     total = filesystem.status(path).size or 0
@@ -310,15 +307,13 @@ def archive_stream(path: str) -> Iterator[bytes]:
                 yield from _member(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, INFLATION * total + PIECE)
-    except (BadZipFile, *_DAMAGED) as error:
+    except _damage() as error:
         kind = kind if path.endswith(".eval") else "archive"
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
 
 
 def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[bytes]:
     """Yield the samples in the order of the archive, up to `room` bytes together."""
-    from zipfile import BadZipFile  # noqa: PLC0415 - as above
-
     for info in infos:
         header, data, fault = PackHeader(INSPECT, printable(info.filename)), None, ""
         limit = min(MEMBER_BYTES, INFLATION * info.compress_size + PIECE, room)
@@ -331,10 +326,19 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
                 with archive.open(info) as file:
                     data = _read(file.read, limit)
                 fault = "longer than the archive says" if data is None else ""
-            except (BadZipFile, *_DAMAGED, NotImplementedError, RuntimeError) as error:
+            except (*_damage(), NotImplementedError, RuntimeError) as error:
                 fault = f"cannot be unpacked: {_why(error)}"
         room -= len(data or b"")
         yield from _member(header, data or b"", fault=fault)
+
+
+def _damage() -> tuple[type[Exception], ...]:
+    """Return the errors that a damaged archive raises."""
+    import struct  # noqa: PLC0415 - as above
+    import zlib  # noqa: PLC0415 - as above
+    from zipfile import BadZipFile  # noqa: PLC0415 - as above
+
+    return BadZipFile, zlib.error, EOFError, OSError, ValueError, struct.error, IndexError, OverflowError
 
 
 def _why(error: Exception) -> str:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo
 from typing import BinaryIO
-from unicodedata import normalize
 
 from lore.files import relative
 from lore.model.deferred import pattern
@@ -103,6 +102,8 @@ def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
 
 def named(name: str) -> str:
     """Return a name; in quotes, with escapes, if it could be taken for another one, such as `"ann "`."""
+    from unicodedata import normalize  # noqa: PLC0415 - few reports write names of users
+
     plain = " ".join(normalize("NFKC", name).split())
     return name if name == plain and not set(name) & _PARTING else json.dumps(name)
 

@@ -6,7 +6,7 @@ beginning of its files must hold.
 
 from __future__ import annotations
 
-import base64
+import binascii
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
@@ -127,7 +127,7 @@ def _nock_call(members: dict[str, bytes]) -> Http:
     except ValueError:
         binary = b""
     if binary:
-        response = b'{"base64_string":' + encode(base64.b64encode(binary).decode()) + b"}"
+        response = b'{"base64_string":' + encode(binascii.b2a_base64(binary, newline=False).decode()) + b"}"
     return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
 
 

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import takewhile
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from lore.judge.requests.request_laws import Broken
 from lore.model.canonical import printable, text_of
@@ -37,7 +39,7 @@ _REFUSING = frozenset(
 _PAIRED_BY_ID = "openai-responses"  # the dialect whose results need not follow their calls
 
 
-class _ToolMessage(NamedTuple):
+class _ToolMessage(Struct, frozen=True):
     start: int  # its place among the segments of the messages
     envelope: bytes
     run: int  # how many times the model has begun to answer
@@ -134,7 +136,7 @@ def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
 # tool calls and their results
 
 
-class ToolPart(NamedTuple):
+class ToolPart(Struct, frozen=True):
     """A tool call or a result."""
 
     position: int  # among the segments of the messages

@@ -20,14 +20,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
 
 from lore.formats.beginning import array_at
 from lore.model.canonical import text_of
 from lore.model.deferred import pattern
 from lore.model.jsonslice import raw_members
 from lore.recording import corpus, filesystem, packed
-from lore.recording.agents.beside import text_at
 
 if TYPE_CHECKING:
     from lore.recording.agents.opencode_store import DatabaseSession
@@ -200,7 +201,7 @@ def _read_session(path: str) -> str | None:
 # OpenCode's sessions
 
 
-class _FileSession(NamedTuple):
+class _FileSession(Struct, frozen=True):
     """A session in a file."""
 
     id: str
@@ -257,6 +258,7 @@ def _read_file(path: str) -> _FileSession | None:
         found = corpus.opencode().session_of(path)
         return None if found is None or not found.id else _FileSession(found.id, found.parent, path)
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
+    from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
 
     with filesystem.opened(path) as file:
         head = file.read(_EXPORT)

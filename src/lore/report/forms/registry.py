@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from lore.model.deferred import Registry
 
@@ -23,7 +25,7 @@ class Report(Protocol):
         ...
 
 
-class TextReport(NamedTuple):
+class TextReport(Struct, frozen=True):
     """A report whose lines a function yields."""
 
     lines: Callable[[Reported, bool], Iterable[str]]  # given a result, and whether it includes notes

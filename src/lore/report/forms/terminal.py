@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -16,7 +16,6 @@ from lore.model.deferred import pattern
 from lore.model.evidence import OverBudget, ProviderSaid, ReadPlateau
 from lore.model.fact import format_money
 from lore.model.results import CheckResult, CostlyCause, Finding, Summary
-from lore.model.results.lint import LintResult, LintSummary
 from lore.report.console import Console, line
 from lore.report.plain import counted, path_below, place_of, turn_of
 from lore.report.sentences.findings import (
@@ -29,7 +28,10 @@ from lore.report.sentences.findings import (
     name_cause,
 )
 
-Reported: TypeAlias = CheckResult | LintResult
+if TYPE_CHECKING:
+    from lore.model.results.lint import LintResult, LintSummary
+
+Reported: TypeAlias = "CheckResult | LintResult"
 
 _MARKS = {"error": ("✗", "bold red"), "warning": ("!", "bold yellow"), "note": ("·", "dim")}
 _PROBLEM = "LORE2"  # codes about recordings, not about prompts
@@ -306,9 +308,9 @@ def describe_cost(cause: CostlyCause) -> str:
 
 def sums_lines(sums: Summary | LintSummary) -> list[str]:
     """Return the sums in words: re-billed tokens, cache breaks, files and turns, findings that are left out."""
-    if isinstance(sums, LintSummary):
-        return list(_lint_sums(sums))
-    return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
+    if isinstance(sums, Summary):
+        return [*(sentence for sentence, _ in describe_rebilled(sums)), *_count_lines(sums)]
+    return list(_lint_sums(sums))
 
 
 _COPIED = "inherited or copied from other sessions, counted only in their logs"

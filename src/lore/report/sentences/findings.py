@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
@@ -13,11 +13,14 @@ from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
-from lore.model.results.store import SessionUsage, TurnResult
 from lore.prefix.overlap import count_cached_segments, locate_difference
 
+if TYPE_CHECKING:
+    from lore.model.results.store import SessionUsage, TurnResult
+
+    _Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
+
 _CENT = 0.01
-_Counts: TypeAlias = results.UsageResult | results.CachePrediction | TurnResult | SessionUsage
 
 
 def describe_missing(formats: Iterable[str], what: str) -> str:
