@@ -136,6 +136,15 @@ def test_varying_text_has_its_kind(text, kinds):
     assert [word.kind for word in find_varying_text(text)] == kinds
 
 
+@each("text, words", [
+    ("Today's date: 25 February 2026", ["25 February 2026"]),
+    ("Today's date: 3 de mayo de 2026", ["3 de mayo de 2026"]),
+    ("The date is written in 1 main thread", []),
+])  # fmt: skip
+def test_date_holds_whole_name_of_its_month(text, words):
+    assert [word.text for word in find_varying_text(text)] == words
+
+
 @pytest.mark.parametrize(("description", "kinds"), [
     ('Schedules a prompt. "weekdays at 9am" is the time 0 9 * * 1-5.', []),
     ("Runs at a time such as 14:30 of the current day.", []),

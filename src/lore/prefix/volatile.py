@@ -44,7 +44,7 @@ def split_varying_words(text: str) -> Iterator[tuple[str, str, str]]:
         forms = p.FORMS.get("0" if first.isdigit() else first.lower(), ())
         for kind, form in (*forms, *p.FORMS["-"]) if is_long else forms:
             match = form.match(text, at)
-            if match is None:
+            if match is None or (match.lastindex and match[1].lower() not in p.FOREIGN_MONTHS):
                 continue
             word, searched = match.group(), match.end()
             if kind != "word" or sum(map(str.isdigit, word)) >= _FEWEST_DIGITS:
