@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from lore.commands.common import cores, progress, surroundings, tell
 from lore.errors import LoreError, reason_of
@@ -61,7 +62,7 @@ def page_among(
     _refuse_second(pages)
     for target in pages:
         reports.remove(target)
-    refuse_taken_files([*(target._replace(path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
+    refuse_taken_files([*(replace(target, path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
     path = pages[0].path if pages else None
     return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
 

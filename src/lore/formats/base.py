@@ -10,16 +10,14 @@ How to add one: `README.md` in this folder.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from lore.model.codes import Problem
 from lore.model.events import Event
+from lore.model.results.measured import Measurement
 from lore.model.turn import Exchange, Turn
-
-if TYPE_CHECKING:
-    from lore.model.results.measured import Measurement
 
 Yields: TypeAlias = Literal["events", "exchanges", "turns"]
 Clock: TypeAlias = Literal["first_line", "end"]

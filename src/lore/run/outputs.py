@@ -14,8 +14,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.errors import LoreError, reason_of
@@ -99,7 +100,7 @@ def refuse_recording(path: str) -> None:
 SUMMARY_LIMIT = 1024 * 1024  # bytes of a step summary: GitHub refuses a larger one
 
 
-class Target(NamedTuple):
+class Target(Struct, frozen=True):
     """A kind of report, and the file that it goes to; empty: standard output."""
 
     kind: str

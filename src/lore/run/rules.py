@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from lore.cache.base import Simulate
 from lore.cache.breakpoint_rules import packaged_breakpoints
@@ -44,7 +46,7 @@ def _load_once(path: str) -> DatedRules:
     return load(path or None)
 
 
-class Dated(NamedTuple):
+class Dated(Struct, frozen=True):
     """Which dated rules verdicts are made by; small enough to travel. `path`: a user's file; empty: the packaged ones.
 
     `tolerance` is the share of a prompt by which a billed read may fall short of its prediction; `labels` are those of

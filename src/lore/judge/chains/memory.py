@@ -8,8 +8,9 @@ Memory: one turn for each model, one for each kind of fact.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache import counts
@@ -223,7 +224,7 @@ class UnreportedWrites:
         return keep_cached(previous, whole // block * block if self._reads_all or low is None else min(low[1], whole))
 
 
-class _Hashed(NamedTuple):
+class _Hashed(Struct, frozen=True):
     """The hashes that a client recorded of a request."""
 
     turn: int
@@ -240,7 +241,7 @@ class ClientHashes:
     def note(self, turn: Turn) -> None:
         """Add a turn."""
         if self._latest and _is_rewritten(turn):
-            self._latest = {cache: before._replace(rewritten=True) for cache, before in self._latest.items()}
+            self._latest = {cache: replace(before, rewritten=True) for cache, before in self._latest.items()}
         if turn.hashes is not None:
             self._latest[cache_of(turn)] = _Hashed(turn.number, turn.hashes)
 

@@ -7,8 +7,8 @@ are examined. Prompts that lore rebuilt from a transcript, and those whose begin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.cache.counts import cached, prompt_tokens
@@ -40,7 +40,7 @@ _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREA
 _NUMBERS = str.maketrans("", "", "0123456789")
 
 
-class _HeldLaw(NamedTuple):
+class _HeldLaw(Struct, frozen=True):
     """A broken rule at one place."""
 
     broken: laws.Broken
@@ -101,12 +101,14 @@ class Laws:
         below = self._below
         if below is not None and not self._long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)
-            self._held[Code.PROMPT_UNDER_MINIMUM, ""] = below._replace(broken=replace(below.broken, evidence=evidence))
-        for broken, turn, _, times in self._held.values():
+            below = replace(below, broken=replace(below.broken, evidence=evidence))
+            self._held[Code.PROMPT_UNDER_MINIMUM, ""] = below
+        for held in self._held.values():
+            broken = held.broken
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
-                broken.code, place, broken.evidence, at=turn, section=broken.section or None,
-                json_path=broken.path or None, times=times, kind=broken.kind,
+                broken.code, place, broken.evidence, at=held.turn, section=broken.section or None,
+                json_path=broken.path or None, times=held.times, kind=broken.kind,
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
@@ -130,7 +132,7 @@ class Laws:
         if before is None:
             self._held[broken.code, place] = _HeldLaw(broken, turn, turn)
         elif before.latest is not turn:
-            self._held[broken.code, place] = before._replace(latest=turn, times=before.times + 1)
+            self._held[broken.code, place] = replace(before, latest=turn, times=before.times + 1)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Find breakpoints in prompts that are all too short to be cached."""
@@ -146,7 +148,7 @@ class Laws:
             self._long = found is None
             if found is not None:
                 broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found)
-                self._below = _HeldLaw(broken, turn, turn) if held is None else held._replace(times=held.times + 1)
+                self._below = _HeldLaw(broken, turn, turn) if held is None else replace(held, times=held.times + 1)
 
     def _find_volatile(self, turn: Turn) -> None:
         """Find text in the head that is new in each request, and breakpoints on it."""

@@ -189,7 +189,7 @@ class LedgerMaker:
 @cache
 def _maker(dated: Dated, format: str) -> str:
     """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
-    digest = hashlib.sha256(repr((lore.__version__, tuple(dated), format)).encode())
+    digest = hashlib.sha256(repr((lore.__version__, dated, format)).encode())
     found = (
         os.path.join(folder, name) for folder, _, names in os.walk(os.path.dirname(lore.__file__)) for name in names
     )
