@@ -39,7 +39,7 @@ def test_removed_tool_call_is_not_found_again():
     search = ToolCallSearch()
     found = []
     for kept in (len(talk.entries), 1):  # all of the history, then only the user's first message
-        last = replace(talk.last, basis=talk.last.basis._replace(entries=Vector(list(talk.entries)[:kept])))
+        last = replace(talk.last, basis=replace(talk.last.basis, entries=Vector(list(talk.entries)[:kept])))
         found.append(search.is_in(last))
     assert found == [True, False]
 

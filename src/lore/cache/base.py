@@ -12,7 +12,7 @@ on that row. lore's own models are rows of `CACHES` in `registry.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -55,7 +55,7 @@ class Prediction(Struct, frozen=True):
 UNKNOWN = Prediction(None, None, None, "ceiling", "unknown")
 
 
-class Breakpoint(NamedTuple):
+class Breakpoint(Struct, frozen=True):
     """A cache breakpoint after a piece of a request."""
 
     place: int  # of the piece

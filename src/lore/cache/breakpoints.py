@@ -128,7 +128,7 @@ class Breakpoints:
     def _predicted(self, request: Request, breakpoints: Sequence[Breakpoint], hit: int, reason: str) -> Prediction:
         position = self._ruler.position
         read = position(hit)
-        after = [(position(place), lifetime or 0) for place, lifetime in breakpoints if position(place) > read]
+        after = [(position(mark.place), mark.lifetime or 0) for mark in breakpoints if position(mark.place) > read]
         written = max([tokens for tokens, _ in after], default=read)
         hour = max([tokens for tokens, lifetime in after if lifetime >= ONE_HOUR], default=read) - read
         total = max(written, position(len(request.pieces) - 1) + self._suffix.get(request.model, 0))

@@ -80,7 +80,7 @@ class _Requests(Struct, frozen=True):
             held = usage is not None and bool(usage.write_tokens) and _all_live(usage, seconds)
             if not (held and seconds >= ONE_HOUR):  # usage is better evidence of a lifetime than the body
                 breakpoints = tuple([
-                    mark if (mark.lifetime or FIVE_MINUTES) == seconds else mark._replace(lifetime=seconds)
+                    mark if (mark.lifetime or FIVE_MINUTES) == seconds else structs.replace(mark, lifetime=seconds)
                     for mark in breakpoints
                 ])  # fmt: skip
         elif not (change.breakpoints and isinstance(self.model, Breakpoints)):

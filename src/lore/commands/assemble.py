@@ -344,7 +344,10 @@ def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
         fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,
         omitted=[results.OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
-        capabilities=[results.CapabilityResult(name, *known) for name, known in made.dialect.capabilities.items()],
+        capabilities=[
+            results.CapabilityResult(name, known.expressed, known.answer)
+            for name, known in made.dialect.capabilities.items()
+        ],
         system_messages=placed,
         chat_templates=[*templates_for(prompt.model, made.dialect, placed)],
         max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -30,11 +30,9 @@ from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem
 from lore.model.items import TextBlock, UserMessage, is_absent
+from lore.model.ledger import Ledger
 from lore.model.results import CauseResult, CheckResult, CostlyCause, Finding, Summary, UnrecordedParts
 from lore.model.turn import Turn
-
-if TYPE_CHECKING:
-    from lore.model.ledger import Ledger
 
 AnyCause = TypeVar("AnyCause", Finding, CauseResult)
 VERSION = 8  # of an encoded result: changes with its fields or their meaning

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain as chained
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -162,7 +162,7 @@ class Exchange(Struct, frozen=True):
     ended: float | None = None  # when the response was complete, in seconds since the epoch
 
 
-class PromptBasis(NamedTuple):
+class PromptBasis(Struct, frozen=True):
     """Everything that a prompt will be made from."""
 
     entries: Vector[Entry]  # the timeline
@@ -263,7 +263,11 @@ class Turn(Struct):
         True if its timeline begins with the previous timeline and adds nothing to the last response there.
         """
         basis, before = self.basis, previous.basis
-        if basis is None or before is None or basis[1:4] != before[1:4]:
+        if (
+            basis is None
+            or before is None
+            or (basis.dialect, basis.model, basis.head) != (before.dialect, before.model, before.head)
+        ):
             return False
         if not basis.entries.begins_with(before.entries):
             return False

@@ -62,7 +62,8 @@ _OWNERS = (
     "request session trace run correlation message conversation thread span build instance invocation prompt turn job"
     " task"
 )
-_IDS = [f"{owner}{name}" for owner in _OWNERS.split() for name in ("", "id", "uuid", "token", "key")]
+_IDS = [f"{owner}{name}" for owner in _OWNERS.split() for name in ("id", "uuid", "token", "key")]
+_VALUE = r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"
 
 # Words that vary: the kind, the words that one of this kind begins with, and its forms. `0` stands for any digit, `-`
 # for any long word; the group of a form is one of `FOREIGN_MONTHS`. Of two forms that begin with the same word, the
@@ -127,11 +128,8 @@ _FORMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("id", "req msg run sess session trace resp thread call toolu conv evt span job task user org", (
         r"\b[a-z]+[_-](?=[A-Za-z_-]{0,32}\d)[0-9A-Za-z_-]{4,128}\b",  # toolu_01A09q90
     )),
-    ("id", " ".join(["nonce uuid cch fingerprint salt etag", *_IDS]), (
-        (rf"\b(?i:(?:{_OWNERS.replace(' ', '|')})[ _-]?(?:id|uuid|token|key)"
-         r"|nonce|uuid|cch|request|fingerprint|salt|etag)"
-         r"[\"'`*]{0,3}[ \t]{0,4}[:=#][ \t]{0,4}[\"'`*]{0,3}[\w./+=-]{3,256}"),  # session id: ab12
-    )),
+    ("id", _OWNERS, (rf"\b[^\W\d_]+[ _-](?i:id|uuid|token|key){_VALUE}",)),  # session id: ab12
+    ("id", " ".join(["nonce uuid cch request fingerprint salt etag", *_IDS]), (rf"\b[^\W\d_]+{_VALUE}",)),
     ("id", "0 -", (r"\b[0-9a-f]{12,}\b",)),
     ("word", "0 -", (r"[0-9A-Za-z_-]{16,}",)),  # an id if it has enough digits
 )  # fmt: skip

@@ -11,7 +11,7 @@ the entry-point group `lore.dialects`), and run `lore.testing.DialectContract` o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Raw, Struct
 
@@ -60,7 +60,7 @@ class Rendered(Struct, frozen=True, gc=False):
     omitted: tuple[str, ...] = ()  # names of what the dialect cannot express
 
 
-class Capability(NamedTuple):
+class Capability(Struct, frozen=True):
     """Whether a dialect expresses a feature, and what lore does (or needs) in one sentence."""
 
     expressed: bool  # whether the dialect has it

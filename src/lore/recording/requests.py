@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import heapq
 import os
+from binascii import crc32
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain as chained
 from itertools import count, islice
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import msgspec
 from msgspec import Struct

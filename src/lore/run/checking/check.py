@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from lore.judge.totals import FileResult, RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.model.evidence import Unneeded
+from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
 from lore.model.results import CheckResult, Finding, Interruption
 from lore.plugins import entry_points
@@ -42,9 +43,6 @@ from lore.run.checking.verdicts import (
 )
 from lore.run.outputs import open_output, refuse_recording
 from lore.store.registry import ignore
-
-if TYPE_CHECKING:
-    from lore.model.ledger import Ledger
 
 
 class CheckRun(Struct, frozen=True):

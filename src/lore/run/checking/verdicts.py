@@ -22,6 +22,7 @@ from lore.judge.policy import NO_POLICY, Budgets, Policy, Ruling
 from lore.judge.totals import FileResult, FileTotals, unseen_tokens
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
+from lore.model.ledger import Ledger
 from lore.model.results import Finding, UnrecordedParts
 from lore.model.turn import Turn
 from lore.recording import corpus, filesystem
@@ -194,8 +195,6 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             totals.damage(problems.kept, problems.counts)  # of the part that was read
             totals.unreadable(error.message, f"{error.hint.capitalize()}." if is_damaged else "")
             if context.tabled:
-                from lore.model.ledger import Ledger  # noqa: PLC0415 - as above
-
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
         from lore.report.redacted import redacted_error, redacted_problem  # noqa: PLC0415 - few runs redact
