@@ -111,6 +111,16 @@ def test_lint_exits_3_if_request_is_unreadable():
     assert linted("a.jsonl").code == 3
 
 
+def test_lint_exits_3_if_one_of_two_files_is_torn():
+    put("good.json", dumps(GOOD))
+    put("torn.json", dumps(GOOD)[:200])
+    for names in (["good.json", "torn.json"], ["."]):
+        ran = lore("lint", *names, "--report", "junit=lint.xml")
+        assert ran.code == 3
+        assert "not judged: torn.json:1" in ran.err.replace("./", "")
+        assert Path("lint.xml").read_text().count("<error ") == 1
+
+
 def test_lint_applies_the_settings_of_check():
     put("a.json", dumps(CLOCK))
     codes = [one["code"] for one in linted("a.json").json["findings"]]

@@ -98,8 +98,7 @@ def run(options: LintOptions) -> int:
         common.progress(wanted=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
-        result = _lint(options, context, progress)
-    unjudged = list_unjudged(result.problems, result.summary.requests)
+        result, unjudged = _lint(options, context, progress)
     junit = Junit([row.path for row in result.requests], unjudged)
     own: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
     with common.writing():
@@ -120,8 +119,10 @@ _UNCACHED = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOIN
 _NEW_EACH_TIME = (Code.VOLATILE_BEFORE_HISTORY, Code.BREAKPOINT_ON_VOLATILE)
 
 
-def _lint(options: LintOptions, context: CheckContext, progress: common.Progress | None) -> LintResult:
-    """Examine every request; raises LoreError if no named file has any."""
+def _lint(
+    options: LintOptions, context: CheckContext, progress: common.Progress | None
+) -> tuple[LintResult, list[Problem]]:
+    """Examine every request, and list what could not be examined; raises LoreError if no named file has any."""
     load_plugins()
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
@@ -148,7 +149,7 @@ def _lint(options: LintOptions, context: CheckContext, progress: common.Progress
             raise linting.refused[0]
         if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
             raise UnrecognisedError(f"no requests in {corpus.show(options.bodies[0])}", hint=_HINT)
-    return linting.result()
+    return linting.result(), linting.unjudged
 
 
 class _LintedRequest(NamedTuple):
@@ -181,6 +182,7 @@ class _Lint:
         self._rows: list[LintRequest] = []
         self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by `_unit`
         self.problems: list[Problem] = []
+        self.unjudged: list[Problem] = []  # of them, why requests or whole files could not be examined
         self._preventing: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: what leaves nothing to be read
         self._is_joined = False  # the file under way is several with one request each
 
@@ -188,7 +190,7 @@ class _Lint:
         """Examine a file, or the request of it that `name` names; raises LoreError for a name that cannot be read."""
         problems, place = Problems(), place_of(file.path, self._context.root)
         place = replace(place, audience=self._context.audience or "author")
-        ruling = self._context.policy.ruling(place.key, Budgets())
+        ruling, before = self._context.policy.ruling(place.key, Budgets()), self.summary.requests
         try:
             if file.error is not None:
                 raise file.error
@@ -208,7 +210,7 @@ class _Lint:
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
-        self._damage(problems, place, ruling)
+        self._damage(problems, place, ruling, requests=self.summary.requests - before)
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
@@ -237,7 +239,7 @@ class _Lint:
         for severity, count in (("error", "errors"), ("warning", "warnings"), ("note", "notes")):
             setattr(sums, count, sum(made.severity == severity for made in findings))
         if self._context.redact:
-            rows, problems = list(map(redacted, rows)), list(map(redacted, problems))
+            rows = list(map(redacted, rows))
         as_of = self._rules.as_of
         return LintResult(
             summary=sums, rules=None if as_of is None else as_of.isoformat(), requests=rows, findings=findings,
@@ -316,10 +318,12 @@ class _Lint:
             codes=list(request.stakes),
         )  # fmt: skip
 
-    def _damage(self, problems: Problems, place: Place, ruling: Ruling) -> None:
-        """Keep the problems of a file, and the findings about them."""
+    def _damage(self, problems: Problems, place: Place, ruling: Ruling, *, requests: int) -> None:
+        """Keep the problems of a file in which so many requests were examined, and the findings about them."""
         self.summary.problems += problems.total
-        self.problems += problems.kept
+        kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept
+        self.problems += kept
+        self.unjudged += list_unjudged(kept, requests)
         counts = {code: number for (code, _), number in problems.counts.items()}
         for found in damage(problems.kept, counts, place):
             if made := self._decide(found, ruling):
