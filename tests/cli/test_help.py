@@ -127,6 +127,7 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
     ("xyzzy", "no such command: lore xyzzy", "lore --help lists them"),
     ("check --jsn", "No such option: --jsn", "did you mean --json? all options: lore check --help"),
     ("--jsn", "No such option: --jsn", "did you mean --json? all options: lore --help"),
+    ("check --fail-under", "No such option: --fail-under", "did you mean --min-reuse? all options: lore check --help"),
     ("check --open", "No such option: --open", "lore check --help"),
     ("check --color", "No such option: --color", "lore check --help"),
     ("check --follow", "No such option: --follow", "lore check --help"),

@@ -67,7 +67,10 @@ class DiffOptions(common.CommonOptions, frozen=True):
         ),
     ] = None
     fail_under: Annotated[
-        float | None, typer.Option("--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1).")
+        float | None,
+        typer.Option(
+            "--fail-under", help="Exit 1 if a pair reuses less than this share (0 to 1), 3 if nothing is compared."
+        ),
     ] = None
     every: Annotated[
         bool, typer.Option("--all", help="Show every pair of a session, also those without a difference.")
@@ -105,19 +108,23 @@ def run(options: DiffOptions) -> int:
     writer = None
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
-    least, missing = None, set[tuple[str, str]]()
+    least, missing, unread = None, set[tuple[str, str]](), list[str]()
     for diff in compared(options.left, options.right, comparison):
         with common.writing():
             common.write_json(diff) if writer is None else writer.write(diff)
         missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
+        unread += [side.name for side in (diff.left, diff.right) if side.dialect is None]
         least = min((share for share in (least, diff.reuse_ratio) if share is not None), default=None)
     if writer is not None:
         with common.writing():
             writer.finish()
         for name, what in sorted(missing):
             common.tell(f"note: {describe_missing([name], what)}")
-    if limit is None or least is None or least >= limit:
+    if limit is None or (least is not None and least >= limit):
         return 0
+    if least is None:
+        common.tell(f"--fail-under cannot be judged: no prompt in {' and '.join(unread) or 'the earlier turn'}")
+        return 3
     common.tell(f"--fail-under {limit:g} is not met: a pair reuses {format_share(least)} of the previous prompt")
     return 1
 

@@ -153,6 +153,8 @@ def _usage_error(error: Any) -> tuple[str, str]:
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
     word, names = getattr(error, "option_name", "").strip("-"), getattr(error, "possibilities", None)
     near = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
+    if (path, word) == ("lore check", "fail-under"):  # the name of this budget in `diff-prefix`
+        near = ["--min-reuse"]
     message, known = str(error.format_message() if names is None else error.message), f"{path} --help"
     hint = f"did you mean {near[0]}? all options: {known}" if near else known
     return f"error: {' '.join(message.split())}", _hint(hint)
