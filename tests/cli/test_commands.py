@@ -80,6 +80,14 @@ def test_diff_prefix_fail_under_exits_1_below_share(limit, code):
     assert (ran.code, f"is not met: a pair reuses {reuse[1]}" in ran.err) == (code, code == 1)
 
 
+def test_diff_prefix_fail_under_exits_3_without_a_prompt():
+    put("a.json", ONE)
+    put("notes.txt", b"no request")
+    for names, code in ((("notes.txt", "a.json"), 3), (("a.json", "a.json"), 0)):
+        ran = lore("diff-prefix", *names, "--fail-under", "0.5")
+        assert (ran.code, "--fail-under cannot be judged: no prompt in notes.txt" in ran.err) == (code, code == 3)
+
+
 @pytest.mark.parametrize("args", [("b.json",), ("s.jsonl#1",), ("a.json", "b.json#7"), ("x.bin#1", "b.json")])
 def test_diff_prefix_rejects_names_without_pair(args):
     put("a.json", ONE)
@@ -143,6 +151,37 @@ def test_check_exits_1_for_waste_despite_unreadable_file():
     put("d/w.jsonl", *WASTE)
     Path("d/broken.jsonl").symlink_to("broken.jsonl")
     assert lore("check", "d").code == 1
+
+
+def date_and_tool(turn: int) -> dict:
+    """Return a turn whose system prompt has another date, and from the second turn on one tool more."""
+    tools = [{"name": name, "description": LONG, "input_schema": {}} for name in ("a", "b")[: min(turn, 2)]]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    system = [{"type": "text", "text": f"Today is 2026-01-0{turn}. {LONG}", **mark}]
+    messages = [{"role": role, "content": f"{role} {at}"} for at in range(turn) for role in ("user", "assistant")]
+    usage = {"input_tokens": 9, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 20_000, "output_tokens": 9}
+    request = {"model": "claude-sonnet-4-5", "tools": tools, "system": system, "messages": messages[:-1]}
+    return {"request": request, "usage": usage}
+
+
+def test_date_keeps_its_place_beside_an_added_tool():
+    put("r.jsonl", *map(date_and_tool, (1, 2, 3)))
+    findings = [one for one in lore("check", "r.jsonl", "--json").json["findings"] if one["is_break"]]
+    places = {(one["code"], one["turn"]): (one["section"], one["json_path"]) for one in findings}
+    assert places["LORE101", 2] == places["LORE101", 3] == ("system", "system[0].text")
+    assert places["LORE103", 2] == ("tools", "tools[1]")
+    assert "LORE101 date-in-prefix in turns 2, 3 at system[0].text" in lore("check", "r.jsonl").out
+
+
+@pytest.mark.parametrize("ignored", [(), ("--ignore", "LORE101")])
+def test_losses_of_findings_add_up_to_the_summary(ignored):
+    put("r.jsonl", *map(date_and_tool, (1, 2)))
+    found = lore("check", "r.jsonl", *ignored, "--json").json
+    lost = [(one["lost_tokens"], one["lost_bytes"]) for one in found["findings"] if one["is_break"]]
+    assert found["summary"]["lost_tokens"] == sum(tokens or 0 for tokens, _ in lost) > 0
+    assert lost[1:] == ([] if ignored else [(None, None)])
+    written = lore("check", "r.jsonl", *ignored).out
+    assert written.count("its loss is counted with another cause of the same cache break") == len(lost) - 1
 
 
 def test_check_format_option_overrides_content():

@@ -265,16 +265,6 @@ def test_costliest_causes_list_breaks_without_a_cause():
     assert "with no certain cause: LORE301 billed-read-fell ($0.50 in 1 cache break)\n" in written
 
 
-# Two causes of one break each had its whole loss, so that the losses of a report were twice their sum.
-@pytest.mark.parametrize("kind", ["terminal", "github", "markdown", "junit"])
-def test_loss_of_a_break_is_reported_once(kind):
-    lost = {"lost_tokens": 4_444, "lost_dollars": 0.5, "is_break": True}
-    both = [found("LORE301", **lost), found(message="reordered", **lost), found("LORE102", message="moved", **lost)]
-    written = text(kind, checked(*both, found(turn=3, message="later", **lost)))
-    assert (written.count("4,444"), written.count("8,888")) in ((0, 1), (2, 0)), "one for each turn"
-    assert written.count("its loss is counted with another cause of the same cache break") == 2
-
-
 @pytest.mark.parametrize(
     ("turns", "counted"), [((2, 2), ""), ((2, 3), "LORE112 content-shape-changed (50 tokens in 1 cache break)")]
 )

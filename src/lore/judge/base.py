@@ -36,7 +36,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.results import Finding, SecondaryCause
 from lore.model.turn import Turn
 from lore.prefix.blocks import block_of
-from lore.prefix.overlap import PromptPlace, locate_difference
+from lore.prefix.overlap import PromptPlace, locate_between, locate_difference
 
 if TYPE_CHECKING:
     from lore.cache.transcripts import Predicted
@@ -333,10 +333,20 @@ def _is_pinned(turn: Turn) -> bool:
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
-    """Return where the two prompts diverge; None if they do not, or if a later cause has a place of its own."""
-    if pair.overlap.is_covered or (cause.path and cause.position != pair.overlap.common):
+    """Return where the two prompts differ by a cause; None if they do not, or if its own path says no less.
+
+    A tool that is added moves the system prompt: then text that changed there is compared with that at the same path.
+    """
+    left, right, common = pair.left.prompt, pair.right.prompt, pair.overlap.common
+    if pair.overlap.is_covered:
         return None
-    return locate_difference(pair.left.prompt, pair.right.prompt, max(cause.position, pair.overlap.common))
+    place = locate_difference(left, right, max(cause.position, common))
+    is_first = cause.position == common and (place is None or cause.section in (None, place.section))
+    if not cause.path or is_first:
+        return place
+    old, new = left.segment_at(cause.position), next((one for one in right.head if one.path == cause.path), None)
+    is_rewritten = cause.evidence.quoted_change() is not None
+    return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
 
 
 def _also(cause: Cause) -> SecondaryCause:

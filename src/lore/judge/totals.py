@@ -25,6 +25,7 @@ from lore.cache.counts import total
 from lore.errors import LoreError, Where
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, summed
 from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
+from lore.judge.messages import message_of
 from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
@@ -268,6 +269,20 @@ def count_losses(found: Iterable[AnyCause], summary: Summary) -> AnyCause | None
     return leading
 
 
+def _with_one_loss(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of one turn; of the causes of its cache break only the leading one keeps the loss."""
+    leading = max((finding for finding in findings if finding.is_break), key=weight_of, default=None)
+    return [one if one is leading or not one.is_break else _without_loss(one) for one in findings]
+
+
+def _without_loss(finding: Finding) -> Finding:
+    if not finding.lost_tokens or not finding.message:
+        return finding
+    qualifiers = (*finding.qualifiers, "counted-once")
+    made = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
+    return replace(made, message=message_of(made))
+
+
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:
     """Add a loss to the sums of this name."""
     tokens, dollars = f"{name}_tokens", f"{name}_dollars"
@@ -363,7 +378,7 @@ class RunTotals:
                 known |= {decided.finding.code for decided in found if self._is_known(decided)}
                 is_error = settle(found, result.summary, self._costs)
                 self.failed = self.failed or (is_error and bool(turns or not unjudged))
-                self._keep(decided.finding for decided in found if not decided.out)
+                self._keep(_with_one_loss([decided.finding for decided in found if not decided.out]))
         self._count(result)
         if result.unseen is not None:
             unseen = result.unseen

@@ -214,7 +214,11 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
 
 def locate_difference(previous: Prompt, current: Prompt, position: int) -> PromptPlace | None:
     """Return where the segments at number `position` begin to differ; None if neither prompt has one."""
-    sides = previous.segment_at(position), current.segment_at(position)
+    return locate_between(previous.segment_at(position), current.segment_at(position))
+
+
+def locate_between(*sides: Segment | None) -> PromptPlace | None:
+    """Return where two segments begin to differ: in the only one if the other is missing; None if both are."""
     present = (side for side in sides if side is not None)
     segment = min(present, key=lambda side: _SECTIONS.index(side.section), default=None)
     if segment is None:

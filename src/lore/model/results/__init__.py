@@ -243,9 +243,9 @@ class Finding(Struct, frozen=True):
     json_path: str | None = None  # of the place in the request body; null if the finding has no place there
     offset: int | None = None  # byte in the value at `json_path`, from 0; null if the finding has no such byte
     evidence: Evidence | None = None  # what shows the finding; null if only its code and place are kept
-    lost_bytes: int | None = None  # as in a cause of `lore diff-prefix`; null if the finding is not about two prompts
-    # tokens that were cached and not read again; null if the finding is not about two prompts. Findings about one turn
-    # repeat its loss: `summary` counts it once
+    lost_bytes: int | None = None  # as in a cause of `lore diff-prefix`; null as `lost_tokens` is
+    # tokens that were cached and not read again; null if the finding is not about two prompts, or if another cause of
+    # the same cache break has the loss (`counted-once`)
     lost_tokens: int | None = None
     lost_dollars: float | None = None  # what the lost tokens cost beyond the price of reading them
     tokens: str | None = None  # whether the lost tokens are recorded, counted or estimated

@@ -50,22 +50,8 @@ def command_of(result: Reported) -> str:
 
 
 def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
-    """Return the findings to show: all if `verbose`, else all but notes.
-
-    Only the leading cause of a cache break keeps its loss, so that sums count it once.
-    """
-    found = list(findings)
-    heads = set(map(id, _leading(found)))
-    once = [finding if id(finding) in heads or not finding.is_break else _without_loss(finding) for finding in found]
-    return [finding for finding in once if verbose or finding.severity != "note"]
-
-
-def _without_loss(finding: Finding) -> Finding:
-    if not finding.lost_tokens:
-        return finding
-    qualifiers = (*finding.qualifiers, "counted-once")
-    made = replace(finding, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
-    return replace(made, message=message_of(made))
+    """Return the findings to show: all if `verbose`, else all but notes."""
+    return [finding for finding in findings if verbose or finding.severity != "note"]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
