@@ -271,6 +271,23 @@ def test_two_named_files_are_judged_like_one(command):
     assert apart.json["summary"] == {**together.json["summary"], "files": 2}
 
 
+def test_two_bodies_cost_the_same_in_each_command():
+    first = body(words="The current time is 09:00:12.\n" + LONG)
+    put("a.json", dumps(first))
+    put("b.json", dumps(next_of(first)))
+    put("both.jsonl", dumps(first) + b"\n" + dumps(next_of(first)) + b"\n")
+    costs = {
+        cause["lost_dollars"]
+        for args in (("check", "a.json", "b.json"), ("check", "both.jsonl"))
+        for cause in lore(*args, "--json").json["findings"]
+        if cause["code"] == "LORE101"
+    }
+    for names in (["a.json", "b.json"], ["both.jsonl"]):
+        costs |= {cause["lost_dollars"] for cause in lore("diff-prefix", *names, "--json").json["causes"][:1]}
+    (dollars,) = costs
+    assert dollars > 0
+
+
 def test_simulate_joins_named_bodies_like_check():
     first = body(words="The current time is 09:00:12.\n" + LONG)
     put("a.json", dumps(first))

@@ -14,21 +14,20 @@ import msgspec
 import typer
 from msgspec import UNSET
 
-from lore.cache.counts import ONE_HOUR, asked_lifetime
 from lore.cache.predictor import Predictor
 from lore.cache.registry import cache_named
 from lore.commands import common, flags
 from lore.errors import LoreError
 from lore.formats.registry import lacks_of
-from lore.judge.base import TurnVerdict, findings_of, price_of
+from lore.judge.base import TurnVerdict, findings_of
 from lore.judge.chains.chain import ComparedChain
 from lore.judge.messages import MASKED
-from lore.judge.pairs.corrections import ChainState, drop_loss_below_minimum
+from lore.judge.pairs.corrections import ChainState, add_prices, drop_loss_below_minimum
 from lore.judge.pairs.pair import Pair
 from lore.model import results
 from lore.model.cause import Place
 from lore.model.codes import Audience, Problem
-from lore.model.events import MAIN, Usage
+from lore.model.events import MAIN
 from lore.model.fact import format_share
 from lore.model.results import Finding
 from lore.model.state import Change
@@ -243,17 +242,8 @@ def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: boo
     chain.advance(before)
     pair = chain.advance(after)
     assert pair is not None  # a second turn makes a pair
-    pair = drop_loss_below_minimum(pair, ChainState(comparison.dated.rules))
-    lost = TurnVerdict(after, pair).lost_tokens
-    if not lost:
-        return pair
-    size, prompt = round(pair.bytes.current / pair.bytes_per_token), after.prompt
-    written = lost if prompt.breakpoints or prompt.auto_breakpoint else 0
-    hour = written if asked_lifetime(after) == ONE_HOUR else 0
-    return msgspec.structs.replace(
-        pair, price=price_of(comparison.dated.rules(), after, size=size),
-        priced_as=Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour),
-    )  # fmt: skip
+    state = ChainState(comparison.dated.rules)
+    return add_prices(drop_loss_below_minimum(pair, state), state)
 
 
 def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:

@@ -130,14 +130,27 @@ def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
 
 
 def add_prices(pair: Pair, state: ChainState) -> Pair:
-    """Return the pair with prices if tokens were lost, and with the daily cost of a replaced tail."""
+    """Return the pair with prices if tokens were lost, and with the daily cost of a replaced tail.
+
+    A recorded request without usage has the price of its estimated size.
+    """
     turn, daily = pair.right, _count_tails_a_day(pair, state)
     lost = TurnVerdict(turn, pair).lost_tokens
-    price = price_of(state.rules(), turn) if daily or (turn.usage is not None and lost) else None
+    is_priced = daily or (lost and (turn.usage is not None or turn.basis is None))
+    size = round(pair.bytes.current / pair.bytes_per_token)
+    price = price_of(state.rules(), turn, size=size) if is_priced else None
     if price is None:
         return pair
     causes = tuple([_add_costs(cause, price, daily, turn.usage, lost) for cause in pair.causes])
-    return replace(pair, causes=causes, price=price)
+    priced_as = _estimate_usage(turn, size, lost) if turn.usage is None and lost else None
+    return replace(pair, causes=causes, price=price, priced_as=priced_as)
+
+
+def _estimate_usage(turn: Turn, size: int, lost: int) -> Usage:
+    """Return the usage of a request of `size` tokens that wrote the `lost` ones again if it has breakpoints."""
+    written = lost if turn.prompt.breakpoints or turn.prompt.auto_breakpoint else 0
+    hour = written if counts.asked_lifetime(turn) == counts.ONE_HOUR else 0
+    return Usage(size - written, 0, written, write_1h_tokens=hour, write_5m_tokens=written - hour)
 
 
 def _count_tails_a_day(pair: Pair, state: ChainState) -> float:
