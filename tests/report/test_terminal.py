@@ -147,9 +147,16 @@ def test_explained_cause_is_repeated_without_reasons():
     made = a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [cause])
     again = shown(lambda out: diff.write(made, out, {"LORE101"}))
     assert "LORE101 date-in-prefix (waste): a date (-v: what is ruled out)" in again
-    assert "about 125 tokens re-billed (estimated): 500 bytes that were sent before" in again
+    assert "about 125 tokens re-billed (estimated): 500 bytes, at 4 bytes a token" in again
     assert cause.message not in again
     assert "fix:" not in again
+
+
+def test_bytes_after_a_change_exceed_lost_tokens():
+    few = msgspec.structs.replace(CAUSE, lost_tokens=22, lost_bytes=4_733)
+    written = shown(lambda out: diff.write(a_diff(LENGTHS, "diverged", DIVERGENCE, 0.4444, [few]), out))
+    text = " ".join(written.split())
+    assert "about 22 tokens re-billed (estimated); 4,733 bytes of the previous prompt could not be read" in text
 
 
 def test_fix_of_expected_break_is_shown_once():

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
+from lore.cache.counts import BYTES_PER_TOKEN
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_share
@@ -166,13 +167,21 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise
         indent=_INDENT,
     )
     if cause.lost_tokens:
-        is_by_bytes = bool(cause.lost_bytes) and cause.tokens != "recorded"
-        size = f": {counted(cause.lost_bytes or 0, 'byte')} that were sent before" if is_by_bytes else ""
-        _row(out, "", format_loss(cause) + size, "bold")
+        _row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
     elif cause.is_break and cause.lost_tokens is None:
         _row(out, "", "its loss is counted with another cause of this cache break")
     if advise and not again:
         _row(out, "", ": ".join(format_fix(cause)), "green")
+
+
+def _describe_bytes(cause: CauseResult) -> str:
+    """Return the bytes after a change, to follow an estimated loss: those it is made of, or those it is a part of."""
+    if not cause.lost_bytes:
+        return ""
+    size = counted(cause.lost_bytes, "byte")
+    if cause.lost_tokens == round(cause.lost_bytes / BYTES_PER_TOKEN):  # no vocabulary: other counts beside it differ
+        return f": {size}, at {BYTES_PER_TOKEN:g} bytes a token"
+    return f"; {size} of the previous prompt could not be read"
 
 
 def _evidence(diff: DiffResult, out: Console) -> None:
