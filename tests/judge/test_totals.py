@@ -30,11 +30,11 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
     assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
     lines = "\n".join(sums_lines(summary))
     assert "re-billed as waste: 500 tokens" in lines
-    assert "re-billed, no certain cause: 100 tokens in 2 cache breaks" in lines
+    assert "re-billed, no certain cause: 100 tokens (cost unknown) in 2 cache breaks" in lines
     assert "ruled out in each: expiry\n" in lines  # the model is ruled out in only one of the two
     settle([lost("unattributable", 30)], summary, costs)
     assert "ruled out" not in "\n".join(sums_lines(summary))
-    assert "re-billed as expected: 4,000 tokens\n" in lines
+    assert "re-billed as expected: 4,000 tokens (cost unknown)\n" in lines
 
 
 # The sums said nothing of tokens that a cache could have held, and lost the "about" and "at least" of their parts.
@@ -49,6 +49,13 @@ def test_sums_hold_missed_reads_and_uncertainty():
     assert "re-billed as waste: about 570 tokens (at least $0.50)" in lines
     assert "not re-billed, but could have been read from a cache: 800 tokens ($0.25)" in lines
     assert describe_cost(*costliest(costs)) == "about 570 tokens re-billed (at least $0.50) in 2 cache breaks, waste"
+
+
+def test_sums_without_a_price_say_so():
+    summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
+    settle([lost("waste", 500)], summary, costs)
+    assert "re-billed as waste: 500 tokens (cost unknown)" in sums_lines(summary)
+    assert describe_cost(*costliest(costs)) == "500 tokens re-billed (cost unknown) in 1 cache break, waste"
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def describe_loss(
 
 def in_dollars(amount: float | None, *, is_part: object = False) -> str:
     """Return an amount as ` ($0.02)`, to follow tokens; empty if unknown or 0. `is_part`: some of it is unknown."""
-    return f" ({'at least ' if is_part else ''}{format_money(amount)})" if amount else ""
+    if not amount:
+        return " (cost unknown)" if is_part else ""
+    return f" ({'at least ' if is_part else ''}{format_money(amount)})"
 
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
