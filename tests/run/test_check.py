@@ -49,6 +49,26 @@ def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
     assert lore("check", "z", "--pass-over").code == 0
 
 
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
+
+
+@pytest.mark.parametrize("command", ["check", "lint"])
+@pytest.mark.parametrize(("name", "code"), [("a.jsonl", 3), ("a.yaml", 3), ("a.png", 0)])
+def test_git_lfs_pointer_of_a_recording_is_unjudged(desk, command, name, code):
+    put("z/run.jsonl", STABLE)
+    put(f"z/{name}", LFS_POINTER)
+    ran = lore(command, "z")
+    assert ran.code == code
+    why = f"not judged: z/{name}: unrecognised format (a Git LFS pointer: check out with lfs)"
+    assert (why in ran.err) is bool(code)
+
+
+@pytest.mark.parametrize(("data", "what"), [(b"{", True), (b'{"model": "a", "mess', True), (b'{"a": 1}', False)])
+def test_object_without_an_end_is_named_so(desk, data, what):
+    ran = lore("check", put("x.json", data))
+    assert (ran.code, "unrecognised format (JSON that ends early)" in ran.err) == (2, what)
+
+
 def test_other_texts_in_a_folder_are_passed_over(desk):
     put("z/run.jsonl", STABLE)
     put("z/notes.txt", STABLE[:60])

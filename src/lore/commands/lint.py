@@ -201,11 +201,12 @@ class _Lint:
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
-            if file.named and file.error is None and not (unrecognised and file.optional):
+            is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
+            if file.named and file.error is None and not is_damaged and not (unrecognised and file.optional):
                 if not unrecognised:
                     raise
                 self.refused.append(error)
-            elif unrecognised:
+            elif unrecognised and not is_damaged:
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return

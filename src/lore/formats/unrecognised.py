@@ -24,6 +24,7 @@ RECORD = (
     "`lore formats` lists the formats that lore reads"
 )
 LATER = "lore does not read it yet"
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"  # how a file begins whose content Git LFS keeps elsewhere
 
 
 class ForeignFile(Struct, frozen=True):
@@ -103,6 +104,11 @@ _KINDS = (  # first bytes, description, hint
     (b"%PDF", "a PDF document", ""),
     (b"\x89PNG", "a picture", ""),
     (b"PAR1", "a Parquet file", "write its rows as JSON Lines"),
+    (
+        LFS_POINTER,
+        "a Git LFS pointer: check out with lfs",
+        "run `git lfs pull`, or set `lfs: true` in actions/checkout",
+    ),
 )
 _TEXT_BYTES = 4_096  # of a file's beginning: a NUL among them shows that it is not text
 _SHOWN = 6  # members or tables that are named

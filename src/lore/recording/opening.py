@@ -16,7 +16,7 @@ from lore.formats.contents import unescape
 from lore.formats.documents import end_of_value
 from lore.formats.lines import nonblank_lines
 from lore.formats.registry import FORMATS, GENERIC, LAST, READERS, plug_in_of, rank_alike, reader_as, reader_of
-from lore.formats.unrecognised import describe, find_foreign_file
+from lore.formats.unrecognised import LFS_POINTER, describe, find_foreign_file
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
 from lore.model.jsonslice import raw_members
@@ -111,13 +111,17 @@ class Options(msgspec.Struct, frozen=True):
 
 
 _RECORDINGS = (".jsonl", ".ndjson", ".har")  # how names of recordings end
+_DOCUMENTS = (".json", ".yaml", ".yml")  # they may be recordings, too
 _AGAIN = "record it again, or leave it out"
 
 
 def _unrecognised(path: str, opened: corpus.Opened) -> UnrecognisedError:
     is_recording = path.endswith(_RECORDINGS)
-    error = _as_unrecognised(path, opened.head, is_cut=is_recording and _is_cut(opened))
+    cut = "cut off in its first record" if is_recording else "JSON that ends early"
+    error = _as_unrecognised(path, opened.head, cut if _is_cut(opened) else "")
     error.is_damaged = is_recording and (error.hint == _AGAIN or describe(opened.head)[0] == "")
+    if opened.head.startswith(LFS_POINTER):
+        error.is_damaged = path.endswith((*_RECORDINGS, *_DOCUMENTS))
     return error
 
 
@@ -128,10 +132,10 @@ def _is_cut(opened: corpus.Opened) -> bool:
     return is_open and all(size <= len(opened.head) for size in accumulate(map(len, opened.data)))
 
 
-def _as_unrecognised(path: str, head: bytes, *, is_cut: bool) -> UnrecognisedError:
+def _as_unrecognised(path: str, head: bytes, cut: str) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
-    what, hint = ("cut off in its first record", _AGAIN) if is_cut else describe(head)
+    what, hint = (cut, _AGAIN) if cut else describe(head)
     shown = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
