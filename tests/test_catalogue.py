@@ -10,6 +10,7 @@ from golden.cases import missing_plugin
 from helpers.each import each
 from lore.commands.main import main
 from lore.model.codes import CODES, actor_of
+from lore.model.evidence import OverBudget, Unneeded
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "fixtures" / "causes"
@@ -46,6 +47,21 @@ def found(capsys, path):
 def recordings(code, kind):
     """The files or folders of one kind; a code may need a format of its own."""
     return sorted(path for path in (FIXTURES / code).iterdir() if path.name.startswith(kind))
+
+
+REASON = "recorded before the clock was moved into the tail"
+
+
+@each("code, evidence", [
+    ("LORE401", OverBudget("reuse", 0.341, 0.9)),
+    ("LORE402", OverBudget("breaks", 5, 2)),
+    ("LORE403", OverBudget("lost-tokens", 81_240, 50_000)),
+    ("LORE404", Unneeded("exemption", "LORE101", "recordings/legacy/**", REASON)),
+    ("LORE404", Unneeded("path", "LORE101", "recordings/legcay/**", REASON)),
+    ("LORE405", Unneeded("baseline", "LORE101", "recordings/night.jsonl system[0].text", entries=3, left=2)),
+])  # fmt: skip
+def test_page_of_a_budget_quotes_a_real_message(code, evidence):
+    assert f"    {evidence.sentence()}\n" in (PAGES / f"{code}.md").read_text()
 
 
 @pytest.mark.parametrize("code", CASES)

@@ -47,6 +47,17 @@ def test_exemption_of_unjudged_file_is_not_reported():
     assert sums("other.jsonl")[2] == ["LORE404"]
 
 
+@pytest.mark.parametrize(("path", "says", "line"), [
+    ("r.jsonl", "no finding of LORE101 in r.jsonl needs this exemption any more", 3),
+    ("gone/*.jsonl", "no recording matches gone/*.jsonl, the path of this exemption from LORE101", 3),
+])  # fmt: skip
+def test_unused_exemption_names_its_line_and_reason(path, says, line):
+    settings("[check]\n\n" + EXEMPT.replace("r.jsonl", path))
+    (found,) = lore("check", put("r.jsonl", body("a")), "--json").json["findings"]
+    assert (found["code"], found["line"], found["message"].startswith(says)) == ("LORE404", line, True)
+    assert ("Correct the path" in found["fix"]) is (path != "r.jsonl")
+
+
 # A commit hook judges the files of a commit: every exemption for the others failed it.
 def test_exemption_is_unused_if_all_files_were_judged():
     settings(EXEMPT.replace('"r.jsonl"', '"logs"'))

@@ -52,7 +52,7 @@ class CheckOptions(Struct, frozen=True):
     min_reuse: Annotated[
         float | None,
         typer.Option(
-            "--min-reuse", help="Report requests that reuse less than this share (0 to 1) of the previous prompt."
+            "--min-reuse", help="Report requests that could reuse, by their bytes, less than this share (0 to 1)."
         ),
     ] = None
     baseline: Annotated[

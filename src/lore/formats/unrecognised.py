@@ -107,7 +107,7 @@ _KINDS = (  # first bytes, description, hint
     (
         LFS_POINTER,
         "a Git LFS pointer: check out with lfs",
-        "run `git lfs pull`, or set `lfs: true` in actions/checkout",
+        "run `git lfs pull`; for actions/checkout set `lfs: true`",
     ),
 )
 _TEXT_BYTES = 4_096  # of a file's beginning: a NUL among them shows that it is not text

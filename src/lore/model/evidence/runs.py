@@ -133,7 +133,8 @@ class OverBudget(EvidenceFact, frozen=True):
     def sentence(self) -> str:
         if self.what == "reuse":
             return (
-                f"{format_share(self.value)} of the previous prompt is reused, the budget is {format_share(self.limit)}"
+                f"{format_share(self.value)} of the previous prompt could be reused (by its bytes), "
+                f"the budget is {format_share(self.limit)}"
             )
         breaks = "unexpected cache break" if self.value == 1 else "unexpected cache breaks"
         what = breaks if self.what == "breaks" else "tokens re-billed"
@@ -145,12 +146,16 @@ class Unneeded(EvidenceFact, frozen=True):
     """An exemption that no finding needs, or a baseline entry that lists more than occur."""
 
     words = (
-        "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|{code} "
-        "{where}: {left:=0?no finding matches it|{left} of {entries} still occur}}"
+        "{what:=path?no recording matches {where}, the path of this exemption from {code} ({reason})|"
+        "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|"
+        "{code} {where}: {left:=0?no finding matches it|{left} of {entries} still occur}}}"
     )
-    what: Literal["exemption", "baseline"]  # which of the two
+    what: Literal["exemption", "path", "baseline"]  # which of the two; `path`: an exemption whose path names no file
     code: Own  # that it is about
     where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
     reason: Content = ""  # of the exemption
     entries: int = 0  # findings in the baseline
     left: int = 0  # findings that still occur
+
+    def fix_detail(self) -> str:
+        return self.what

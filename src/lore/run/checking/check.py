@@ -7,9 +7,11 @@ Findings come in the order of the files and of their lines, whatever judges the 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import UNSET, Struct
@@ -23,6 +25,7 @@ from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, Known
 from lore.judge.totals import FileResult, RunTotals
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
+from lore.model.deferred import pattern
 from lore.model.evidence import Unneeded
 from lore.model.ledger import Ledger
 from lore.model.patterns import PathPattern
@@ -280,15 +283,33 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
     """Find the exemptions of the settings that nothing needs any more."""
     policy, unjudged = context.policy, _Unjudged(totals, context.root)
     looks_for, may_be_needed = cache(context.narrowed.looks_for), cache(unjudged.may_match)
-    partly = {number for key in totals.partly for number in policy.exempt_paths.numbers(key)}
+    partly, whole = (
+        {number for key in keys for number in policy.exempt_paths.numbers(key)}
+        for keys in (totals.partly, totals.whole)
+    )
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
             continue
         if not may_be_needed(exempt.path):
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
-            unneeded = Unneeded("exemption", exempt.code, where, exempt.reason)
-            place = Place(context.settings or "lore.toml")
-            yield finding(Code.EXEMPTION_UNUSED, place, unneeded, json_path=f"check.exempt[{number}]")
+            unneeded = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
+            place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
+            yield finding(
+                Code.EXEMPTION_UNUSED, place, unneeded, json_path=at, line=_line_of_exemption(context, number)
+            )
+
+
+_EXEMPTION = pattern(rb"^[ \t]*\[\[[ \t]*(?:tool\.lore\.)?check\.exempt[ \t]*\]\]", re.MULTILINE)
+
+
+def _line_of_exemption(context: CheckContext, number: int) -> int | None:
+    """Return the line of the settings at which an exemption begins; None if exemptions are no tables of their own."""
+    with suppress(OSError):
+        data = Path(context.settings).read_bytes()
+        found = [match.start() for match in _EXEMPTION.finditer(data)]
+        if len(found) == len(context.policy.exempt):
+            return data.count(b"\n", 0, found[number]) + 1
+    return None
 
 
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
