@@ -196,7 +196,8 @@ def test_sums_list_what_every_break_rules_out():
             line for line in lore(command, path).out.splitlines() if line.startswith("re-billed, no certain cause")
         ]
         assert sums.partition("; ruled out in each: ")[2] == (
-            "model, compaction, cleared results, rewind, lookback, a change of the client that the log notes"
+            "model, compaction, cleared results, rewind, blocks since the last breakpoint, "
+            "a change of the client that the log notes"
         )
 
 

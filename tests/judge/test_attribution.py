@@ -331,7 +331,12 @@ def test_unexplained_fall_lists_ruled_out_causes():
     first = one.ruled_out[0]
     assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)
     looked = {said.reason: said.out for said in one.ruled_out}
-    assert looked["model"] is looked["lookback"] is looked["compaction, cleared results, rewind"] is True
+    assert (
+        looked["model"]
+        is looked["blocks since the last breakpoint"]
+        is looked["compaction, cleared results, rewind"]
+        is True
+    )
     assert looked["system prompt, tools, breakpoints, parameters and endpoint"] is None
     out = ", ".join(reason for reason, is_out in looked.items() if is_out)
     assert not any(name in out for name in ("tools", "effort", "version"))  # many logs have none of them

@@ -64,9 +64,10 @@ def test_worst_turn_is_shown_below_required_reuse():
     assert written(low).splitlines()[1:3] == ["    a.jsonl:3", "    turn 3: 0.52"]
 
 
-def test_costliest_block_is_first():
-    cheap, dear = moved(2, 1_000), replace(moved(3, 9_000), path="b.jsonl", severity="warning")
-    assert written([cheap, dear]).index("b.jsonl") < written([cheap, dear]).index("a.jsonl")
+@pytest.mark.parametrize(("severity", "first"), [("error", "b.jsonl"), ("warning", "a.jsonl")])
+def test_errors_come_first_then_the_costliest(severity, first):
+    cheap, dear = moved(2, 1_000), replace(moved(3, 9_000), path="b.jsonl", severity=severity)
+    assert written([cheap, dear]).splitlines()[1].startswith(f"    {first}")
 
 
 def test_turns_with_other_verdicts_are_other_blocks():

@@ -24,6 +24,7 @@ from lore.model.turn import Turn
 
 _BEGINNING = 4  # requests
 _HEAD = "tools and system prompt"
+_DISTANCE = "blocks since the last breakpoint"  # a provider looks only so far back for an earlier entry
 # In caches without breakpoints, tools that a search found follow the history: 1 of 47 reads fell.
 _HEAD_SIGNALS = frozenset(("client-version", "effort", "restart", "tool-reference", "tools-delta"))
 # Parameters that differ in every request and change nothing in the prompt.
@@ -122,7 +123,7 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
     yield RuledOut("compaction, cleared results, rewind", has_grown or None)
     if not state.implicit:
         is_near = state.new_positions <= POSITIONS
-        yield RuledOut("lookback", is_near, count=state.new_positions, limit=POSITIONS)
+        yield RuledOut(_DISTANCE, is_near, count=state.new_positions, limit=POSITIONS)
 
 
 def _level(facts: PairFacts) -> RuledOut | None:
@@ -140,7 +141,7 @@ def _request(previous: Turn, current: Turn) -> Iterator[RuledOut]:
     if gap is None or gap.new < 0:
         yield RuledOut("breakpoints", None if gap is None else False)
     else:
-        yield RuledOut("breakpoints", not gap.exceeded, count=gap.new, limit=gap.allowed)
+        yield RuledOut(_DISTANCE, not gap.exceeded, count=gap.new, limit=gap.allowed)
     places = [place_in(turn.call.endpoint) for turn in (previous, current)]
     is_same = places[0] == places[1] if previous.call.endpoint and current.call.endpoint else None
     yield RuledOut("endpoint", is_same, detail="" if is_same is None else current.call.endpoint.partition("/")[0])

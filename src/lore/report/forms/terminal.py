@@ -99,9 +99,18 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 
     Without `verbose`, those of one cause and place are one: that of the first turn, with the cost of all turns.
     """
-    groups = group_findings(shown(findings, verbose=verbose), verbose=verbose)
-    merged = [(_with_sums(group), describe_turns(group)) for group in groups]
+    merged = list[tuple[Finding, str]]()
+    for group in group_findings(shown(findings, verbose=verbose), verbose=verbose):
+        sums = _with_sums(group)
+        message = f"{_turn_of_message(sums, group)}{sums.message}"
+        merged.append((replace(sums, message=message), describe_turns(group)))
     return sorted(merged, key=lambda pair: _badness(pair[0]))
+
+
+def _turn_of_message(sums: Finding, group: Sequence[Finding]) -> str:
+    """Return the turn of a group's message, to precede it; empty if all turns have the same message."""
+    is_shared = len({finding.message for finding in group}) == 1
+    return "" if is_shared or sums.turn is None else f"turn {sums.turn}: "
 
 
 # findings
@@ -110,12 +119,13 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
 def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) -> int:
     """Write findings, and return the number of blocks.
 
-    Without `verbose`, findings of one cause and place are one block, the costliest is the first, and of the warnings
-    of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is written once.
+    Without `verbose`, findings of one cause and place are one block, errors come first, then the costliest, and of the
+    warnings of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is
+    written once.
     """
     groups, written = group_findings(shown(findings, verbose=verbose), verbose=verbose), Counter[str]()
     rest: dict[str, list[Finding]] = {}
-    for group in groups if verbose else sorted(groups, key=_costliest_first):
+    for group in groups if verbose else sorted(groups, key=_errors_first):
         name = name_cause(group[0])
         if not verbose and written[name] >= _ALIKE and group[0].severity == "warning":
             rest.setdefault(name, []).extend(group)
@@ -132,9 +142,9 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
     return len(groups)
 
 
-def _costliest_first(group: Sequence[Finding]) -> tuple[float, int, int]:
+def _errors_first(group: Sequence[Finding]) -> tuple[int, float, int]:
     sums = _with_sums(group)
-    return -(sums.lost_dollars or 0.0), -(sums.lost_tokens or 0), _ORDER.index(sums.severity)
+    return _ORDER.index(sums.severity), -(sums.lost_dollars or 0.0), -(sums.lost_tokens or 0)
 
 
 def write_findings(group: Sequence[Finding], out: Console) -> None:
@@ -145,7 +155,7 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
     where = " ".join(filter(None, (turns and f"in {turns}", path and f"at {path}")))
     out.print(line((f"{mark} {name_cause(sums)}", style), f" {where}" if where else ""))
     out.print(line("    ", (place_of(sums.path, sums.line), "bold")))
-    _write_message(sums, out, names_turn=len({other.message for other in group}) > 1)
+    _write_message(sums, out, _turn_of_message(sums, group))
     if sums.lost_tokens and len(group) > 1:
         out.hint(f"    {format_loss(sums)} in {counted(len(group), 'turn')}", "-v: each turn")
     elif sums.lost_tokens:
@@ -156,9 +166,8 @@ def write_findings(group: Sequence[Finding], out: Console) -> None:
         out.print(line(f"    {heading}: ", (fix, "green")))
 
 
-def _write_message(finding: Finding, out: Console, *, names_turn: bool) -> None:
-    """Write the change, as a diff if the evidence quotes it."""
-    turn = f"turn {finding.turn}: " if names_turn and finding.turn is not None else ""
+def _write_message(finding: Finding, out: Console, turn: str) -> None:
+    """Write the change, as a diff if the evidence quotes it; `turn` precedes it."""
     change = None if finding.evidence is None else finding.evidence.quoted_change()
     if change is None:
         first, *grounds = _GROUNDS.split(finding.message)
