@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct
 
 from cli.running import compacted, lore, put, session
+from conftest import ROOT
 from helpers.each import each
 from helpers.schemas import valid
 from lore.commands.schema import json_schema, schemas
@@ -50,6 +51,12 @@ def test_assemble_verbose_names_segments_and_dialect():
     ran = lore("assemble", put("s.jsonl", session()), "-v")
     assert "segments" in ran.err
     assert "dialect anthropic" in ran.err
+
+
+@pytest.mark.parametrize(("name", "said"), [("claude-code/compaction.jsonl", 1), ("recordings/stable.jsonl", 0)])
+def test_assemble_notes_that_a_log_lacks_breakpoints(name, said):
+    ran = lore("assemble", str(ROOT / "fixtures" / name))
+    assert ran.err.count("note: no cache breakpoint is set: a session log does not record those of the agent") == said
 
 
 def test_assemble_writes_credentials_that_fold_masks():

@@ -49,6 +49,13 @@ def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
     assert lore("check", "z", "--pass-over").code == 0
 
 
+def test_check_says_that_nothing_was_compared(desk):
+    first, second = STABLE.splitlines(keepends=True)[:2]
+    said = "nothing was compared: each conversation has one request"
+    assert (lore("check", put("one.jsonl", first)).code, said in lore("check", "one.jsonl").err) == (0, True)
+    assert said not in lore("check", put("two.jsonl", first, second)).err
+
+
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
 
 

@@ -323,6 +323,9 @@ def _describe_omissions(
         return notes
     chain = state.chain(name)
     has_system, has_tools = not is_absent(chain.system), chain.tools is not None
+    takes_breakpoints = recording.dialect_for(state).breakpoint(prompt.model, "5m") is not None
+    if takes_breakpoints and not prompt.breakpoints and recording.reader.yields == "events":
+        notes.append("no cache breakpoint is set: a session log does not record those of the agent")
     return notes + unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 

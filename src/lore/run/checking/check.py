@@ -121,7 +121,9 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
     if refused and stopped is UNSET and not totals.summary.files:
         raise refused[0]
-    notes = [*unmatched_paths(totals, context)] if stopped is UNSET else []
+    notes, sums = [*unmatched_paths(totals, context)] if stopped is UNSET else [], totals.summary
+    if stopped is UNSET and 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
+        notes.append("nothing was compared: each conversation has one request")
     if stopped is UNSET and not totals.summary.files and not totals.unjudged:
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
