@@ -55,12 +55,12 @@ def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings by severity, then by re-billed tokens; equal ones keep their order."""
+    """Return findings by severity, then by the cost of re-billed tokens; equal ones keep their order."""
     return sorted(findings, key=_badness)
 
 
-def _badness(finding: Finding) -> tuple[int, int]:
-    return _ORDER.index(finding.severity), -(finding.lost_tokens or 0)
+def _badness(finding: Finding) -> tuple[int, float, int]:
+    return _ORDER.index(finding.severity), -(finding.lost_dollars or 0.0), -(finding.lost_tokens or 0)
 
 
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
@@ -125,7 +125,7 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
     """
     groups, written = group_findings(shown(findings, verbose=verbose), verbose=verbose), Counter[str]()
     rest: dict[str, list[Finding]] = {}
-    for group in groups if verbose else sorted(groups, key=_errors_first):
+    for group in groups if verbose else sorted(groups, key=lambda group: _badness(_with_sums(group))):
         name = name_cause(group[0])
         if not verbose and written[name] >= _ALIKE and group[0].severity == "warning":
             rest.setdefault(name, []).extend(group)
@@ -140,11 +140,6 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
         files = counted(len({finding.path for finding in more}), "file")
         out.hint(f"! {name}, {len(more):,} more in {files}{loss}", "-v: each")
     return len(groups)
-
-
-def _errors_first(group: Sequence[Finding]) -> tuple[int, float, int]:
-    sums = _with_sums(group)
-    return _ORDER.index(sums.severity), -(sums.lost_dollars or 0.0), -(sums.lost_tokens or 0)
 
 
 def write_findings(group: Sequence[Finding], out: Console) -> None:
