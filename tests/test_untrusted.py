@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.compaction.transcripts import TRUNCATED, truncated
+from lore.compaction.transcripts import TRUNCATED, truncate
 from lore.untrusted import SourceText, context_refresh, cut_bytes, harmless, heading, inert, one_line, wrap, wrap_source
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066\u2028\ufeff\U000e0041\ud800-\udfff]")
@@ -140,7 +140,7 @@ def test_cut_is_longest_fitting_beginning(text, most):
 
 @given(st.text("a\né日😀", max_size=40), st.integers(0, 30))
 def test_truncated_text_says_so(text, cap):
-    cut = truncated(text, cap)
+    cut = truncate(text, cap)
     assert cut == text if len(text.encode()) <= 4 * cap else cut == cut_bytes(text, 4 * cap) + TRUNCATED
 
 

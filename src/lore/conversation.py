@@ -243,7 +243,7 @@ def is_users_step(chain: Chain) -> bool:
     True without any message.
     """
     has_answered = chain.last is not None and chain.last.state == "completed"
-    if has_answered and len(chain.entries) == chain.sent:
+    if has_answered and len(chain.entries) == chain.sent_entries:
         return True
     kinds = UserMessage | AssistantMessage | ToolCall
     spoken = (entry for entry in reversed(chain.entries) if isinstance(entry.item, kinds))

@@ -78,7 +78,7 @@ from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
 from lore.model.providers import dialects_for
 from lore.model.state import FoldedSession as State
-from lore.model.state import settled
+from lore.model.state import with_streamed_text
 from lore.model.turn import Prompt
 from lore.prompt.assemble import Assembled, Assembler
 from lore.prompt.base import IN_LOOPS, Dialect, Rules, expresses
@@ -311,7 +311,7 @@ class Session:
     def _begin_request(self, chain: str, at: str | None, context: Mapping[str, Any]) -> Prompt:
         context_json(context)  # checked in any case
         state = self.state.chain(chain)
-        waits = not state.since and len(state.entries) == state.sent
+        waits = not state.since and len(state.entries) == state.sent_entries
         prompt = self.unanswered(chain) if waits else None
         if prompt is not None:
             self._record(*self._folding.save(chain))  # other writers' events since it began may have added to it
@@ -410,7 +410,7 @@ class Session:
         event = patch_tool_call(
             call_id, "failed" if error else "completed", output=body, error=fault or None, at=self._time(), chain=chain
         )
-        if call.status == "running" and place is not None and place < state.sent:
+        if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"
             raise LoreError(message, hint="sent messages do not change: add it as a message")
         if call.status == "running":
@@ -438,7 +438,7 @@ class Session:
         >>> [(message.role, message.text) for message in session.messages()]
         [('user', 'Any news?'), ('assistant', 'Nothing.')]
         """
-        messages = (message_of(entry.item) for entry in settled(self.state.chain(chain)).entries)
+        messages = (message_of(entry.item) for entry in with_streamed_text(self.state.chain(chain)).entries)
         return tuple(message for message in messages if message is not None)
 
     def waits_for(self, chain: str = MAIN) -> Literal["user", "tools", "model"]:
@@ -513,7 +513,7 @@ class Session:
             raise MisuseError("a compaction needs a summary: this one is empty", hint='compact("…", keep=6)')
         if keep < 1:
             raise MisuseError(f"a compaction keeps at least one message, not {keep}", hint='compact("…", keep=6)')
-        entries = settled(self.state.chain(chain)).entries
+        entries = with_streamed_text(self.state.chain(chain)).entries
         calls = [entry.item for entry in entries if isinstance(entry.item, ToolCall) and entry.item.status == "running"]
         refuse_open_calls("nothing was compacted: calls have", calls)
         kept_uuids, removed_count = choose_kept(entries, keep)

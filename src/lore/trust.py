@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from lore.errors import LoreError
 from lore.files import SettingsFile, WholeFile, replaced
 from lore.model.limits import APPROVAL_BYTES
-from lore.store.locks import private, state_folder
+from lore.store.locks import ensure_private, state_folder
 
 FOLDER = "trusted"
 State: TypeAlias = Literal["approved", "changed", "missing"]
@@ -81,8 +81,8 @@ def approve(file: SettingsFile) -> Approval:
     if fault := _fault(file, is_own=False):
         raise LoreError(f"{file.path} cannot be approved: {fault}", hint=_OTHER_WAYS)
     approval = Approval(real_path(file.path), hashlib.sha256(file.data).hexdigest())
-    private(state_folder())
-    place = private(state_folder() / FOLDER) / _name(approval.path)
+    ensure_private(state_folder())
+    place = ensure_private(state_folder() / FOLDER) / _name(approval.path)
     try:
         with replaced(str(place), private=True) as output:
             output.write(f"{approval.digest}\n".encode() + os.fsencode(approval.path))
@@ -149,8 +149,8 @@ def _folder() -> Path | None:
     folder = state_folder() / FOLDER
     if not folder.is_dir():
         return None
-    private(state_folder())
-    return private(folder)
+    ensure_private(state_folder())
+    return ensure_private(folder)
 
 
 def _name(path: str) -> str:

@@ -64,7 +64,7 @@ def test_running_call_is_kept_with_its_response():
     agent.calls(2, finish=False)
     agent.play([("exchange", "main", None)] * 3)
     made = find_cut(agent.entries(), 2)
-    assert made.held == (2, 3)
+    assert made.running_places == (2, 3)
     assert names(kept_entries(agent.entries(), made))[:2] == names(agent.entries())[2:4]
 
 

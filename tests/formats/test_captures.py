@@ -177,5 +177,5 @@ def test_real_captures_are_read_with_usage(corpus):
 
 def test_impossible_wait_is_unknown():
     """A HAR with a `wait` of 1e25 ms made `lore convert` fail."""
-    assert layouts._waited(b'{"wait":1e25}') is None  # noqa: SLF001
-    assert layouts._waited(b'{"wait":250}') == 0.25  # noqa: SLF001
+    assert layouts._wait_seconds(b'{"wait":1e25}') is None  # noqa: SLF001
+    assert layouts._wait_seconds(b'{"wait":250}') == 0.25  # noqa: SLF001

@@ -263,5 +263,5 @@ def test_documents_without_array_between_others_cost_linear_time():
     elements, began = ElementCutter([data[at : at + 2**16] for at in range(0, len(data), 2**16)], PATHS, start=1), 1
     while list(elements) and elements.find_next():
         began += 1
-        assert len(elements.rest) < 2**18  # what is held is copied for each document
+        assert len(elements.remaining) < 2**18  # what is held is copied for each document
     assert began == 20_000

@@ -6,13 +6,15 @@ from typing import Any
 import msgspec
 
 from lore.model.events import Event, encode
-from lore.model.state import FoldedSession, settled
+from lore.model.state import FoldedSession, with_streamed_text
 from lore.session import Session
 
 
 def dump_state(state: FoldedSession) -> bytes:
     """Return the whole state as JSON, with streamed text joined to its message."""
-    chains = {name: msgspec.structs.replace(settled(chain), index=None) for name, chain in state.chains.items()}
+    chains = {
+        name: msgspec.structs.replace(with_streamed_text(chain), index=None) for name, chain in state.chains.items()
+    }
     return msgspec.json.encode(msgspec.structs.replace(state, chains=chains), enc_hook=list)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from helpers.each import each
 from helpers.strategies import AWKWARD
 from helpers.strategies.sessions import Agent
-from lore.model.inserts import cut_graphemes, shown_ids
+from lore.model.inserts import cut_graphemes, shorten_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import HEADING, News, delta_text, estimate
@@ -49,7 +49,7 @@ def test_estimate_is_at_least_real_count(name):
 
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_delta_entries_keep_to_budget(found, budget):
-    text = delta_text("s", News(changed=tuple(found)), shown_ids([fact.id for fact in found], {}), budget).text
+    text = delta_text("s", News(changed=tuple(found)), shorten_ids([fact.id for fact in found], {}), budget).text
     kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
     assert all(tokens("## " + part) <= budget for part in kept)
 
@@ -57,7 +57,7 @@ def test_delta_entries_keep_to_budget(found, budget):
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_every_changed_entry_is_shown_or_counted(found, budget):
     ids = [fact.id for fact in found]
-    made = delta_text("s", News(changed=tuple(found), outdated=frozenset(ids[::2])), shown_ids(ids, {}), budget)
+    made = delta_text("s", News(changed=tuple(found), outdated=frozenset(ids[::2])), shorten_ids(ids, {}), budget)
     more = next((int(line.split()[1]) for line in made.text.splitlines() if " in later updates" in line), 0)
     shown = {name for name in ids if f"**[{name[:5]}" in made.text}
     assert len(shown) + more == len(ids)
@@ -67,7 +67,7 @@ def test_every_changed_entry_is_shown_or_counted(found, budget):
 
 @given(facts, st.sampled_from([20, 60, 400]))
 def test_later_deltas_deliver_what_did_not_fit(found, budget):
-    waiting, ids = list(found), shown_ids([fact.id for fact in found], {})
+    waiting, ids = list(found), shorten_ids([fact.id for fact in found], {})
     for _ in found:
         made = delta_text("s", News(changed=tuple(waiting)), ids, budget)
         if waiting:
@@ -79,7 +79,7 @@ def test_later_deltas_deliver_what_did_not_fit(found, budget):
 @given(facts)
 def test_delta_is_bounded(found):
     grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
-    text = delta_text("s", News(changed=grown), shown_ids([one.id for one in grown], {}), 400).text
+    text = delta_text("s", News(changed=grown), shorten_ids([one.id for one in grown], {}), 400).text
     assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
 
 

@@ -27,7 +27,7 @@ from lore.compaction.policy import (
 from lore.compaction.settings import Compaction
 from lore.model import events as e
 from lore.model.items import CompactDivider, ToolCall
-from lore.model.state import settled
+from lore.model.state import with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.model.vector import Vector
 from lore.prompt.base import Rules
@@ -215,7 +215,7 @@ def test_due_compactions_apply_to_real_recording(recording):
 
     def ask(event, when):
         nonlocal fired, applied
-        chain = settled(read.state.chain(event.chain))
+        chain = with_streamed_text(read.state.chain(event.chain))
         seen, at = tracker.chain(event.chain), parse_timestamp(event.at)
         firing = find_due(PolicyInput(seen, chain.entries, settings, at, event.agent_id), when)
         if firing is None:

@@ -203,7 +203,7 @@ class _Counting:
 def work(monkeypatch):
     """Count the characters that patterns of kinds and names match."""
     for name in ("_BLOCKS", "_SHAPES"):
-        counted = [(sign, behind, _Counting(shape)) for sign, behind, shape in getattr(masking, name)]
+        counted = [(sign, offset, _Counting(shape)) for sign, offset, shape in getattr(masking, name)]
         monkeypatch.setattr(masking, name, counted)
     named = [(sign, [(_Counting(form), look) for form, look in rows]) for sign, rows in masking._NAMED]
     monkeypatch.setattr(masking, "_NAMED", named)

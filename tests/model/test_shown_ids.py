@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lore.model.inserts import LONGEST_ID, shown_ids
+from lore.model.inserts import LONGEST_ID, shorten_ids
 
 ids = st.lists(
     st.one_of(st.text("ab", max_size=9), st.text("ab", min_size=60, max_size=70), st.text(max_size=8)), max_size=8
@@ -19,12 +19,12 @@ ids = st.lists(
     ("abcdefgh", ("abcdefgh", "abcdefgh"), "abcde"),
 ])  # fmt: skip
 def test_short_form_is_the_shortest_unique_prefix(name, names, form):
-    assert shown_ids([name, *names], {})[name] == form
+    assert shorten_ids([name, *names], {})[name] == form
 
 
 def test_later_id_gets_a_longer_form():
-    shown = shown_ids(["019eb111"], {})
-    later = shown_ids(["019eb222", "019eb111"], shown)
+    shown = shorten_ids(["019eb111"], {})
+    later = shorten_ids(["019eb222", "019eb111"], shown)
     assert later == {"019eb111": "019eb", "019eb222": "019eb2"}
 
 
@@ -32,7 +32,7 @@ def test_later_id_gets_a_longer_form():
 def test_short_forms_never_change_and_differ(batches):
     shown = {}
     for batch in batches:
-        before, shown = shown, shown_ids(batch, shown)
+        before, shown = shown, shorten_ids(batch, shown)
         assert before.items() <= shown.items()
         assert shown.keys() == {*before, *batch}
         assert len({*shown.values()}) == len(shown)
@@ -43,4 +43,4 @@ def test_short_forms_never_change_and_differ(batches):
 def test_order_of_ids_does_not_matter(batch, random):
     other = list(batch)
     random.shuffle(other)
-    assert shown_ids(other, {}) == shown_ids(batch, {})
+    assert shorten_ids(other, {}) == shorten_ids(batch, {})

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 
 from helpers.each import each
-from lore.model.inserts import shown_ids
+from lore.model.inserts import shorten_ids
 from lore.model.state import Fact
 from lore.prompt.base import Rules
 from lore.prompt.knowledge import ANNOUNCED, UNANNOUNCED, News, delta_text, pinned_text
@@ -67,7 +67,7 @@ def test_foreign_recording_gets_no_text_of_lore():
     assert [one.text for one in system_texts(state, state.main(), RULES)] == [b'"S"']
 
 
-IDS = shown_ids(["k1", "k2", "k3"], {})
+IDS = shorten_ids(["k1", "k2", "k3"], {})
 
 
 def test_knowledge_is_rendered_in_canonical_order():

@@ -48,7 +48,7 @@ def test_pattern_lists_matches_sorted(tree, pattern, found):
 
 def test_file_with_exact_name_wins_over_pattern(tree):
     put("logs/[ab].jsonl", b"x")
-    assert [(one.path, one.named) for one in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
+    assert [(one.path, one.is_named) for one in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
 
 
 def test_pattern_without_matches_is_an_error(tree):
@@ -65,7 +65,7 @@ def test_pattern_below_missing_folder_is_an_error(tree, pattern):
 
 
 def test_files_of_pattern_or_folder_are_not_named(tree):
-    assert {one.named for one in inputs(["logs/*", "logs"])} == {False}
+    assert {one.is_named for one in inputs(["logs/*", "logs"])} == {False}
 
 
 @pytest.mark.parametrize("names", [
@@ -86,7 +86,7 @@ def test_link_to_a_file_is_read(tree):
 
 def test_file_keeps_first_place_and_is_named(tree):
     found = inputs(["logs/deep", "logs", "logs/deep/er/c.jsonl"])
-    assert [(one.path, one.named) for one in found][:2] == [
+    assert [(one.path, one.is_named) for one in found][:2] == [
         ("logs/deep/d.jsonl", False),
         ("logs/deep/er/c.jsonl", True),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lore.recording.titles import MOST, shortened, spoken, title_of
+from lore.recording.titles import MOST, shortened, strip_client_blocks, title_of
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 PROMPT = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": "s",
@@ -140,7 +140,7 @@ def test_missing_or_unrecognised_file_has_no_title(tmp_path: Path) -> None:
     ("# AGENTS.md instructions for /w", ""),
 ])  # fmt: skip
 def test_blocks_of_clients_are_not_a_prompt(text: str, expected: str) -> None:
-    assert spoken(text) == expected
+    assert strip_client_blocks(text) == expected
 
 
 def test_title_is_one_short_masked_line() -> None:

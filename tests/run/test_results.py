@@ -137,7 +137,7 @@ def test_named_input_that_is_unrecognised_raises(desk):
     assert lore.judge("note.txt").checked().summary.skipped == 1
     assert lore.judge("nowhere.jsonl").outcome().incomplete
     with pytest.raises(LoreError, match="unrecognised format"):
-        lore.judge(Input("note.txt", named=True))
+        lore.judge(Input("note.txt", is_named=True))
 
 
 def test_large_numbers_and_surrogates_survive_encoding():

@@ -29,7 +29,7 @@ from lore.compaction.costs import PromptSizes, compaction_cost, session_costs, s
 from lore.compaction.entries import tokens_of
 from lore.compaction.executor import execute, judge_moment, token_scale
 from lore.compaction.policy import TRIGGERS
-from lore.compaction.settings import TRIED, Compaction
+from lore.compaction.settings import TRIAL_SETTINGS, Compaction
 from lore.compaction.store_watch import Hands, Watch
 from lore.compaction.summarizers import dependencies_of, refuse_nested
 from lore.config import Loaded, Settings
@@ -140,7 +140,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
 
     page = page_target(options.report, opens=options.open_page, name="compact", taken=options.as_json)
     if options.window is not None:
-        policy = replace(policy or TRIED, window=options.window)
+        policy = replace(policy or TRIAL_SETTINGS, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
     dated, explain = Dated.of(settings), common.tell if options.verbose else None
     with common.unquoted(redact=options.redact):

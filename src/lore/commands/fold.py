@@ -17,7 +17,7 @@ from lore.model import events as e
 from lore.model.items import CompactDivider, Item
 from lore.model.results import UsageResult
 from lore.model.results import store as results
-from lore.model.state import Chain, Entry, settled
+from lore.model.state import Chain, Entry, with_streamed_text
 from lore.recording.base import Problems, collected_seldom
 from lore.recording.opening import Options
 from lore.recording.request_session import session_of
@@ -152,7 +152,7 @@ def fold(
             if isinstance(event, e.CompactApplied) and unpruned:
                 event = _only_divider(event)
             if isinstance(event, e.CompactApplied):
-                before = settled(recording.state.chain(event.chain))  # with text that was streamed until here
+                before = with_streamed_text(recording.state.chain(event.chain))
                 recording.apply(read, event)
                 if before.id == recording.state.main().id:
                     kept = {entry.item.uuid for entry in recording.state.chain(before.id).entries}

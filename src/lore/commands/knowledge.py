@@ -229,7 +229,7 @@ def _find(state: FoldedSession, name: str) -> str:
     known = list(state.knowledge)
     if name in known:
         return name
-    shown_id = next((entry_id for entry_id, form in state.main().shown.items() if form == name), None)
+    shown_id = next((entry_id for entry_id, form in state.main().short_ids.items() if form == name), None)
     if shown_id in known:
         return shown_id
     if shown_id is not None:

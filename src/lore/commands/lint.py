@@ -127,15 +127,15 @@ def _lint(
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
     with common.unquoted(redact=context.redact):
-        named = [(corpus.parse_name(path), path) for path in options.bodies]
+        parsed_names = [(corpus.parse_name(path), path) for path in options.bodies]
         files = [
             (replace(file, optional=options.pass_over), name)
-            for name, path in named
+            for name, path in parsed_names
             for file in inputs([name.path if name.turn is not None else path])
         ]
         by_path = policy.per_path or policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
-            files = [(file, named[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
+            files = [(file, parsed_names[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
         total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
@@ -202,7 +202,7 @@ class _Lint:
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-            if file.named and file.error is None and not is_damaged and not (unrecognised and file.optional):
+            if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
                 if not unrecognised:
                     raise
                 self.refused.append(error)

@@ -79,7 +79,7 @@ def run(options: ReportOptions) -> int:
         if form == "trace":
             return _write_trace(files, which, ledgers, options, progress)
         for file in files:
-            if file.named and not file.stream:
+            if file.is_named and not file.stream:
                 corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
         request = OverviewRequest(since, now, tuple(which.paths), by_day=True)
         spent = summed(common.surroundings(), request, ledgers, progress)
@@ -146,7 +146,7 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     hint = "name recordings: `lore formats` lists what lore reads"
     error = LoreError(ledger.message or "", hint=hint, where=Where(ledger.path))
     error = redacted_error(error) if redact else error
-    if file.named and not ledger.rows:
+    if file.is_named and not ledger.rows:
         raise error
     return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
 

@@ -1,4 +1,4 @@
-"""Track what a session's events say of its rhythm: exchanges, who spoke when, how often requests were made.
+"""Track a session's exchanges, the times at which people spoke, and how often requests were made.
 
 `SessionActivity` follows events at O(1) each. An exchange is counted when its message comes; a compaction removes none,
 and a message that was taken back, or that is logged again under its uuid, is counted at most once. Times are seconds
@@ -73,16 +73,16 @@ class ChainActivity:
                     self.least_billed = tokens if self.least_billed is None else min(tokens, self.least_billed)
             case e.CompactApplied():
                 self.compacted = self.finished
-                self._note_rest(event.at, asked=event.trigger not in SILENT)
+                self._note_rest(event.at, has_asked=event.trigger not in SILENT)
             case e.ContextPersisted(outside=True) if event.at is not None:
-                self._note_rest(event.at, asked=True)
+                self._note_rest(event.at, has_asked=True)
             case e.Remove():
                 for uuid in self._real_uuids.intersection(event.uuids):
                     if uuid == self._latest_uuid:
                         self._waiting.clear()
                     self._real_uuids.remove(uuid)
                     self.exchanges -= 1
-            case _:  # says nothing of the rhythm
+            case _:  # no message, turn or compaction
                 pass
 
     def _add_item(self, event: e.Append) -> None:
@@ -120,10 +120,10 @@ class ChainActivity:
         if ended is not None:
             self.ended_at[agent] = max(ended, self.ended_at.get(agent, ended))
 
-    def _note_rest(self, at: str | None, *, asked: bool) -> None:
+    def _note_rest(self, at: str | None, *, has_asked: bool) -> None:
         parsed = parse_timestamp(at)
         self.rested_at = self._turn_at if parsed is None else parsed
-        self.asked_at = self.rested_at if asked else self.asked_at
+        self.asked_at = self.rested_at if has_asked else self.asked_at
 
 
 class SessionActivity:

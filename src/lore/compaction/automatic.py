@@ -18,7 +18,7 @@ from lore.events.strict import expect, reject_unknown_names
 from lore.model.codes import Code, Problem
 from lore.model.events import Event
 from lore.model.mask import mask
-from lore.model.state import FoldedSession, settled
+from lore.model.state import FoldedSession, with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.store.base import Tell
 from lore.store.registry import ignore
@@ -45,7 +45,7 @@ class _SafeSummarizer:
             answer = self._summarizer.summarize(request)
         except SummaryError:
             raise
-        except Exception as error:  # an SDK has errors of its own, and no request has to fail for a summary
+        except Exception as error:  # any error of an SDK: no request may fail for lack of a summary
             raise SummaryError(one_line(mask(f"{type(error).__name__}: {error}"))) from error
         if isinstance(answer, str):
             return SummaryAnswer(answer)
@@ -90,18 +90,18 @@ class CompactionPolicy:
         """Return a function that returns the events of the compaction that is due in one session, or why it failed."""
         activity, waiting = SessionActivity(), Waiting()
         followers.append(activity)
-        known = set[str]()  # the reasons of the problems since the last compaction
+        reported_reasons = set[str]()  # the reasons of the problems since the last compaction
 
         def due_events(state: FoldedSession, chain: str, at: str | None) -> Iterable[Event | Problem]:
-            now, folded, found = parse_timestamp(at), settled(state.chain(chain)), list[Event | Problem]()
+            now, folded, problems = parse_timestamp(at), with_streamed_text(state.chain(chain)), list[Event | Problem]()
 
             def note(message: str, code: Code = Code.COMPACTION) -> None:
                 self.dependencies.tell(message)
                 reason = message.partition(":")[0]
-                found.extend([] if reason in known else [Problem(code, message)])
-                known.add(reason)
+                problems.extend([] if reason in reported_reasons else [Problem(code, message)])
+                reported_reasons.add(reason)
 
-            def hear(message: str) -> None:
+            def route(message: str) -> None:
                 (note if message.endswith(NOTHING_LEFT) else self.dependencies.tell)(message)
 
             def explain(decision: str) -> None:
@@ -110,18 +110,18 @@ class CompactionPolicy:
 
             firing = judge_moment(activity, folded, self.settings, AUTOMATIC, now=now, waiting=waiting, tell=explain)
             if firing is None:
-                return found
+                return problems
             try:
-                outcome = execute(state, chain, firing, self.settings, self.dependencies._replace(tell=hear), at=now)
+                outcome = execute(state, chain, firing, self.settings, self.dependencies._replace(tell=route), at=now)
             except SummaryError as error:
                 waiting.note_failure(activity.requests)
                 note(f"nothing was compacted, there is no summary: {error.message}", Code.CALL_FAILED)
-                return found
+                return problems
             waiting.failures = 0
             if outcome.refused:
                 note(f"no {outcome.trigger} compaction: {outcome.refused}")
             elif outcome.pruned:
-                known.clear()
-            return (*found, *outcome.events)
+                reported_reasons.clear()
+            return (*problems, *outcome.events)
 
         return due_events

@@ -21,7 +21,7 @@ class TimelineCut(NamedTuple):
     """Where a compaction cuts the timeline."""
 
     place: int  # entries from here on are kept
-    held: tuple[int, ...] = ()  # places before it that are kept as well, since their calls still run
+    running_places: tuple[int, ...] = ()  # places before it that are kept as well, since their calls still run
     exchange: int | None = None  # where the exchange begins that the cut divides; None: it is between two exchanges
 
 
@@ -50,7 +50,7 @@ class Firing(NamedTuple):
 class Waiting:
     """What the compactions of one session wait for, from one moment to the next."""
 
-    for_cold_cache: bool = False  # a cadence does (`when = "cheapest"`)
+    for_cold_cache: bool = False  # a cadence waits (`when = "cheapest"`)
     failures: int = 0  # summaries that failed in a row
     until: int = 0  # the number of requests before which no summary is asked for
     knows_untimed: bool = False  # it was reported that the session holds no times

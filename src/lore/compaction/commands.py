@@ -28,7 +28,7 @@ from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryReques
 from lore.compaction.base import Window
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.settings import Compaction, ContextSource
-from lore.compaction.transcripts import instructions, message_texts, opening_text, truncated
+from lore.compaction.transcripts import instructions, message_texts, opening_text, truncate
 from lore.errors import LoreError
 from lore.model.canonical import encode
 from lore.model.limits import COMMAND_BYTES, COMMANDS_AT_ONCE, COMPLAINT_BYTES
@@ -40,7 +40,7 @@ from lore.untrusted import SourceText, harmless, inert, one_line
 
 NESTED = "LORE_NESTED"  # set for the commands of a compaction: a process that has it does not compact
 SECONDS = 30.0  # for each source
-_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
+_INHERITED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TZ", "TMPDIR")
 _PAUSE = 0.01  # seconds between two looks at a process
 _SECRET = re.compile(r"(?:\A|_)(?:KEY|PASS)(?:_|\Z)|APIKEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _LEAST_SECRET = 8  # characters of a secret: shorter values are words
@@ -66,9 +66,9 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
     name = command[0] if command else ""
     if not name or "\0" in "".join(command):
         raise ProgramError(f"{one_line(name)!r} cannot be run: a command has a name, and no NUL", lasting=True)
-    found = shutil.which(name, path=environ.get("PATH", os.defpath))
-    if found is not None:
-        return os.path.abspath(found)
+    program = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if program is not None:
+        return os.path.abspath(program)
     reason = "it is not on the PATH"
     if os.path.dirname(name):
         reason = "it is not executable" if os.path.exists(name) else "there is no such file"
@@ -77,10 +77,10 @@ def program_of(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def run(
-    command: Sequence[str], *, given: bytes, environ: Mapping[str, str], seconds: float,
+    command: Sequence[str], *, input_bytes: bytes, environ: Mapping[str, str], seconds: float,
     stop: threading.Event | None = None,
 ) -> tuple[bytes, str]:  # fmt: skip
-    """Run a command to its end; return its output and the last line of its standard error, as it may be shown.
+    """Run a command to its end; return its output and the masked last line of its standard error.
 
     Raises ProgramError if it fails, is too slow, or writes more than `COMMAND_BYTES`; `stop` ends it early. Safe to
     call from several threads. Secrets of the environment are masked in the error.
@@ -89,7 +89,7 @@ def run(
         program = program_of(command, environ)
         # Files, not pipes: whatever the command forks may hold a pipe open for ever.
         with TemporaryFile() as stdin, TemporaryFile() as stdout, TemporaryFile() as stderr:
-            stdin.write(given)
+            stdin.write(input_bytes)
             stdin.seek(0)
             process = subprocess.Popen(  # noqa: S603 - no shell; the command comes from the user's configuration
                 [program, *command[1:]], stdin=stdin, stdout=stdout, stderr=stderr, env=dict(environ),
@@ -168,15 +168,15 @@ def outside_context(
         return ()
     stop = threading.Event()
     begin, end = (f"{format_timestamp(at)[:19]}Z" for at in window)  # in whole seconds
-    kept = {name: environ[name] for name in _KEPT if name in environ}
-    clean = {**kept, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
-    about = {"from": begin, "to": end, "session_id": session_id, "agent": agent, "user": user}
+    inherited = {name: environ[name] for name in _INHERITED if name in environ}
+    clean = {**inherited, "LORE_FROM": begin, "LORE_TO": end, NESTED: "source"}
+    fields = {"from": begin, "to": end, "session_id": session_id, "agent": agent, "user": user}
 
     def ask(source: ContextSource) -> tuple[str, str]:
         """Return the answer of a source, and if it is empty the reason."""
-        question = encode({"prompt": source.prompt, **about}) + b"\n"
+        question = encode({"prompt": source.prompt, **fields}) + b"\n"
         try:
-            output, complaint = run(source.command, given=question, environ=clean, seconds=seconds, stop=stop)
+            output, complaint = run(source.command, input_bytes=question, environ=clean, seconds=seconds, stop=stop)
             text = inert(output.decode("utf-8").strip())
         except ProgramError as error:
             return "", error.message
@@ -204,7 +204,7 @@ def _cap_answers(answers: Sequence[SourceText], cap: int) -> tuple[SourceText, .
     shares = dict[str, int]()
     for count, name in zip(range(len(sizes), 0, -1), sorted(sizes, key=lambda name: sizes[name]), strict=True):
         shares[name] = min(sizes[name], (cap - sum(shares.values())) // count)
-    return tuple([SourceText(name, truncated(text, shares[name])) for name, text in answers])
+    return tuple([SourceText(name, truncate(text, shares[name])) for name, text in answers])
 
 
 class SummaryCommand:
@@ -233,9 +233,9 @@ class SummaryCommand:
             "opening": opening_text(request),
             "tokens": request.tokens,
         }
-        given = encode(question) + b"\n"
+        payload = encode(question) + b"\n"
         try:
-            output, complaint = run(self._command, given=given, environ=self._environ, seconds=self._seconds)
+            output, complaint = run(self._command, input_bytes=payload, environ=self._environ, seconds=self._seconds)
         except ProgramError as error:
             kind = GivenUpError if error.lasting else SummaryError
             raise kind(f"the summary command failed: {error.message}") from None

@@ -83,8 +83,8 @@ def cost_of_requests(size: int, cached: int, growth: int, requests: int, costs: 
     """Return the cost of `requests` prompts: the first has `size + growth` tokens, and reads `cached` of them."""
     if requests <= 0:
         return FREE
-    rest = requests - 1
-    read = cached + rest * (size + growth) + growth * rest * (rest - 1) // 2
+    later_requests = requests - 1
+    read = cached + later_requests * (size + growth) + growth * later_requests * (later_requests - 1) // 2
     return costs.cost(read, size - cached + growth * requests)
 
 
@@ -123,10 +123,10 @@ def summary_price(rules: DatedRules, settings: Compaction, read: int, at: float 
     return None if price is None else price.of(Usage(read, 0, 0, settings.summary_tokens))
 
 
-def add_known(*amounts: Decimal | None) -> Decimal | None:
+def add_amounts(*amounts: Decimal | None) -> Decimal | None:
     """Return the sum of amounts; None if one is unknown."""
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known, start=FREE) if len(known) == len(amounts) else None
+    known_amounts = [amount for amount in amounts if amount is not None]
+    return sum(known_amounts, start=FREE) if len(known_amounts) == len(amounts) else None
 
 
 def dollars(amount: Decimal | None) -> float | None:
@@ -143,8 +143,8 @@ def cache_costs(
     A `usage`, otherwise the session's `params`, name the service tier.
     """
     where = served("", model, dialect)
-    asked = {} if is_absent(params) else raw_members(bytes(params))
-    price = bill_price(rules, where, model, at, usage, size=size, asked=asked)
+    request_params = {} if is_absent(params) else raw_members(bytes(params))
+    price = bill_price(rules, where, model, at, usage, size=size, asked=request_params)
     if lifetime is None:
         listed = rules.number("lifetime", where.provider, model, where.platform, at)
         lifetime = None if listed is None else float(listed)

@@ -85,9 +85,9 @@ class TimelineSizes:
 
 def head_tokens(chain: Chain) -> int:
     """Estimate the tokens before a chain's messages: tools, system prompt, pinned knowledge and layers."""
-    known = "".join(fact.title + fact.content for fact in chain.pinned or ())
+    pinned = "".join(fact.title + fact.content for fact in chain.pinned or ())
     raws = (chain.system, *(chain.tools or ()), *(layer.text for layer in chain.pinned_layers))
-    return tokens_of_size(sum(map(_size, raws)) + len(known.encode("utf-8", "replace")))
+    return tokens_of_size(sum(map(_size, raws)) + len(pinned.encode("utf-8", "replace")))
 
 
 def bytes_of(entry: Entry) -> int:

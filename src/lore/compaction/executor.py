@@ -42,7 +42,7 @@ from lore.compaction.transcripts import summary_in
 from lore.model.canonical import encode
 from lore.model.events import CompactApplied, CompactStarted, ContextPersisted, Event, PatchToolCall, ToolResultCleared
 from lore.model.items import NULL, CompactDivider, is_absent
-from lore.model.state import Chain, Entry, FoldedSession, settled
+from lore.model.state import Chain, Entry, FoldedSession, with_streamed_text
 from lore.model.times import format_timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
@@ -91,10 +91,10 @@ def token_scale(activity: SessionActivity, chain: Chain) -> TokenScale:
         isinstance(entry.item, CompactDivider) and entry.item.pruned and entry.turn == turn.turn
         for entry in chain.entries
     )
-    if billed is None or least is None or not chain.sent or is_compacted:
+    if billed is None or least is None or not chain.sent_entries or is_compacted:
         return TokenScale(head_tokens(chain))
-    sent = tokens_of(tuple(islice(chain.entries, chain.sent)))
-    return TokenScale.of(billed, sent, min(max(0, billed - sent), least))
+    sent_tokens = tokens_of(tuple(islice(chain.entries, chain.sent_entries)))
+    return TokenScale.of(billed, sent_tokens, min(max(0, billed - sent_tokens), least))
 
 
 def judge_moment(
@@ -132,11 +132,11 @@ def judge_moment(
         if waiting.for_cold_cache and tell is not None:
             tell("cadence waits for a cold cache: in a warm one it would not pay for itself")
         firing = None if waiting.for_cold_cache else firing
-    left = waiting.until - activity.requests
-    if firing is None or left <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
+    remaining = waiting.until - activity.requests
+    if firing is None or remaining <= 0 or firing.full or firing.trigger == "manual" or not firing.cut.place:
         return firing
     if tell is not None:
-        tell(f"{firing.trigger} waits: the last summary failed; {left:,} requests until the next try")
+        tell(f"{firing.trigger} waits: the last summary failed; {remaining:,} requests until the next try")
     return None
 
 
@@ -173,7 +173,7 @@ def prepare(
 
     The first summary that makes the prompt shorter is taken; without one, nothing is pruned.
     """
-    folded = settled(session.chain(chain))
+    folded = with_streamed_text(session.chain(chain))
     if firing.final:
         dependencies.tell(f"the messages that stay fill more than 90 % of the window: {NOTHING_LEFT}")
     request, chosen, refused, context = summary_request(folded, firing, settings), None, "", ""
@@ -187,7 +187,7 @@ def prepare(
                 chosen = summary
                 break
             refused = f"the prompt would go from {before:,} to {after:,} tokens"
-    if chosen is None:  # a cadence alone asks no sources: it comes again
+    if chosen is None:  # a cadence that prunes nothing asks no sources: it fires again
         window = None if firing.trigger == "cadence" else firing.window
         firing = firing._replace(cut=TimelineCut(0), window=window, marker="")
     if firing.window is not None and dependencies.ask is not None:
@@ -218,15 +218,15 @@ def _summaries(
 
 def finish(session: FoldedSession, chain: str, prepared: Prepared) -> CompactionOutcome | None:
     """Create the events on the session as it is now; None if the entries that would be removed have changed."""
-    folded, firing = settled(session.chain(chain)), prepared.firing
+    folded, firing = with_streamed_text(session.chain(chain)), prepared.firing
     if len(folded.entries) < firing.cut.place or _ids_before_cut(folded, firing) != prepared.ids:
         return None
     stamp = None if prepared.at is None else format_timestamp(prepared.at)
     events = compaction_events(session, chain, firing, prepared.summary, prepared.context, at=stamp)
     pruned = count_messages(pruned_entries(folded.entries, firing.cut))
-    kept = count_messages(kept_entries(folded.entries, firing.cut))
+    remaining = count_messages(kept_entries(folded.entries, firing.cut))
     context = tokens_of_size(len(prepared.context.encode("utf-8", "replace")))
-    return CompactionOutcome(firing.trigger, events, pruned, kept, context, prepared.refused)
+    return CompactionOutcome(firing.trigger, events, pruned, remaining, context, prepared.refused)
 
 
 def summary_request(chain: Chain, firing: Firing, settings: Compaction) -> SummaryRequest:
@@ -252,21 +252,21 @@ def compaction_events(
 
     `context` is outside context between boundary lines, None for none; `at` the time, RFC 3339.
     """
-    folded = settled(session.chain(chain))
-    pruned, kept = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
+    folded = with_streamed_text(session.chain(chain))
+    pruned, recent = pruned_entries(folded.entries, firing.cut), kept_entries(folded.entries, firing.cut)
     events: list[Event] = []
     if firing.cut.place:
         text = _divider_text(firing, summary)
         before, after = _prompt_tokens(folded, firing, text)
         # The pruned entries include the previous divider, so every compaction has a uuid of its own.
-        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in kept]]
+        parts = [session.id, chain, *[entry.item.uuid for entry in pruned], "", *[entry.item.uuid for entry in recent]]
         digest = hashlib.sha256(b"\0".join(encode(part) for part in parts)).hexdigest()
         applied = CompactApplied(
             uuid=f"compact-{digest[:32]}", trigger=firing.trigger, pre_tokens=before, post_tokens=after,
-            preserved_uuids=tuple([entry.item.uuid for entry in kept]) or None, summary=text, chain=chain, at=at,
+            preserved_uuids=tuple([entry.item.uuid for entry in recent]) or None, summary=text, chain=chain, at=at,
         )  # fmt: skip
         events += (CompactStarted(trigger=firing.trigger, pre_tokens=before, chain=chain, at=at), applied)
-    calls = latest_calls(kept) if firing.shortened else {}
+    calls = latest_calls(recent) if firing.shortened else {}
     for call_id, text in firing.shortened:  # as cleared results, which explains why the next prompt differs
         call, result = calls.get(call_id), Raw(encode(text))
         if call is not None:
@@ -292,9 +292,9 @@ def _divider_text(firing: Firing, summary: str) -> Raw:
 
 def _prompt_tokens(chain: Chain, firing: Firing, text: Raw) -> tuple[int, int]:
     """Estimate the prompt before and after a compaction, without outside context. Costs O(entries)."""
-    head, kept = head_tokens(chain), kept_entries(chain.entries, firing.cut)
+    head, remaining = head_tokens(chain), kept_entries(chain.entries, firing.cut)
     divider = [Entry(CompactDivider("", firing.trigger, summary=text), 0, 0)] if firing.cut.place else []
-    after = tokens_of([*divider, *replace_results(kept, firing.shortened)])
+    after = tokens_of([*divider, *replace_results(remaining, firing.shortened)])
     return head + tokens_of(chain.entries), head + after
 
 
@@ -303,15 +303,15 @@ def _unsent_context(chain: Chain, firing: Firing) -> list[Raw]:
     if not chain.outside:
         return []
     last = max((place for place, entry in enumerate(chain.entries) if is_real(entry.item)), default=-1)
-    removed = set(range(last + 1, firing.cut.place)).difference(firing.cut.held)
+    removed = set(range(last + 1, firing.cut.place)).difference(firing.cut.running_places)
     return [context.content for context in chain.outside if context.place in removed]
 
 
 def _context_place(chain: Chain, firing: Firing, *, divider_first: bool) -> int:
     """Return the place of the next real user message after the compaction; the end before there is one."""
     cut = firing.cut  # at 0 if nothing is removed: then no divider is added
-    places = (*cut.held, *range(cut.place, len(chain.entries)))
+    places = (*cut.running_places, *range(cut.place, len(chain.entries)))
     for new, old in enumerate(places, int(divider_first and cut.place > 0)):
-        if old >= chain.sent and is_real(chain.entries[old].item):
+        if old >= chain.sent_entries and is_real(chain.entries[old].item):
             return new
     return int(cut.place > 0) + len(places)

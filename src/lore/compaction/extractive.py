@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from lore.asking import SummaryAnswer, SummaryRequest
 from lore.compaction.entries import BYTES_PER_TOKEN, is_message
-from lore.compaction.transcripts import clipped, result_of, summary_in, words, words_of_user
+from lore.compaction.transcripts import clip_text, result_of, summary_in, words, words_of_user
 from lore.model.canonical import text_of
 from lore.model.items import AssistantMessage, ToolCall, UserMessage
 from lore.model.jsonslice import raw_members
@@ -44,11 +44,11 @@ class Extractive:
         """Return a summary of at most `request.tokens` tokens, empty if that is 0. Never fails."""
         count, sections = _parse_summary(harmless(request.previous or summary_in(request.entries)).strip())
         exchanges = _exchanges(request.entries[: len(request.entries) - len(request.opening)])
-        asked = [f"- {one_line(user, 400)}" for user, _ in exchanges[:-1] if user]
-        sections[ASKED] = list(dict.fromkeys([*sections[ASKED], *asked]))
+        requests = [f"- {one_line(user, 400)}" for user, _ in exchanges[:-1] if user]
+        sections[ASKED] = list(dict.fromkeys([*sections[ASKED], *requests]))
         for title, quoted in ((LAST, exchanges), (CURRENT, _exchanges(request.opening))):
             pair = zip(("user", "assistant"), quoted[-1] if quoted else (), strict=False)
-            sections[title] = [f"{role}: {one_line(clipped(text, 900), 1_000)}" for role, text in pair if text]
+            sections[title] = [f"{role}: {one_line(clip_text(text, 900), 1_000)}" for role, text in pair if text]
         _add_calls(sections, [entry.item for entry in request.entries if isinstance(entry.item, ToolCall)])
         head = _HEAD.format(count + sum(is_message(entry.item) for entry in request.entries))
         room = request.tokens * BYTES_PER_TOKEN
@@ -58,8 +58,8 @@ class Extractive:
 def _parse_summary(text: str) -> tuple[int, Sections]:
     """Return a previous summary's message count and its lines; requests of its last exchanges become asked ones."""
     sections: Sections = defaultdict(list)
-    own = _OWN_HEAD.match(text)
-    if own is None:
+    head = _OWN_HEAD.match(text)
+    if head is None:
         sections[EARLIER] = [f"  {line.rstrip()}" for line in text.split("\n") if line.strip()]
         return 0, sections
     for section in text.split("\n\n")[1:]:
@@ -68,19 +68,19 @@ def _parse_summary(text: str) -> tuple[int, Sections]:
             sections[ASKED] += [f"- {line[6:]}" for line in lines if line.startswith("user: ")]
         elif title[:-1] in _SHARES:
             sections[title[:-1]] += lines
-    return int(own[1]), sections
+    return int(head[1]), sections
 
 
 def _exchanges(entries: Iterable[Entry]) -> list[tuple[str, str]]:
     """Return each message that a person wrote, with the last assistant message that answers it."""
-    found: list[tuple[str, str]] = []
+    exchanges: list[tuple[str, str]] = []
     for entry in entries:
         item = entry.item
         if isinstance(item, UserMessage) and is_real(item) and (text := words_of_user(words(item))):
-            found.append((text, ""))
+            exchanges.append((text, ""))
         elif isinstance(item, AssistantMessage) and (text := words(item).strip()):
-            found[-1:] = [(found[-1][0] if found else "", text)]
-    return found
+            exchanges[-1:] = [(exchanges[-1][0] if exchanges else "", text)]
+    return exchanges
 
 
 def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
@@ -91,10 +91,10 @@ def _add_calls(sections: Sections, calls: Sequence[ToolCall]) -> None:
         texts = {name: text_of(raw) for name, raw in members.items() if raw[:1] == b'"'}
         path = next((texts[key] for key in _PATH_KEYS if key in texts), "")
         about = one_line(path or next(iter(texts.values()), ""), 80)
-        failed = f"- failed: {one_line(call.name, 60)} {about}: "
-        unfinished = [line for line in unfinished[-50:] if not line.startswith(failed)]
+        prefix = f"- failed: {one_line(call.name, 60)} {about}: "
+        unfinished = [line for line in unfinished[-50:] if not line.startswith(prefix)]
         if call.status != "completed":
-            unfinished.append(failed + one_line(result_of(call), 160))
+            unfinished.append(prefix + one_line(result_of(call), 160))
             continue
         is_write = (_WRITING_NAMES.search(call.name) or "content" in texts) and texts.get("command") != "view"
         patched = [file for text in texts.values() for file in _PATCHED.findall(text)]

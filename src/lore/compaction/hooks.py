@@ -25,7 +25,7 @@ from lore.compaction.policy import AFTER_TURN, BEFORE_TURN
 from lore.compaction.settings import Compaction
 from lore.errors import LoreError
 from lore.model.events import MAIN, Event
-from lore.model.state import Chain, settled
+from lore.model.state import Chain, with_streamed_text
 from lore.model.times import format_timestamp
 from lore.session import Session
 from lore.store.base import Tell
@@ -90,19 +90,19 @@ class Continuous:
         """
         if self._is_off:
             return None
-        done = self.settle(now)
+        outcome = self.settle(now)
         if self._work is None and (firing := self.due(BEFORE_TURN, now)) is not None:
-            done = self.compact(firing, now) or done
+            outcome = self.compact(firing, now) or outcome
         if self._memory is not None:
             self.while_idle(now)
             self.stored.apply(*self._memory.events(self.stored.state))
-        return done
+        return outcome
 
     def after_turn(self, now: float) -> CompactionOutcome | None:
         """Start the compaction that is due after a turn in the background; return the outcome of an earlier call."""
         if self._is_off:
             return None
-        done = self.settle(now)
+        outcome = self.settle(now)
         if self._work is None and (firing := self.due(AFTER_TURN, now)) is not None:
             lock = ExitStack()
             if self._has_lock(lock):
@@ -110,7 +110,7 @@ class Continuous:
         if self._memory is not None:
             window = 0 if self._settings is None else self._settings.window
             self._memory.after_turn(self.chain().entries, window, now)
-        return done
+        return outcome
 
     def while_idle(self, now: float) -> None:
         """Start to remember in the background after a long silence: for a timer between turns."""
@@ -136,7 +136,7 @@ class Continuous:
 
     def chain(self) -> Chain:
         """Return the main chain."""
-        return settled(self.stored.state.chain(MAIN))
+        return with_streamed_text(self.stored.state.chain(MAIN))
 
     def due(self, triggers: tuple[Trigger, ...], now: float) -> Firing | None:
         """Return which of the triggers is due, or a cadence that waited for a cold cache."""
@@ -169,7 +169,7 @@ class Continuous:
         """Apply and save a prepared compaction, if the session has not changed since."""
         tell = self._dependencies.tell
         try:
-            made = prepared()
+            compaction = prepared()
         except SummaryError as error:
             self.waiting.note_failure(self.activity.requests)
             tell(f"nothing was compacted, there is no summary: {error.message}")
@@ -177,15 +177,15 @@ class Continuous:
         self.waiting.failures = 0
         if not self._is_current():
             return None
-        done = finish(self.stored.state, MAIN, made)
-        if done is None:
+        outcome = finish(self.stored.state, MAIN, compaction)
+        if outcome is None:
             tell("nothing was compacted: messages that were to be pruned have changed meanwhile")
             return None
-        if done.refused:
-            tell(f"no {done.trigger} compaction: {done.refused}")
-        self.stored.apply(*done.events)
+        if outcome.refused:
+            tell(f"no {outcome.trigger} compaction: {outcome.refused}")
+        self.stored.apply(*outcome.events)
         self.stored.save(at=format_timestamp(now))
-        return done
+        return outcome
 
     def _has_lock(self, lock: ExitStack) -> bool:
         """Acquire the lock of this agent and user; False if it is held, or another writer has changed the session."""

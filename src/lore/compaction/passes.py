@@ -17,13 +17,13 @@ from lore.asking import MOST_TOKENS, GivenUpError, Summarizer, SummaryError, Sum
 from lore.compaction.entries import BYTES_PER_TOKEN
 from lore.compaction.extractive import Extractive
 from lore.compaction.settings import Compaction
-from lore.compaction.transcripts import OPENING_TOKENS, PROMPT, message_texts, truncated
+from lore.compaction.transcripts import OPENING_TOKENS, PROMPT, message_texts, truncate
 from lore.store.base import Tell
 from lore.store.registry import ignore
 from lore.untrusted import harmless
 
 SAFETY = 1.2  # estimates are too low by so much
-OVERHEAD = len(PROMPT) // BYTES_PER_TOKEN + OPENING_TOKENS + 64  # tokens of a request besides messages and summary
+OVERHEAD = len(PROMPT) // BYTES_PER_TOKEN + OPENING_TOKENS + 64  # tokens of a request apart from messages and summary
 LEAST = 3_600  # bytes of a part
 TRIES = 3
 MOST_TIMES = 2  # times the requested length: a command may write a megabyte
@@ -45,7 +45,7 @@ def summarize_in_passes(
     def ask(part: SummaryRequest) -> str:
         def attempt(tokens: int, fault: str) -> str | None:
             answer = summarizer.summarize(part._replace(tokens=tokens, fault=fault))
-            return None if answer.cut_off else truncated(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
+            return None if answer.cut_off else truncate(_checked_text(harmless(answer.text)), MOST_TIMES * tokens)
 
         return retry(attempt, part.tokens, most_tokens, tries=TRIES, tell=tell, unusable=ignore)
 

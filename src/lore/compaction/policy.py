@@ -85,11 +85,11 @@ def find_due(
     for trigger, judge in TRIGGERS.items():
         if trigger not in triggers:
             continue
-        found = judge(inputs)
+        firing = judge(inputs)
         if tell is not None:
-            tell(f"{trigger} skipped: {found}" if isinstance(found, str) else f"{trigger} fires: {found.reason}")
-        if not isinstance(found, str):
-            return found
+            tell(f"{trigger} skipped: {firing}" if isinstance(firing, str) else f"{trigger} fires: {firing.reason}")
+        if not isinstance(firing, str):
+            return firing
     return None
 
 
@@ -128,10 +128,10 @@ def judge_gap(inputs: PolicyInput) -> Firing | str:
         return IN_LOOP
     if not _has_person(inputs):
         return NO_PERSON
-    found, window = _cut_for("gap", inputs, reason), source_window(inputs)
-    if isinstance(found, str) and window is not None:
+    firing, window = _cut_for("gap", inputs, reason), source_window(inputs)
+    if isinstance(firing, str) and window is not None:
         return Firing("gap", TimelineCut(0), window, reason=reason)
-    return found
+    return firing
 
 
 def judge_cadence(inputs: PolicyInput) -> Firing | str:
@@ -239,27 +239,27 @@ def find_cut(entries: Entries, keep_recent: int) -> TimelineCut | None:
         for entry in islice(entries, place)
         if isinstance(entry.item, i.ToolCall) and entry.item.status == "running"
     }
-    held = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
-    cut = TimelineCut(place, held, _exchange_start(entries, place))
+    running_places = tuple([at for at in range(place) if entries[at].group in running]) if running else ()
+    cut = TimelineCut(place, running_places, _exchange_start(entries, place))
     return cut if any(is_message(entry.item) for entry in pruned_entries(entries, cut)) else None
 
 
 def pruned_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
     """Return the entries that a cut removes, oldest first."""
-    held = set(cut.held)
-    return tuple([entry for at, entry in enumerate(islice(entries, cut.place)) if at not in held])
+    running = set(cut.running_places)
+    return tuple([entry for at, entry in enumerate(islice(entries, cut.place)) if at not in running])
 
 
 def kept_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
     """Return the entries that a cut keeps, in their order."""
-    return (*[entries[place] for place in cut.held], *[entries[at] for at in range(cut.place, len(entries))])
+    return (*[entries[place] for place in cut.running_places], *[entries[at] for at in range(cut.place, len(entries))])
 
 
 def opening_entries(entries: Entries, cut: TimelineCut) -> tuple[Entry, ...]:
     """Return the removed entries that begin the exchange whose end is kept."""
     if cut.exchange is None:
         return ()
-    return tuple([entries[at] for at in range(cut.exchange, cut.place) if at not in cut.held])
+    return tuple([entries[at] for at in range(cut.exchange, cut.place) if at not in cut.running_places])
 
 
 def _first_unanswered(entries: Entries) -> int:
@@ -312,11 +312,11 @@ def plan_overflow(
         if _percent(firing.tokens, window) <= limit:
             gains = firing.full or _percent(before - firing.tokens, window) >= LEAST_GAIN
             return firing if firing.cut.place and gains else None
-    kept = kept_entries(entries, firing.cut)
-    calls = latest_calls(kept).items()
+    remaining = kept_entries(entries, firing.cut)
+    calls = latest_calls(remaining).items()
     shortened = tuple([(call_id, text) for call_id, call in calls if (text := shorten_result(call)) is not None])
     room = summary_room(pruned_entries(entries, firing.cut), reserve)
-    after = overhead + _tokens_with_summary(replace_results(kept, shortened), firing.marker, room)
+    after = overhead + _tokens_with_summary(replace_results(remaining, shortened), firing.marker, room)
     return firing._replace(shortened=shortened, tokens=after, final=_percent(after, window) > FULL)
 
 

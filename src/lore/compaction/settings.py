@@ -83,17 +83,17 @@ def outside_settings(compaction: Compaction, *, sources: bool = True) -> dict[st
 
     `sources`: also the context sources, which only a compaction asks.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     if compaction.summarizer == "command":
-        found["compaction.command"] = " ".join(compaction.command)
+        settings["compaction.command"] = " ".join(compaction.command)
     if compaction.summarizer == "openai":
-        found["compaction.endpoint"] = compaction.endpoint
+        settings["compaction.endpoint"] = compaction.endpoint
         if compaction.key_env:
-            found["compaction.key_env"] = compaction.key_env
+            settings["compaction.key_env"] = compaction.key_env
     for source in compaction.context_sources if sources else ():
-        found[f"compaction.context_sources {source.name}"] = " ".join(source.command)
-    return found
+        settings[f"compaction.context_sources {source.name}"] = " ".join(source.command)
+    return settings
 
 
-TRIED = Compaction(keep_recent=20)  # what a trial keeps without a policy
+TRIAL_SETTINGS = Compaction(keep_recent=20)  # what a trial keeps without a policy
 WINDOWS = (200_000, 100_000)  # tokens of a prompt, at which compacting is tried without a policy

@@ -136,7 +136,7 @@ class Watch:
         is_open = chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
         if self._settings is None or chain.id != MAIN or is_open:
             return False
-        unsent = chain.entries.since(min(chain.sent, len(chain.entries)))
+        unsent = chain.entries.since(min(chain.sent_entries, len(chain.entries)))
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)

@@ -58,15 +58,15 @@ class OpenAISummarizer:
         self._model, self._seconds, self._pause, self._tell = model, seconds, pause, tell
         parts = http.url_of(endpoint, "endpoint", hint="as in http://127.0.0.1:11434/v1")
         path = parts.path.rstrip("/").removesuffix(_PATH) + _PATH
-        self._url, self._shown = parts._replace(path=path, fragment="").geturl(), http.display_url(endpoint)
+        self._url, self._display_url = parts._replace(path=path, fragment="").geturl(), http.display_url(endpoint)
         self._key = http.key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
         near = http.is_near(self._url)  # no proxy is asked then
         self._endpoint = http.Endpoint(
-            http.httpx_for('summarizer = "openai"'), self._shown, near, self._without_key, trust_env=not near
+            http.httpx_for('summarizer = "openai"'), self._display_url, near, self._without_key, trust_env=not near
         )
         if self._key and parts.scheme == "http" and not near:
-            tell(f"the key and the session go to {self._shown} unencrypted: name an https endpoint")
+            tell(f"the key and the session go to {self._display_url} unencrypted: name an https endpoint")
 
     def summarize(self, request: SummaryRequest) -> SummaryAnswer:
         """Return the model's answer, `cut_off` if it stopped for its length; raises SummaryError without one."""
@@ -82,9 +82,9 @@ class OpenAISummarizer:
     def _refusal(self, reply: http.HttpAnswer) -> str:
         """Describe a failed response: status and message."""
         if 300 <= reply.status < 400:
-            return f"{self._shown} redirects elsewhere ({reply.status})"
+            return f"{self._display_url} redirects elsewhere ({reply.status})"
         message = one_line(self._without_key(harmless(http.error_message(reply.body)))) if reply.status >= 400 else ""
-        return f"{self._shown} answers {reply.status}" + (f": {message}" if message else "")
+        return f"{self._display_url} answers {reply.status}" + (f": {message}" if message else "")
 
     def _reply(self, request: SummaryRequest, text: str) -> http.HttpAnswer:
         """Return the first answer other than 429 and 5xx; raises GivenUpError when no try got one."""
@@ -100,7 +100,7 @@ class OpenAISummarizer:
                     http.HttpRequest("POST", self._url, body, headers, self._seconds, ANSWER_BYTES)
                 )
             except http.LostConnectionError as error:
-                raise http.TryAgainError(self._without_key(f"{self._shown}: {error}")) from None
+                raise http.TryAgainError(self._without_key(f"{self._display_url}: {error}")) from None
             if reply.status != 429 and reply.status < 500:
                 return reply
             wait = reply.headers.get("retry-after", "")
@@ -117,19 +117,19 @@ class OpenAISummarizer:
         except http.NoAnswerError as error:
             raise GivenUpError(str(error)) from None
 
-    def _answer(self, body: bytes, sent: int) -> SummaryAnswer:
-        """Read an answer to `sent` tokens; its content may be a list of parts, or null if a model only thought."""
+    def _answer(self, body: bytes, size: int) -> SummaryAnswer:
+        """Read an answer to a prompt of `size` tokens; its content may be parts, or null if a model only thought."""
         try:
             table = decode(body)
             choice = table["choices"][0]
             content = choice["message"]["content"]
         except (ValueError, RecursionError, LookupError, TypeError):
-            raise SummaryError(f"{self._shown}: its answer is not a chat completion") from None
+            raise SummaryError(f"{self._display_url}: its answer is not a chat completion") from None
         usage = table.get("usage")
         read = cast("dict[str, Any]", usage).get("prompt_tokens") if isinstance(usage, dict) else None
-        if isinstance(read, int) and 0 < read < sent // 3:  # some servers drop the beginning of a long prompt silently
+        if isinstance(read, int) and 0 < read < size // 3:  # some servers drop the beginning of a long prompt silently
             window = "is its context window as large as summarizer_window says?"
-            self._tell(f"{self._shown} read {read:,} tokens of about {sent:,}: {window}")
+            self._tell(f"{self._display_url} read {read:,} tokens of about {size:,}: {window}")
         if isinstance(content, list):
             parts = [cast("dict[str, Any]", part) for part in cast("list[Any]", content) if isinstance(part, dict)]
             content = "".join([text for part in parts if isinstance(text := part.get("text"), str)])

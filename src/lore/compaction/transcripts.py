@@ -50,12 +50,12 @@ def piece_of(item: i.Item) -> str:
         case i.CompactDivider():
             role, text = "summary of earlier messages", harmless(text_of(bytes(item.summary)))
         case i.ToolCall():
-            asked, result = harmless(clipped(text_of(bytes(item.input)))), result_of(item)
-            answer = f"\nresult: {escaped(result)}" if result.strip() else ""
-            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escaped(asked)}{answer}\n\n"
+            arguments, result = harmless(clip_text(text_of(bytes(item.input)))), result_of(item)
+            answer = f"\nresult: {escape_headings(result)}" if result.strip() else ""
+            return f"[tool {one_line(item.name, 80)}, {item.status}]\ninput: {escape_headings(arguments)}{answer}\n\n"
         case _:
             return ""
-    return f"[{role}]\n{escaped(text)}\n\n" if text.strip() else ""
+    return f"[{role}]\n{escape_headings(text)}\n\n" if text.strip() else ""
 
 
 def message_texts(request: SummaryRequest) -> tuple[str, ...]:
@@ -65,12 +65,12 @@ def message_texts(request: SummaryRequest) -> tuple[str, ...]:
 
 def opening_text(request: SummaryRequest) -> str:
     """Return the message that begins the exchange whose end stays, cut; empty without one."""
-    return truncated("".join(transcript(request.opening[:1])), OPENING_TOKENS)
+    return truncate("".join(transcript(request.opening[:1])), OPENING_TOKENS)
 
 
 def transcript_request(request: SummaryRequest) -> str:
     """Return the text that a model reads to answer a request: the previous summary, the messages, how they continue."""
-    previous, opening = escaped(harmless(request.previous)), opening_text(request)
+    previous, opening = escape_headings(harmless(request.previous)), opening_text(request)
     before = f"[summary of earlier messages: keep everything that is still true]\n{previous}\n\n" if previous else ""
     after = "[note: the assistant keeps the end of the user's last exchange. It began with:]\n\n" if opening else ""
     return "".join([before, *message_texts(request), after, opening])
@@ -114,10 +114,10 @@ def result_of(call: i.ToolCall) -> str:
         data = b"" if i.is_absent(result) else bytes(result)
         blocks = result_blocks(data)
         parts += [text_of(data)] if blocks is None else map(_block_text, blocks)
-    return harmless(clipped("\n".join(filter(None, parts))))
+    return harmless(clip_text("\n".join(filter(None, parts))))
 
 
-def clipped(text: str, most: int = MOST) -> str:
+def clip_text(text: str, most: int = MOST) -> str:
     """Return a text of at most `most` characters, its beginning and its end, with a note of the omitted length."""
     if len(text) <= most:
         return text
@@ -125,10 +125,10 @@ def clipped(text: str, most: int = MOST) -> str:
     return f"{text[: most - end]} […{len(text) - most} characters left out…] {text[len(text) - end :]}"
 
 
-def truncated(text: str, cap_tokens: int) -> str:
+def truncate(text: str, cap_tokens: int) -> str:
     """Return a text cut to `cap_tokens` tokens (UTF-8 bytes / 4) at a code point, with a note at the cut."""
-    kept = cut_bytes(text, max(0, cap_tokens) * BYTES_PER_TOKEN)
-    return text if len(kept) == len(text) else kept + TRUNCATED
+    beginning = cut_bytes(text, max(0, cap_tokens) * BYTES_PER_TOKEN)
+    return text if len(beginning) == len(text) else beginning + TRUNCATED
 
 
 def _block_text(block: i.Block) -> str:
@@ -138,11 +138,11 @@ def _block_text(block: i.Block) -> str:
         case i.ImageBlock():
             return f"[an image, {block.media_type}]"
         case i.RawBlock():
-            return clipped(text_of(bytes(block.json)))
+            return clip_text(text_of(bytes(block.json)))
         case i.ThinkingBlock():
             return ""
 
 
-def escaped(text: str) -> str:
+def escape_headings(text: str) -> str:
     """Return text in which no line looks like the first line of a message."""
     return _FIRST_LINE.sub(r"\\", text.strip())

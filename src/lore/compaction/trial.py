@@ -41,7 +41,7 @@ from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted, 
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.results import UsageResult
 from lore.model.results.compact import CompactedSide, CompactedTotals, Figures, FiredTrigger
-from lore.model.state import Chain, FoldedSession, settled
+from lore.model.state import Chain, FoldedSession, with_streamed_text
 from lore.model.times import parse_timestamp
 from lore.prompt.layout import is_real
 from lore.store.base import Tell
@@ -67,25 +67,25 @@ def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
 
     Some logs write the end of a turn only once the next one begins. Holds back a person's messages before that.
     """
-    held: list[tuple[Read, Event]] = []
+    waiting: list[tuple[Read, Event]] = []
     is_answered: dict[str, bool] = {}  # by chain with an open request: whether its answer called no tools
     for read in reads:
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
         placed, chain = (read, event), event.chain
         item = event.item if isinstance(event, Append) else None
         answers = isinstance(item, AssistantMessage | ToolCall)
-        if held and chain == held[0][1].chain and (answers or isinstance(event, (TurnStarted, *TURN_ENDS))):
-            yield from (placed, *held) if isinstance(event, TURN_ENDS) else (*held, placed)
-            held = []
-        elif held or (is_answered.get(chain) and item is not None and is_real(item)):
-            held.append(placed)
+        if waiting and chain == waiting[0][1].chain and (answers or isinstance(event, (TurnStarted, *TURN_ENDS))):
+            yield from (placed, *waiting) if isinstance(event, TURN_ENDS) else (*waiting, placed)
+            waiting = []
+        elif waiting or (is_answered.get(chain) and item is not None and is_real(item)):
+            waiting.append(placed)
         else:
             yield placed
         if isinstance(event, TurnStarted) or (isinstance(item, AssistantMessage) and chain in is_answered):
             is_answered[chain] = item is not None
         elif isinstance(item, ToolCall) or isinstance(event, TURN_ENDS):
             is_answered.pop(chain, None)
-    yield from held
+    yield from waiting
 
 
 class TurnCost(NamedTuple):
@@ -112,10 +112,10 @@ class _Request:
 
 
 @dataclass(slots=True)
-class _Fired:
+class _TrialFiring:
     """A compaction of the policy."""
 
-    fired: Callable[..., FiredTrigger]  # its cost is known once the next one fires
+    make_result: Callable[..., FiredTrigger]  # takes the cost, which is known once the next one fires
     sizes: c.PromptSizes
     costs: c.CacheCosts  # at the time
     summary: Decimal | None  # its cost
@@ -150,20 +150,20 @@ class Trial:
         self._open: _Request | None = None
         # the copy with the policy's compactions
         self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
-        self._tried: list[TurnCost] = []  # the turns
-        self._firings: list[_Fired] = []
-        self._refused = 0  # compactions that would not have made the prompt shorter
+        self._policy_turns: list[TurnCost] = []  # the turns
+        self._firings: list[_TrialFiring] = []
+        self._refusals = 0  # compactions that would not have made the prompt shorter
         self._pause: float | None = None  # longest pause before a message, in seconds
-        self._pruned: set[str] = set()  # uuids
-        self._added = 0  # tokens that compactions added and that are still there, outside context included
+        self._pruned_uuids: set[str] = set()  # uuids
+        self._added_tokens = 0  # tokens that compactions added and that are still there, outside context included
         self._context = 0  # those of outside context, which has no events here: no source is asked
-        self._new = 0  # tokens added without pruning since the last request
+        self._new_tokens = 0  # tokens added without pruning since the last request
         self._is_rewritten = False  # something was pruned or shortened since the last request
         # questions to the policy
         self._turn_ended = False  # and the policy was not asked since
         self._gap_is_open = False  # a person spoke, and the time is not known yet
         self._waiting = Waiting()
-        self._told: dict[str, str] = {}  # the last decision by trigger
+        self._last_decisions: dict[str, str] = {}  # the last decision by trigger
 
     def before(self, event: Event) -> None:
         """Ask the policy before an event is applied."""
@@ -202,19 +202,19 @@ class Trial:
         activity = self._activity.chain(self._name)
         return TrialOutcome(
             self._settings, self._triggers(), self._totals(), activity.exchanges, activity.is_timed, self._pause,
-            self._refused,
+            self._refusals,
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:
         """Apply an event of the recording to the copy."""
         self._activity.add(event)
         if isinstance(event, CompactApplied):
-            self._added = self._context = 0
-            if self._pruned:
-                kept = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._pruned])
-                event = replace(event, preserved_uuids=kept)
+            self._added_tokens = self._context = 0
+            if self._pruned_uuids:
+                preserved = tuple([uuid for uuid in event.preserved_uuids or () if uuid not in self._pruned_uuids])
+                event = replace(event, preserved_uuids=preserved)
         elif isinstance(event, Append):
-            self._pruned.discard(event.item.uuid)
+            self._pruned_uuids.discard(event.item.uuid)
         self._folding.apply(event)
 
     # asking the policy
@@ -228,7 +228,7 @@ class Trial:
 
     def _ask(self, triggers: Collection[Trigger], at: float | None, *, agent: str | None = None) -> None:
         """Ask the policy, and carry out its firing."""
-        chain, settings = settled(self._folding.chain(self._name)), self._settings
+        chain, settings = with_streamed_text(self._folding.chain(self._name)), self._settings
         if "gap" in triggers:
             inputs = PolicyInput(self._activity.chain(self._name), chain.entries, settings, at, agent)
             pauses = (self._pause, pause_before_message(inputs))
@@ -243,8 +243,8 @@ class Trial:
     def _explain(self, decision: str) -> None:
         """Report a decision, unless it is the same as the last one about this trigger."""
         trigger = decision.partition(" ")[0]
-        if self._tell is not None and self._told.get(trigger) != decision:
-            self._told[trigger] = decision
+        if self._tell is not None and self._last_decisions.get(trigger) != decision:
+            self._last_decisions[trigger] = decision
             self._tell(f"after turn {self._turn}: {decision}")
 
     def _tokens(self) -> int:
@@ -261,30 +261,32 @@ class Trial:
             return (SourceText("", " "),)  # sources that are asked add one event, whatever they answer
 
         outcome = execute(self._folding.state(), chain.id, firing, settings, Dependencies(Extractive(), ask), at=at)
-        self._refused += bool(outcome.refused)
+        self._refusals += bool(outcome.refused)
         if not outcome.events:
             return
         for event in outcome.events:
             self._activity.add(event)
             self._folding.apply(event)
             if isinstance(event, CompactApplied):  # earlier additions are gone; the summary as the timeline counts it
-                self._added, self._context = tokens_of_size(len(event.summary) - 2), 0
+                self._added_tokens, self._context = tokens_of_size(len(event.summary) - 2), 0
         context = most_context(settings) if settings.context_sources and asks else 0
         if outcome.pruned:
-            self._pruned.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
-        self._added += context
+            self._pruned_uuids.update(entry.item.uuid for entry in pruned_entries(chain.entries, firing.cut))
+        self._added_tokens += context
         self._context += context
-        self._new = 0 if outcome.pruned else self._new + context
+        self._new_tokens = 0 if outcome.pruned else self._new_tokens + context
         self._is_rewritten = self._is_rewritten or not context or bool(outcome.pruned)
         head = scale.head if outcome.changes_history else scale.prompt(before)
         growth = self._growth // max(1, len(self._turns) - 1)
         sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
         price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
-        fired = partial(
+        make_result = partial(
             FiredTrigger, trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
             context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
         )  # fmt: skip
-        self._firings.append(_Fired(fired, sizes, self._costs, price, outcome.changes_history, len(self._tried)))
+        self._firings.append(
+            _TrialFiring(make_result, sizes, self._costs, price, outcome.changes_history, len(self._policy_turns))
+        )
 
     # turns
 
@@ -295,30 +297,30 @@ class Trial:
         """Note that a request is sent."""
         at, chain = parse_timestamp(event.at), self._recorded().chain(self._name)
         pause = None if at is None or self._last is None else at - self._last
-        if self._firings and (self._is_rewritten or self._new):
+        if self._firings and (self._is_rewritten or self._new_tokens):
             self._firings[-1].warm = self._costs.is_warm(pause)
         tokens = self._sizes.tokens_of(chain.entries)
-        removed = max(0, tokens - (self._tokens() - self._added))
+        removed = max(0, tokens - (self._tokens() - self._added_tokens))
         self._open = _Request(
             event.turn, at, chain.model, tokens, pause, chain.params,
-            PromptChange(self._scale.head, removed, self._added, self._is_rewritten, self._new),
+            PromptChange(self._scale.head, removed, self._added_tokens, self._is_rewritten, self._new_tokens),
         )  # fmt: skip
-        self._is_rewritten, self._new = False, 0
+        self._is_rewritten, self._new_tokens = False, 0
         self._turn = event.turn
         self._note_time(at)
 
     def _close_turn(self) -> None:
-        """Add what the open turn cost, and what it would have cost with the policy."""
+        """Add the cost of the open turn, as recorded and with the policy."""
         request, self._open = self._open, None
         if request is not None:
             chain = self._recorded().chain(self._name)
             request.model = request.model or chain.model
             turn = self._recorded_cost(request, chain)
             self._turns.append(turn)
-            self._tried.append(self._tried_cost(request, turn) if self._firings else turn)
+            self._policy_turns.append(self._policy_cost(request, turn) if self._firings else turn)
 
     def _recorded_cost(self, request: _Request, chain: Chain) -> TurnCost:
-        """Return what a turn cost, and take the scale of tokens from its usage."""
+        """Return what a turn cost, and set the scale of tokens from its usage."""
         previous = self._turns[-1].tokens if self._turns else None
         is_measured = len(self._turns) > self._without_usage  # the usage of an earlier turn is known
         usage = chain.last.usage if chain.last is not None and chain.last.turn == request.turn else None
@@ -337,7 +339,7 @@ class Trial:
         partial = usage is not None and is_partial(self._rules, usage.client)
         return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), partial)
 
-    def _tried_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
+    def _policy_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""
         estimated, rate = request.change, self._scale.rate
         removed, tokens, new = (round(n * rate) for n in (estimated.removed, estimated.added, estimated.new))
@@ -358,31 +360,31 @@ class Trial:
 
     def _triggers(self) -> list[FiredTrigger]:
         """Return the compactions, each with what the turns up to the next one saved."""
-        found: list[FiredTrigger] = []
-        ends = [*[firing.first for firing in self._firings[1:]], len(self._tried)]
+        triggers: list[FiredTrigger] = []
+        ends = [*[firing.first for firing in self._firings[1:]], len(self._policy_turns)]
         for firing, end in zip(self._firings, ends, strict=False):
             cost = c.compaction_cost(firing.sizes, firing.costs, firing.warm, firing.summary)
-            sides = [self._turns[firing.first : end], self._tried[firing.first : end]]
-            before, after = (c.add_known(*[turn.cost for turn in turns]) for turns in sides)
+            sides = [self._turns[firing.first : end], self._policy_turns[firing.first : end]]
+            before, after = (c.add_amounts(*[turn.cost for turn in turns]) for turns in sides)
             if end > firing.first:
                 saved = None if before is None or after is None else before - after
                 cost = replace(cost, saved=c.dollars(saved), turns=end - firing.first)
-            found.append(firing.fired(cost=cost))
-        return found
+            triggers.append(firing.make_result(cost=cost))
+        return triggers
 
     def _totals(self) -> CompactedTotals:
         recorded, window, firings = self._turns, self._settings.window, self._firings
         figures: Figures = "estimated" if self._without_usage else "recorded"
-        before, after = total_cost(recorded), total_cost(self._tried)
-        summaries = c.add_known(*[firing.summary for firing in firings])
+        before, after = total_cost(recorded), total_cost(self._policy_turns)
+        summaries = c.add_amounts(*[firing.summary for firing in firings])
         saved = None if before is None or after is None else before - after
-        full = [sum(100 * turn.tokens > FULL * window for turn in turns) for turns in (recorded, self._tried)]
+        full = [sum(100 * turn.tokens > FULL * window for turn in turns) for turns in (recorded, self._policy_turns)]
         return CompactedTotals(
             turns=len(recorded), unbilled=self._without_usage, unpriced=sum(turn.cost is None for turn in recorded),
             recorded=self._compactions, fired=len(firings),
             refreshed=sum(not firing.changes_history for firing in firings),
             without=_side_result(recorded, figures), summaries=c.dollars(summaries),
-            compacted=_side_result(self._tried, "estimated" if firings else figures),
+            compacted=_side_result(self._policy_turns, "estimated" if firings else figures),
             saved_without_summaries=c.dollars(saved),
             saved=None if saved is None or summaries is None else c.dollars(saved - summaries),
             overfull=(full[0], full[1]) if window else None,

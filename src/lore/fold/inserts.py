@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from lore.fold.timeline import Problems, end_deltas, note_change, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
-from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, selector_place, shown_ids, with_place
+from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, selector_place, shorten_ids, with_place
 from lore.model.items import is_absent
 from lore.model.limits import SESSION_DELTAS
 from lore.model.state import Chain, FoldedSession
@@ -32,7 +32,7 @@ def pin(chain: Chain, session: FoldedSession) -> None:
     chain.pinned_layers = session.late_layers
     if chain.turns == 1:
         chain.announced = bool(chain.pinned or chain.pinned_layers or session.removed)
-    chain.shown = shown_ids(session.knowledge, chain.shown)
+    chain.short_ids = shorten_ids(session.knowledge, chain.short_ids)
 
 
 def add_delta(chain: Chain, event: PromptDelta) -> Problems:
@@ -57,19 +57,19 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
         return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
     place, problems = _allowed_place(chain, target, f"prompt_delta {event.seq}")
     after_results = joins_results(event.selector, event.content)
-    delta = Insert(place, chain.turns, event.seq, event.content, event.selector, behind=after_results)
+    delta = Insert(place, chain.turns, event.seq, event.content, event.selector, after_results=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
     news = delta_news(delta)
-    chain.shown = shown_ids([*news.changed, *news.removed], chain.shown)
+    chain.short_ids = shorten_ids([*news.changed, *news.removed], chain.short_ids)
     chain.seqs = max(chain.seqs, event.seq + 1)
     return problems
 
 
 def _repeat_delta(chain: Chain, event: PromptDelta, previous: Insert, target: int) -> Problems:
-    was_sent = previous.place < chain.sent or (previous.behind and previous.age < chain.turns)
+    was_sent = previous.place < chain.sent_entries or (previous.after_results and previous.age < chain.turns)
     place, problems = (previous.place, ()) if was_sent else _allowed_place(chain, target, f"prompt_delta {event.seq}")
-    after_results = previous.behind if was_sent else joins_results(event.selector, previous.content)
-    delta = replace(previous, place=place, selector=event.selector, behind=after_results)
+    after_results = previous.after_results if was_sent else joins_results(event.selector, previous.content)
+    delta = replace(previous, place=place, selector=event.selector, after_results=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
     _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq)
     if not is_absent(event.content) and event.content != previous.content:
@@ -83,8 +83,10 @@ def _allowed_place(chain: Chain, target: int, what: str) -> tuple[int, Problems]
     size = len(chain.entries)
     if target > size:
         return size, _unreadable(f"{what}: insert_at {target} is outside a history of {size}; put at its end")
-    if target < chain.sent:
-        return chain.sent, _unreadable(f"{what}: insert_at {target} is before items that were sent; put after them")
+    if target < chain.sent_entries:
+        return chain.sent_entries, _unreadable(
+            f"{what}: insert_at {target} is before items that were sent; put after them"
+        )
     return target, ()
 
 

@@ -26,7 +26,7 @@ from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
 from lore.model.limits import RESPONSE_ENTRIES
 from lore.model.mask import mask
-from lore.model.state import Chain, Change, Entry, Index, Stream, settled
+from lore.model.state import Chain, Change, Entry, Index, Stream, with_streamed_text
 from lore.model.vector import Vector
 
 Problems: TypeAlias = tuple[Problem, ...]
@@ -58,7 +58,7 @@ def join_stream(chain: Chain) -> None:
     """Join streamed text to its message; without such text nothing changes."""
     if chain.stream is None:
         return
-    settled_chain = settled(chain)
+    settled_chain = with_streamed_text(chain)
     if chain.index is not None and chain.index.owner is chain.entries:
         chain.index.owner = settled_chain.entries  # no item moved
     chain.entries, chain.stream = settled_chain.entries, None
@@ -208,7 +208,7 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
         places = frozenset(removed)  # context that was written before these items goes with them
         _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
         _move_inserts(chain, lambda at: at - bisect_left(removed, at))
-        chain.sent -= bisect_left(removed, chain.sent)
+        chain.sent_entries -= bisect_left(removed, chain.sent_entries)
         chain.sent_before -= bisect_left(removed, chain.sent_before)
         turn = chain.turn.turn if chain.turn is not None else 0
         was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
@@ -272,7 +272,7 @@ def _keep_items(chain: Chain, event: e.CompactApplied, uuids: Container[str]) ->
     new_places = {at: number for number, at in enumerate(places, first)}
     new_places[before] = len(kept_entries) + 1  # what waits at the end still waits there
     _move_inserts(chain, new_places.get)
-    chain.sent = first + bisect_left(places, chain.sent) if chain.sent else 0
+    chain.sent_entries = first + bisect_left(places, chain.sent_entries) if chain.sent_entries else 0
     chain.sent_before = 0
     divider = _divider(chain, event, before - len(kept_entries))
     chain.entries = Vector([divider, *kept_entries] if first else [*kept_entries, divider])

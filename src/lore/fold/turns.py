@@ -29,7 +29,7 @@ def start_turn(chain: Chain, event: e.TurnStarted) -> Problems:
         chain.reset = None  # numbers begin again, so an earlier reset of this number was another turn's
     join_stream(chain)
     chain.turns += 1
-    chain.sent_before, chain.sent = chain.sent, len(chain.entries)
+    chain.sent_before, chain.sent_entries = chain.sent_entries, len(chain.entries)
     persisted = chain.persisted.last()
     if not is_absent(event.context) and (persisted is None or persisted.number != event.turn):
         chain.waiting = event

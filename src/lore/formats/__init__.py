@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from lore.formats.beginning import BOM as BOM, SPACE as SPACE, array_at as array_at
     from lore.formats.bills import billed_of as billed_of, usage_with_cached_input as usage_with_cached_input
     from lore.formats.bills import usage_without_cached_input as usage_without_cached_input
-    from lore.formats.lines import too_much as too_much
+    from lore.formats.lines import problem as problem, too_much as too_much
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
     from lore.formats.builder import Message as Message, SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
         first_records as first_records,
         placed as placed,
     )
-    from lore.formats.lines import problem as problem
+    from lore.formats.values import call_item as call_item, text_in as text_in
     from lore.formats.lore_log import LoreLog as LoreLog, event_of as event_of
     from lore.formats.agents import pi_records as pi_messages  # noqa: F401 # pyright: ignore[reportUnusedImport]
     from lore.formats.registry import Format as Format, lacks_of as lacks_of
-    from lore.formats.values import FunctionCall as FunctionCall, Said as Said, blocks_in as blocks_in, called as called
+    from lore.formats.values import FunctionCall as FunctionCall, MessageParts as MessageParts, blocks_in as blocks_in
     from lore.formats.values import image_at as image_at, opens as opens, output_of as output_of, result_of as result_of
-    from lore.formats.values import said_in as said_in, stamp_at as stamp_at, stamp_of as stamp_of, text_in as text_in
+    from lore.formats.values import split_content as split_content, stamp_at as stamp_at, stamp_of as stamp_of
 
 __getattr__ = public_names(__name__)

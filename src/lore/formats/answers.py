@@ -1,4 +1,4 @@
-"""Read what a response says: usage, id, the provider's verdict, and the place of the model's answer.
+"""Parse responses: usage, id, the provider's verdict, and the place of the model's answer.
 
 A response has one of five dialects, and is whole JSON or server-sent events. Values that are missing, of another type
 or not JSON are unknown. Only these small parts are decoded; `output` is a slice. Most events of a stream carry pieces
@@ -52,7 +52,7 @@ NOTHING = ParsedAnswer()
 
 
 def answer_of(raw: bytes) -> ParsedAnswer:
-    """Return what a whole response says; in a list of chunks the last one has the usage."""
+    """Parse a whole response; in a list of chunks the last one has the usage."""
     if raw[:1] == b"[":
         chunks = array(raw)
         last = sliced_members(chunks[-1]) if chunks else {}
@@ -90,17 +90,17 @@ def edits_in(raw: bytes) -> tuple[ContextEdit, ...] | None:
     applied = (raw_members(raw) or {}).get("applied_edits", b"") if b"applied_edits" in raw else b""
     if applied[:1] != b"[":
         return None
-    found: list[ContextEdit] = []
+    edits: list[ContextEdit] = []
     for edit in array(applied):
         members = raw_members(edit) or {}
         kind, tokens = text_of(members.get("type", b'""')), members.get("cleared_input_tokens", b"")
         if kind:
-            found.append(ContextEdit(cut_masked(kind, LONGEST_NAME), count_in(tokens)))
-    return tuple(found)
+            edits.append(ContextEdit(cut_masked(kind, LONGEST_NAME), count_in(tokens)))
+    return tuple(edits)
 
 
 def answer_in(members: dict[str, bytes]) -> ParsedAnswer:
-    """Return what a sliced response says."""
+    """Parse a response from its members."""
     usage = next((members[key] for key in _USAGE if members.get(key, b"null") != b"null"), b"null")
     timed = timed_usage(members, usage)
     created = decode_time(members.get("created_at", members.get("created", b"null")))
@@ -121,21 +121,21 @@ def timed_usage(members: dict[str, bytes], usage: bytes = b"") -> dict[str, Any]
     if "timings" not in members and "tokens_evaluated" not in members:
         return {}
     timings = {key: count_in(raw) for key, raw in (raw_members(members.get("timings", b"")) or {}).items()}
-    given = _decode_usage(usage)
-    if given and ("prompt_tokens" not in given or given.get("prompt_tokens_details")):
+    recorded_counts = _decode_usage(usage)
+    if recorded_counts and ("prompt_tokens" not in recorded_counts or recorded_counts.get("prompt_tokens_details")):
         return {}
-    total = count_in(members.get("tokens_evaluated", encode(given.get("prompt_tokens"))))
+    total = count_in(members.get("tokens_evaluated", encode(recorded_counts.get("prompt_tokens"))))
     cached, computed = timings.get("cache_n"), timings.get("prompt_n")
     if cached is None and computed is not None and total is not None and computed <= total:
         cached = total - computed
     if cached is None and computed is None and total is not None:
-        kept = count_in(members.get("tokens_cached", b""))
-        cached = kept if kept is not None and kept <= total else None
+        slot_tokens = count_in(members.get("tokens_cached", b""))
+        cached = slot_tokens if slot_tokens is not None and slot_tokens <= total else None
     if cached is None:
         return {}
     total = cached + computed if computed is not None else total
     counts = {"prompt_tokens": total, "cached_tokens": cached, "completion_tokens": timings.get("predicted_n")}
-    return {**given, **{key: count for key, count in counts.items() if count is not None}}
+    return {**recorded_counts, **{key: count for key, count in counts.items() if count is not None}}
 
 
 def _model_at(members: dict[str, bytes]) -> str:
@@ -167,7 +167,7 @@ def id_in(members: dict[str, bytes]) -> str:
 
 
 def output_in(members: dict[str, bytes]) -> bytes:
-    """Return what the model said, as an array of the dialect's items or messages."""
+    """Return the model's answer, as an array of the dialect's items or messages."""
     output = members.get("output", b"")
     if output[:1] == b"[":
         return output
@@ -197,14 +197,14 @@ def is_stream(text: bytes) -> bool:
 
 
 def answer_of_stream(text: bytes) -> ParsedAnswer:
-    """Return what server-sent events say."""
-    return answer_of_events(_telling(text))
+    """Parse a response of server-sent events."""
+    return answer_of_events(_events_to_decode(text))
 
 
 def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
-    """Return what events say, each JSON; only the first and those with one of the searched words are decoded.
+    """Parse a response from its events, each JSON. Only the first and those that match `_TELLING` are decoded.
 
-    Later counts replace earlier ones, the first id counts; an event that repeats the response outweighs all others.
+    Later counts replace earlier ones; the first id is kept. An event with the whole response overrides all others.
     """
     whole, response_id, verdict, provider, edits = NOTHING, "", NOTHING.verdict, "", NOTHING.edits
     usage, ended, model = dict[str, Any](), False, ""
@@ -218,8 +218,8 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
             provider = provider or text_in(side.get("provider", b""))
             provider = provider or _engine_of(side)
             model = model or _model_at(side)
-            said = edits_in(side.get("context_management", b""))
-            edits = said if said or edits is None else edits
+            side_edits = edits_in(side.get("context_management", b""))
+            edits = side_edits if side_edits or edits is None else edits
             if side.get("service_tier", b"")[:1] == b'"':
                 usage["service_tier"] = text_of(side["service_tier"])
             verdict = parse_verdict(side.get("diagnostics", b"")) or verdict
@@ -241,9 +241,9 @@ def answer_of_events(events: Iterable[bytes]) -> ParsedAnswer:
 
 
 def _uncached_at_start(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-    """Return the input without the cached tokens that only the end of a stream counts, as DashScope's does.
+    """Return the uncached input of a stream that counts cached tokens only at its end, as DashScope's does.
 
-    The input at its start is the whole prompt then.
+    The input at the start of such a stream is the whole prompt.
     """
     whole, cached = start.get("input_tokens"), [end.get(f"cache_{name}_input_tokens") for name in ("read", "creation")]
     tokens = [count for count in cached if type(count) is int]
@@ -262,7 +262,7 @@ def _counters(members: dict[str, bytes], inner: dict[str, bytes]) -> Iterator[di
         yield timed
 
 
-def _telling(text: bytes) -> Iterator[bytes]:
+def _events_to_decode(text: bytes) -> Iterator[bytes]:
     """Yield the data of the first event and of those with a searched word, each once, in order."""
     places = {_line(text, text.find(_DATA))}
     places.add(_line(text, text.find(b"message_start")))

@@ -66,8 +66,8 @@ def is_yaml_cassette(head: bytes) -> bool:
 
 def is_document(head: bytes) -> bool:
     """Return whether the first bytes show that a file is a document, however long its lines are."""
-    line, _, rest = head.partition(b"\n")
-    if line.rstrip().endswith(b"}") and rest[:1] == b"{":  # lines continue like this, a document does not
+    line, _, following = head.partition(b"\n")
+    if line.rstrip().endswith(b"}") and following[:1] == b"{":  # lines continue like this, a document does not
         head = line
     return _is_list(head) or is_yaml_cassette(head) or array_at(head, _LISTS) >= 0
 
@@ -86,8 +86,8 @@ def array_at(data: bytes, paths: tuple[str, ...]) -> int:
     keys = {path.rpartition(".")[2].encode() for path in paths if path}
     if not any(data.find(b'"' + key + b'"', 0, BEGINNING_BYTES) >= 0 for key in keys):
         return -1
-    wanted = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
-    starts = (_ARRAY.match(data, end) for path, end in _keys_in(data) if path in wanted)
+    wanted_paths = {tuple(path.encode().split(b".")[1:]) for path in paths if path}
+    starts = (_ARRAY.match(data, end) for path, end in _keys_in(data) if path in wanted_paths)
     return next((start.end() for start in starts if start is not None), -1)
 
 
@@ -105,11 +105,11 @@ def parts_in(data: bytes) -> Iterator[tuple[str, int]]:
     """
     first = len(data) - len(data.removeprefix(BOM))
     for path, end in chained((((b"",), first),), _keys_in(data)):
-        found = _OBJECT.match(data, end)
-        if found is not None and found.start(1) > first:
-            yield ("." + b".".join(path).decode("utf-8", "replace") if path[0] else ""), found.start(1)
-        if found is not None and found.end() > first:
-            yield "", found.end()
+        match = _OBJECT.match(data, end)
+        if match is not None and match.start(1) > first:
+            yield ("." + b".".join(path).decode("utf-8", "replace") if path[0] else ""), match.start(1)
+        if match is not None and match.end() > first:
+            yield "", match.end()
 
 
 def _keys_in(data: bytes) -> Iterator[tuple[tuple[bytes, ...], int]]:

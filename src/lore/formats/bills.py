@@ -123,12 +123,12 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
     inference_geo: str | None = None
 
     def billed(self, client: str) -> Usage | None:
-        """Return its meaning; None if it says more than one pass does, or nothing."""
+        """Return the usage; None if it has no counts, or more than those of one pass (see `billed_from`)."""
         counts = (self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens)
         if self.iterations:
-            own = self.iterations[0]
+            part = self.iterations[0]
             passed = (
-                own.input_tokens, own.cache_read_input_tokens, own.cache_creation_input_tokens, own.output_tokens
+                part.input_tokens, part.cache_read_input_tokens, part.cache_creation_input_tokens, part.output_tokens
             )  # fmt: skip
             if len(self.iterations) > 1 or counts != passed:
                 return None
@@ -137,7 +137,7 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
         if counts == _NO_COUNTS and minutes is None and hour is None:
             return None
         if used is not None and (used.web_search_requests or used.web_fetch_requests):
-            return None  # in the order of their names there
+            return None  # `with_terms` keeps the order of their names
         return Usage(
             *counts, minutes, hour, (), "", None, self.speed or "", self.service_tier or "", self.inference_geo or "",
             (), client,
@@ -151,7 +151,7 @@ _PLAIN = msgspec.json.Decoder(_PlainUsage)
 def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | None:
     """Return the usage in a JSON object; None if it holds no known count.
 
-    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there. `client` noted the usage.
+    `tier` is the `service_tier` next to it, as JSON: OpenAI's responses have it there. `client` recorded the usage.
     """
     if not tier:
         try:
@@ -164,8 +164,8 @@ def billed_of(raw: bytes | Raw, tier: bytes = b"", client: str = "") -> Usage | 
         usage, beside = decode(bytes(raw)), {"service_tier": decode(tier)} if tier[:1] == b'"' else {}
     except (ValueError, RecursionError):
         return None
-    found = billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
-    return replace(found, client=client) if found is not None and client else found
+    total_usage = billed_from({**beside, **cast("dict[str, Any]", usage)}) if isinstance(usage, dict) else None
+    return replace(total_usage, client=client) if total_usage is not None and client else total_usage
 
 
 def billed_from(usage: dict[str, Any]) -> Usage | None:
@@ -186,15 +186,15 @@ def billed_from(usage: dict[str, Any]) -> Usage | None:
         uncached = total - (read or 0) - (write or 0)
         uncached = total if uncached < 0 else uncached  # the total excludes cached tokens after all
     output = output if thought is None else (output or 0) + thought
-    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _written(usage) if family is _BEDROCK else {}
-    minutes, hour = _by_lifetime(split) if split else (None, None)
+    split = _object(usage, "cache_creation") if family is _ANTHROPIC else _writes(usage) if family is _BEDROCK else {}
+    minutes, hour = _split_by_lifetime(split) if split else (None, None)
     hour = _count_at(usage, "cacheWrite1h") if family is _PI else hour
     counts = uncached, read, write, output, minutes, hour
     if counts.count(None) == len(counts):
         return None
-    found, odd = with_terms(Usage(*counts), usage), _odd(usage)
-    found = replace(found, contradiction=odd) if odd else found
-    return with_cost(found, encode(usage["cost"])) if "cost" in usage else found  # OpenRouter's
+    total_usage, contradiction = with_terms(Usage(*counts), usage), _describe_impossible(usage)
+    total_usage = replace(total_usage, contradiction=contradiction) if contradiction else total_usage
+    return with_cost(total_usage, encode(usage["cost"])) if "cost" in usage else total_usage  # OpenRouter's
 
 
 def _is_whole(usage: dict[str, Any], total: int, output: int | None) -> bool:
@@ -223,11 +223,11 @@ def usage_without_cached_input(
     Writes of 0 are unknown if the dialect does not bill writes. `hour` counts writes that live for an hour.
     """
     write = write if write or dialect in _BILLS_WRITES else None
-    sent, odd = (uncached or 0) + (read or 0) + (write or 0), ""
-    if total and total < sent:
-        uncached, odd = None, f"{sent} tokens of input are more than all {total} of the request"
+    input_tokens, fault = (uncached or 0) + (read or 0) + (write or 0), ""
+    if total and total < input_tokens:
+        uncached, fault = None, f"{input_tokens} tokens of input are more than all {total} of the request"
     return Usage(
-        uncached, read, write, output, write_1h_tokens=hour, client=client, contradiction=odd, recorded=recorded
+        uncached, read, write, output, write_1h_tokens=hour, client=client, contradiction=fault, recorded=recorded
     )
 
 
@@ -261,26 +261,26 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     """
     if used is None or other is None:
         return other if used is None else used
-    inputs = [sum(count or 0 for count in (one.uncached_tokens, one.read_tokens, one.write_tokens))
-              for one in (used, other)]  # fmt: skip
+    inputs = [sum(count or 0 for count in (usage.uncached_tokens, usage.read_tokens, usage.write_tokens))
+              for usage in (used, other)]  # fmt: skip
     counts = [("input", *inputs), ("read", used.read_tokens, other.read_tokens),
               ("written", used.write_tokens, other.write_tokens),
               ("output", used.output_tokens, other.output_tokens)]  # fmt: skip
-    for name, count, counted in counts:
-        if count is not None and counted is not None and count != counted and not used.contradiction:
-            text = f"{count:,} {name} tokens in {used_from}, {counted:,} in {other_from}; the former are used"
+    for name, count, other_count in counts:
+        if count is not None and other_count is not None and count != other_count and not used.contradiction:
+            text = f"{count:,} {name} tokens in {used_from}, {other_count:,} in {other_from}; the former are used"
             return replace(used, contradiction=text)
     return used
 
 
 def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
-    """Return a usage with the other parts of its JSON: other passes, service tier, speed, server tools."""
+    """Add the other parts of the JSON to a usage: other passes, service tier, speed, server tools."""
     if usage.keys().isdisjoint(_TERMS):
         return bill
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
-    if len(passes) > 1 or any(found.kind != "message" for found in passes):
+    if len(passes) > 1 or any(model_pass.kind != "message" for model_pass in passes):
         bill = _with_passes(bill, passes)
     if passes and not bill.contradiction and (differing := _disagreement(usage, passes)):
         bill = replace(bill, contradiction=differing)
@@ -298,7 +298,7 @@ _REQUESTS = "_requests"
 
 def _pass(entry: dict[str, Any]) -> Usage:
     """Return one pass. By the API's reference missing counts are 0."""
-    minutes, hour = _by_lifetime(_object(entry, "cache_creation"))
+    minutes, hour = _split_by_lifetime(_object(entry, "cache_creation"))
     read, write = (_count_at({name: 0, **entry}, name) for name in (*_ANTHROPIC.read, *_ANTHROPIC.write))
     kind, model = entry.get("type", "message"), entry.get("model")
     return Usage(
@@ -307,7 +307,7 @@ def _pass(entry: dict[str, Any]) -> Usage:
     )  # fmt: skip
 
 
-def _by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
+def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
     return _count_at(split, "ephemeral_5m_input_tokens"), _count_at(split, "ephemeral_1h_input_tokens")
 
 
@@ -317,13 +317,13 @@ def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
     If only one pass answered, the usage has its counts already. An attempt before a fallback without output declined,
     and is not billed.
     """
-    answering = [at for at, found in enumerate(passes) if found.kind in ANSWERING]
+    answering = [at for at, model_pass in enumerate(passes) if model_pass.kind in ANSWERING]
     last = answering[-1] if answering else -1
     fallback = max((at for at in answering if passes[at].kind == "fallback_message"), default=-1)
     others = [
-        found
-        for at, found in enumerate(passes)
-        if at != last and not (at < fallback and at in answering and found.output_tokens == 0)
+        model_pass
+        for at, model_pass in enumerate(passes)
+        if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)
     ]
     if len(answering) > 1:
         bill = bill.with_counts(passes[last])
@@ -332,21 +332,21 @@ def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
 
 
 def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:
-    """Return the first count of a usage that is neither one of an answering pass nor a sum, with that of the passes."""
-    answering = [one for one in passes if one.kind in ANSWERING]
+    """Describe the first count that is neither that of an answering pass nor a sum of passes; empty without one."""
+    answering = [part for part in passes if part.kind in ANSWERING]
     names = (*_ANTHROPIC.total, *_ANTHROPIC.read, *_ANTHROPIC.write, *_ANTHROPIC.output)
     for name, count in zip(names, SUMMED_COUNTS, strict=True):
         stated = usage.get(name)
-        if not answering or type(stated) is not int or any(stated == (getattr(one, count) or 0) for one in answering):
+        if not answering or type(stated) is not int or any(stated == (getattr(part, count) or 0) for part in answering):
             continue
-        listed, whole = (sum(getattr(one, count) or 0 for one in group) for group in (answering, passes))
+        listed, whole = (sum(getattr(part, count) or 0 for part in group) for group in (answering, passes))
         if stated not in (listed, whole):
             return f"{stated:,} {name} in all, {listed:,} in its iterations"
     return ""
 
 
-def _odd(usage: dict[str, Any]) -> str:
-    """Return the first impossible count in words; empty if all are possible."""
+def _describe_impossible(usage: dict[str, Any]) -> str:
+    """Describe the first impossible count; empty if all are possible."""
     listed = usage.get("iterations")
     values = [*usage.values(), *(cast("list[Any]", listed) if isinstance(listed, list) else ())]
     inner = [cast("dict[str, Any]", value) for value in values if isinstance(value, dict)]
@@ -360,15 +360,15 @@ def _odd(usage: dict[str, Any]) -> str:
     return ""
 
 
-def _written(usage: dict[str, Any]) -> dict[str, Any]:
+def _writes(usage: dict[str, Any]) -> dict[str, Any]:
     """Return Bedrock's writes for each lifetime, from `cacheDetails`, by Anthropic's names."""
     details = usage.get("cacheDetails")
-    found: dict[str, Any] = {}
+    writes: dict[str, Any] = {}
     for detail in cast("list[Any]", details) if isinstance(details, list) else []:
         if isinstance(detail, dict):
             counters = cast("dict[str, Any]", detail)
-            found.setdefault(f"ephemeral_{counters.get('ttl')}_input_tokens", counters.get("inputTokens"))
-    return found
+            writes.setdefault(f"ephemeral_{counters.get('ttl')}_input_tokens", counters.get("inputTokens"))
+    return writes
 
 
 def _object(usage: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -382,5 +382,5 @@ def _count_at(usage: dict[str, Any], key: str) -> int | None:
 
 
 def _first_count(usage: dict[str, Any], details: dict[str, Any], keys: tuple[str, ...]) -> int | None:
-    found = (counters.get(key) for key in keys for counters in ((usage, details) if details else (usage,)))
-    return next((value for value in found if type(value) is int and 0 <= value <= MOST), None)
+    counts = (counters.get(key) for key in keys for counters in ((usage, details) if details else (usage,)))
+    return next((value for value in counts if type(value) is int and 0 <= value <= MOST), None)

@@ -79,7 +79,7 @@ class SessionBuilder:
         self.at, self.chain, self.agent = None, e.MAIN, None
 
     def read_record(self, line: Line, handle: Callable[[bytes], None]) -> list[Read] | None:
-        """Return what a record makes; None if it is not a JSON object. A record that `handle` refuses stays opaque."""
+        """Return the reads of a record; None if it is not a JSON object. What `handle` refuses is kept as opaque."""
         self.line, self.at, self.chain, self.agent = line, None, e.MAIN, None  # `start_record`, which costs a call
         data = line.data
         try:
@@ -182,18 +182,18 @@ class SessionBuilder:
         del self.history[index:]
         self.remove(removed)
 
-    def compact(self, uuid: str, kept: Sequence[Message], **details: Any) -> None:
-        """Replace the history by `kept` messages, elements of `history`; `details` are fields of `CompactApplied`.
+    def compact(self, uuid: str, remaining: Sequence[Message], **details: Any) -> None:
+        """Replace the history by the `remaining` messages of it; `details` are fields of `CompactApplied`.
 
-        `uuid` is the item that stands for what was removed, `summary` its text as JSON; also `pre_tokens`, the size of
+        `uuid` is the item that replaces removed messages, `summary` its text as JSON; also `pre_tokens`, the size of
         the prompt before, and `trigger`, `auto` or `manual`.
         """
-        self._histories[self.chain] = list(kept)
-        self.prune(uuid, [item for message in kept for item in message.items], **details)
+        self._histories[self.chain] = list(remaining)
+        self.prune(uuid, [item for message in remaining for item in message.items], **details)
 
-    def prune(self, uuid: str, kept: Iterable[str] | None, *, trigger: str = "auto", **details: Any) -> None:
+    def prune(self, uuid: str, remaining: Iterable[str] | None, *, trigger: str = "auto", **details: Any) -> None:
         """Emit a compaction that kept these items; None if the log does not say which. `details` as in `compact`."""
-        preserved = None if kept is None else tuple(kept)
+        preserved = None if remaining is None else tuple(remaining)
         chain, at = self.chain, self.at
         self.emit(
             e.CompactApplied(uuid=uuid, trigger=trigger, preserved_uuids=preserved, chain=chain, at=at, **details)
@@ -249,7 +249,7 @@ class SessionBuilder:
 
 
 class LogReader(LineReader):
-    """A reader of an agent's log. A format implements `recognises`, `handle`, and `finish` if it holds anything back.
+    """A reader of an agent's log. A format implements `recognises`, `handle`, and `finish` if records wait for others.
 
     `recognises` gets the beginning of a file, each record on a line. `unseen` names the parts of prompts that the logs
     lack. `clock = "first_line"` says that turns end when their response begins, as `turn_completed` is written.
@@ -274,7 +274,7 @@ class LogReader(LineReader):
         return self.session.read_record(line, self.handle) if line.data else None
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield what the documents after the first one hold, each as a chain of the session."""
+        """Yield the reads of the documents after the first one, each as a chain of the session."""
         for number in count(2):
             if not records.find_next():
                 return
@@ -283,10 +283,10 @@ class LogReader(LineReader):
                 if isinstance(event, Problem):
                     yield read
                 elif not isinstance(event, e.SessionStarted):
-                    named = msgspec.structs.replace(event, chain=f"{event.chain}-{number}")
-                    yield msgspec.structs.replace(read, value=named)
+                    chain_event = msgspec.structs.replace(event, chain=f"{event.chain}-{number}")
+                    yield msgspec.structs.replace(read, value=chain_event)
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         self.session.start_record(self.session.line)
         self.finish()
         return self.session.take()

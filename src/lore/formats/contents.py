@@ -70,9 +70,9 @@ def content_of(raw: bytes) -> Content:
         return Content(raw, "text") if raw != b'""' else NO_CONTENT
     if raw[:1] == b"{":
         members = sliced_members(raw)
-        if "kind" in members and (found := _kinded(members)) is not None:
-            return found
-        if members.get("type") == b'"Buffer"' and (data := _buffered(members.get("data", b""))):
+        if "kind" in members and (content := _content_by_kind(members)) is not None:
+            return content
+        if members.get("type") == b'"Buffer"' and (data := _encode_buffer(members.get("data", b""))):
             return Content(data, "base64")
         is_text = len(members) <= 3 and members.get("text", b"")[:1] == b'"' and "usage" not in members  # Charles
         if "mimeType" in members or is_text:  # HAR
@@ -104,16 +104,16 @@ def open_content(content: Content, encoding: str = "", *, binary: Callable[[byte
     is_based = content.form == "text" and _BASED.match(content.raw) is not None
     if content.form == "base64" or is_based:
         data = decompress(_decode_base64(content.raw), encoding)
-        return data if binary is not None and binary(data) else _checked(data)
+        return data if binary is not None and binary(data) else _check_utf8(data)
     if content.form == "text":
         text = unescape(content.raw).strip()
-        found = decompress(text, encoding)
-        return text if found is text else _checked(found)
+        body = decompress(text, encoding)
+        return text if body is text else _check_utf8(body)
     return content.raw
 
 
-def _checked(data: bytes) -> bytes:
-    """Return bytes if they are UTF-8, which unescaped text always is; else raise ContentError."""
+def _check_utf8(data: bytes) -> bytes:
+    """Return the bytes, or raise ContentError if they are not UTF-8; unescaped text always is."""
     try:
         check_text(data)
     except UnicodeDecodeError:
@@ -128,17 +128,17 @@ def unescape(raw: bytes) -> bytes:
     emoji in it, Python uses four bytes for each character.
     """
     if len(raw) <= _PIECE or raw.isascii():
-        return _unescaped(raw)
-    found: list[bytes] = []
+        return _unescape_piece(raw)
+    pieces: list[bytes] = []
     begin = 1
     while (cut := _CUT.search(raw, begin + _PIECE, len(raw) - 1)) is not None:
-        found.append(_unescaped(b'"' + raw[begin : cut.end()] + b'"'))
+        pieces.append(_unescape_piece(b'"' + raw[begin : cut.end()] + b'"'))
         begin = cut.end()
-    found.append(_unescaped(b'"' + raw[begin:]))
-    return b"".join(found)
+    pieces.append(_unescape_piece(b'"' + raw[begin:]))
+    return b"".join(pieces)
 
 
-def _unescaped(raw: bytes) -> bytes:
+def _unescape_piece(raw: bytes) -> bytes:
     try:
         return orjson.loads(raw).encode()
     except (ValueError, AttributeError):
@@ -151,31 +151,31 @@ def decompress(data: bytes, encoding: str = "") -> bytes:
     A stream that was cut is decompressed as far as it goes. Raises ContentError if that fails or the result is too
     large.
     """
-    named, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
+    name, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
     kind = packing_of(data)
-    if not kind and (not named or named == "identity" or is_text):
+    if not kind and (not name or name == "identity" or is_text):
         return data
-    if not kind and named not in ("deflate", "br"):
-        raise ContentError(f"it is compressed as {mask(named)[:20]!r}, which lore does not decompress")
+    if not kind and name not in ("deflate", "br"):
+        raise ContentError(f"it is compressed as {mask(name)[:20]!r}, which lore does not decompress")
     try:
-        found = _decompress_brotli(data, limit) if not kind and named == "br" else _unpacked(data, kind or named, limit)
+        body = _decompress_brotli(data, limit) if not kind and name == "br" else _unpack_part(data, kind or name, limit)
     except ContentError:
-        if kind or named == "br":
+        if kind or name == "br":
             raise
-        found = _unpacked(data, "raw deflate", limit)  # without zlib's header
-    if len(found) >= limit:
+        body = _unpack_part(data, "raw deflate", limit)  # without zlib's header
+    if len(body) >= limit:
         raise ContentError(f"it decompresses to more than {limit // 1024:,} KiB", large=True)
-    return found
+    return body
 
 
-def _unpacked(data: bytes, kind: str, limit: int) -> bytes:
-    found = bytearray()
+def _unpack_part(data: bytes, kind: str, limit: int) -> bytes:
+    output = bytearray()
     for piece in unpack([data], kind):
-        found += piece
-        if len(found) >= limit:
+        output += piece
+        if len(output) >= limit:
             break
-    return bytes(found)
+    return bytes(output)
 
 
 def packing_of(data: bytes) -> str:
@@ -191,32 +191,32 @@ def unpack(pieces: Iterable[bytes], kind: str, *, must_end: bool = False) -> Ite
     bytes after a frame.
     """
     make, fault = _frames_of(kind)
-    frame, found, has_ended = None, bytearray(), False
-    for rest in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
-        while rest:
+    frame, output, has_ended = None, bytearray(), False
+    for chunk in (piece[at : at + _STEP] for piece in pieces for at in range(0, len(piece), _STEP)):
+        while chunk:
             is_other = has_ended and frame is None and not must_end
             frame = make() if frame is None else frame
             try:
-                found += frame.decompress(rest)
+                output += frame.decompress(chunk)
             except fault as error:
-                if found:
-                    yield bytes(found)
+                if output:
+                    yield bytes(output)
                 if is_other:
                     return
                 raise ContentError(f"damaged {kind} data ({error})") from None
             has_ended = frame.eof
-            rest, frame = (frame.unused_data, None) if has_ended else (b"", frame)  # noqa: PLW2901
-        if len(found) >= _UNPACKED:
-            yield bytes(found)
-            found.clear()
-    if found:
-        yield bytes(found)
+            chunk, frame = (frame.unused_data, None) if has_ended else (b"", frame)  # noqa: PLW2901
+        if len(output) >= _UNPACKED:
+            yield bytes(output)
+            output.clear()
+    if output:
+        yield bytes(output)
     if must_end and frame is not None:
         raise ContentError(f"the {kind} data ends too soon")
 
 
 def _frames_of(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
-    """Return what makes a decompressor of one frame, and its error."""
+    """Return the constructor of a decompressor of one frame, and its error class."""
     if kind != "zstandard":
         import zlib  # noqa: PLC0415 - few contents are compressed
 
@@ -233,28 +233,28 @@ def _frames_of(kind: str) -> tuple[Callable[[], Any], type[Exception]]:
 
 
 def _decompress_brotli(data: bytes, limit: int) -> bytes:
-    """Return brotli's bytes decompressed, of a stream that was cut as far as it goes."""
+    """Decompress brotli; a stream that was cut is decompressed as far as it goes."""
     library: Any = import_module("brotli")  # it has no types
-    unpacker, found, rest = library.Decompressor(), bytearray(), data
+    unpacker, output, chunk = library.Decompressor(), bytearray(), data
     try:
-        while len(found) < limit:
-            piece = unpacker.process(rest, output_buffer_limit=limit - len(found))
-            found, rest = found + piece, b""
+        while len(output) < limit:
+            piece = unpacker.process(chunk, output_buffer_limit=limit - len(output))
+            output, chunk = output + piece, b""
             if not piece or unpacker.is_finished():
                 break
-        if not found and not unpacker.is_finished():
+        if not output and not unpacker.is_finished():
             raise ContentError("its compressed bytes are cut off")
     except library.error:
         raise ContentError("its compressed bytes are damaged") from None
-    return bytes(found)
+    return bytes(output)
 
 
 # The beginning of base64 of JSON, a stream of events, gzip or zstandard.
 _BASED = pattern(rb'"(?:ey[JA]|ew[o0]|ZXZlbnQ|ZGF0YT|H4sI|KLUv)[A-Za-z0-9+/]{16,}+={0,2}"')
 
 
-def _buffered(raw: bytes) -> bytes:
-    """Return a buffer of Node.js, a list of numbers, as base64 in JSON; empty if it is none."""
+def _encode_buffer(raw: bytes) -> bytes:
+    """Return a buffer of Node.js (a list of numbers) as base64 in JSON; empty for any other value."""
     try:
         return encode(binascii.b2a_base64(bytes(orjson.loads(raw)), newline=False).decode())
     except (ValueError, TypeError):
@@ -270,7 +270,7 @@ def _decode_base64(raw: bytes) -> bytes:
         raise ContentError("its base64 is damaged") from None
 
 
-def _kinded(members: dict[str, bytes]) -> Content | None:
+def _content_by_kind(members: dict[str, bytes]) -> Content | None:
     """Return the content of `{"kind": …}`, as cassettes write it; None for an unknown kind."""
     kind = text_of(members["kind"])
     if kind == "sse" and "chunks" in members:
@@ -363,17 +363,17 @@ def result_of(call_id: bytes, content: bytes) -> bytes:
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
-def messages_of(own: Mapping[str, bytes]) -> list[bytes]:
-    """Return a message in the words of another tool as OpenAI's: text and calls in one, each result in one of its own.
+def messages_of(members: Mapping[str, bytes]) -> list[bytes]:
+    """Return another tool's message as messages of OpenAI: one with text and calls, and one for each result.
 
     Content is text, blocks, or OpenTelemetry's parts; a call has its name and arguments itself, or in its `function`.
     """
-    role = text_of(own.get("role", b'"user"'))
-    listed = own.get("parts", own.get("content", b""))
-    if role == "tool" and "parts" not in own:
-        return [result_of(own.get("tool_call_id", own.get("id", b'""')), listed or b'""')]
+    role = text_of(members.get("role", b'"user"'))
+    listed = members.get("parts", members.get("content", b""))
+    if role == "tool" and "parts" not in members:
+        return [result_of(members.get("tool_call_id", members.get("id", b'""')), listed or b'""')]
     parts = array(listed) if listed[:1] == b"[" else [listed] if listed not in (b"", b"null") else []
-    called = own.get("tool_calls", b"")
+    called = members.get("tool_calls", b"")
     calls = [_call_in(raw_members(call) or {}) for call in (array(called) if called[:1] == b"[" else ())]
     content, results = list[bytes](), list[bytes]()
     for part in parts:
@@ -382,8 +382,8 @@ def messages_of(own: Mapping[str, bytes]) -> list[bytes]:
         if kind == b'"tool_call"':
             calls.append(_call_in(inner))
         elif kind == b'"tool_call_response"':
-            given = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
-            results.append(result_of(_id_in(inner), given))
+            output = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
+            results.append(result_of(_id_in(inner), output))
         else:
             content.append(part_of(part, inner))
     message = [message_of(role, content, calls)] if content or calls or not results else []
@@ -400,11 +400,11 @@ def _id_in(members: Mapping[str, bytes]) -> bytes:
     return members.get("id", b"") if members.get("id", b"")[:1] == b'"' else b'""'
 
 
-def _call_in(own: Mapping[str, bytes]) -> bytes:
-    function = own.get("function", b'""')
+def _call_in(call: Mapping[str, bytes]) -> bytes:
+    function = call.get("function", b'""')
     inner = raw_members(function) or {"name": function}
-    both = {**inner, **own}
-    return call_of(_id_in(own), both.get("name", b'""'), both.get("arguments", b"{}"))
+    both = {**inner, **call}
+    return call_of(_id_in(call), both.get("name", b'""'), both.get("arguments", b"{}"))
 
 
 class RecordedBody(Struct, frozen=True):
@@ -417,7 +417,7 @@ class RecordedBody(Struct, frozen=True):
 def recorded_body(raw: bytes) -> RecordedBody | None:
     """Return the body in a member of a record; None if it is not a request body."""
     text = unescape(raw).strip() if raw[:1] == b'"' else raw
-    own = raw_members(text) if text[:1] == b"{" else None
-    if own is None or not any(key in own for key in ("messages", "input", "contents")):
+    members = raw_members(text) if text[:1] == b"{" else None
+    if members is None or not any(key in members for key in ("messages", "input", "contents")):
         return None
     return RecordedBody(text, "wire" if raw[:1] == b'"' else "parsed")

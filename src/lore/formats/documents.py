@@ -91,12 +91,12 @@ class ElementCutter:
         return Line(self.line, self.byte, b"")
 
     @property
-    def rest(self) -> bytes:
+    def remaining(self) -> bytes:
         return self._data[self._at :]
 
     def find_array(self) -> bool:
         """Read up to the first element; False if the document has no such array in its first 4 MiB."""
-        while len(self._data) < self._start and self._read_on():
+        while len(self._data) < self._start and self._read_more():
             pass
         self._move_to(self._start)
         self._data, self._at, self._start = self._data[self._start :], 0, 0
@@ -114,7 +114,7 @@ class ElementCutter:
                 return True
             _, end, is_over = _scan(text, 0, 0) if text[:1] == b"{" else (0, 0, False)
             self.is_cut = (end if is_over else len(self._data)) > BEGINNING_BYTES
-            if is_over or self.is_cut or not self._read_on():
+            if is_over or self.is_cut or not self._read_more():
                 self.is_empty = not self._data.strip()
                 return False
 
@@ -142,17 +142,17 @@ class ElementCutter:
             following = self._data[self._at : self._at + 1]
             if following in (b"{", b"}"):
                 return following == b"{"
-            if len(self._data) - self._at > self._limit or not self._read_on():
+            if len(self._data) - self._at > self._limit or not self._read_more():
                 return False
 
-    def _read_on(self) -> bool:
-        """Read until twice the bytes are held, so that a long element is parsed a few times only; False at the end."""
-        held, begin = len(self._data) - self._at, max(0, self._at - _MARGIN)
+    def _read_more(self) -> bool:
+        """Double the unread bytes, so that a long element is parsed only a few times; return False at the end."""
+        unread_size, begin = len(self._data) - self._at, max(0, self._at - _MARGIN)
         pieces, size = [self._data[begin:]], 0
         for piece in self._pieces:
             pieces.append(piece)
             size += len(piece)
-            if size >= max(1, held):
+            if size >= max(1, unread_size):
                 break
         self._data, self._at = b"".join(pieces), self._at - begin
         return size > 0
@@ -169,10 +169,10 @@ class ElementCutter:
             if self._at < len(self._data):
                 self.is_whole = self._data[self._at] == 0x5D
                 is_end = self.is_whole and len(self._data) < self._at + _MARGIN
-                if is_end and "" in self._paths and self._read_on():  # another array may follow
+                if is_end and "" in self._paths and self._read_more():  # another array may follow
                     continue
                 return not self.is_whole
-            if not self._read_on():
+            if not self._read_more():
                 return False
 
     def _end_of_element(self) -> int:
@@ -189,7 +189,7 @@ class ElementCutter:
                 end = self._end_of_damaged()
             if end >= 0 or len(self._data) - self._at > self._limit:
                 return end
-            if not self._read_on():
+            if not self._read_more():
                 return self._end_of_damaged()
 
     def _end_of_damaged(self) -> int:
@@ -200,8 +200,8 @@ class ElementCutter:
         following = self._data.find(begin, self._at, self._at + self._limit + 1) if is_alone else -1
         if not self._paths and self._data[self._at] not in b"{[":
             return following
-        held = memoryview(self._data)[: self._at + self._limit + 1 if following < 0 else following]
-        _, end, is_over = _scan(held, self._at, 0)
+        view = memoryview(self._data)[: self._at + self._limit + 1 if following < 0 else following]
+        _, end, is_over = _scan(view, self._at, 0)
         return end if is_over and end > self._at else following
 
     def _skip_element(self, depth: int = 0) -> bool:
@@ -219,7 +219,7 @@ class ElementCutter:
             if is_over:
                 return True
             needs_more = not is_in_string or self._at == len(self._data) or self._data[self._at :] == b"\\"
-            if needs_more and not self._read_on():
+            if needs_more and not self._read_more():
                 return False
 
 

@@ -64,13 +64,13 @@ class PackMember(Struct, frozen=True):
 
 def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
     """Yield the members of a pack, and problems: bytes that are not a header, a pack that ends inside a member."""
-    pieces, held, at, number, byte = filter(None, data), b"", 0, 0, 0
+    pieces, buffer, at, number, byte = filter(None, data), b"", 0, 0, 0
     while True:
-        while (end := held.find(b"\n", at)) < 0 and len(held) - at <= _LONGEST_HEADER:
+        while (end := buffer.find(b"\n", at)) < 0 and len(buffer) - at <= _LONGEST_HEADER:
             if not (piece := next(pieces, b"")):
                 break
-            held, at = held[at:] + piece, 0
-        line = held[at : end if end >= 0 else None]
+            buffer, at = buffer[at:] + piece, 0
+        line = buffer[at : end if end >= 0 else None]
         if end < 0 and not line.strip():
             return
         at, byte = at + len(line) + 1, byte + len(line) + 1
@@ -81,7 +81,7 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
         if header is None and end >= 0:
             yield Problem(Code.UNREADABLE_LINE, "a file of a pack without its header", line=number, byte=byte)
             continue
-        parts, size = list[bytes](), max(0, len(held) - at)
+        parts, size = list[bytes](), max(0, len(buffer) - at)
         while header is not None and size < header.size and (piece := next(pieces, b"")):
             parts.append(piece)
             size += len(piece)
@@ -89,8 +89,8 @@ def read_members(data: Iterable[bytes]) -> Iterator[PackMember | Problem]:
             yield Problem(Code.TORN_LAST_LINE, "the pack ends inside a file", line=number, byte=byte)
             return
         if parts:
-            held, at = b"".join([held[at:], *parts]), 0
-        yield PackMember(header, number, byte, held[at : at + header.size])
+            buffer, at = b"".join([buffer[at:], *parts]), 0
+        yield PackMember(header, number, byte, buffer[at : at + header.size])
         at, byte = at + header.size, byte + header.size
 
 
@@ -120,7 +120,7 @@ class PackReader:
                 yield Read(member, member.line or 1, member.byte or 0)
             else:
                 yield from self._read(member)
-        yield from self._rest()
+        yield from self._flush()
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         header = member.header
@@ -138,7 +138,7 @@ class PackReader:
         """Return the values in one file; a lazy iterable must not change the reader."""
         raise NotImplementedError
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         """Return the reads that waited for further members."""
         return []
 

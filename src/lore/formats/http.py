@@ -89,23 +89,23 @@ def exchanges_of(http: Http) -> list[Judged]:
     if http.method.upper() not in _ASKING:
         return []
     endpoint = endpoint_of(http.url, http.headers)
-    sent = http.fidelity is not None or ENDPOINT.search(endpoint) is not None
-    if not sent and _OTHER.search(endpoint):
+    is_call = http.fidelity is not None or ENDPOINT.search(endpoint) is not None
+    if not is_call and _OTHER.search(endpoint):
         return []
     try:
-        body, members = _opened_body(http, sent=sent)
+        body, members = _opened_body(http, is_call=is_call)
     except ContentError as error:
-        kept = http.request.form not in ("elsewhere", "nothing")
-        code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if kept else Code.REQUEST_NOT_KEPT
+        exists = http.request.form not in ("elsewhere", "nothing")
+        code = Code.CAPTURE_TOO_LARGE if error.large else Code.UNDECODABLE_REQUEST if exists else Code.REQUEST_NOT_KEPT
         text = f"the body of a request to {endpoint or 'the API'} cannot be read: {error}"
-        return [Problem(code, text)] if sent else []
-    found: list[Judged] = []
+        return [Problem(code, text)] if is_call else []
+    problems: list[Judged] = []
     answer = NOTHING
     try:
         if http.response is not NO_CONTENT:
             answer = content_answer(http.response, http.response_headers.get("content-encoding", ""))
     except ContentError as error:
-        found.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
+        problems.append(Problem(Code.UNDECODABLE_RESPONSE, f"the response of {endpoint} cannot be read: {error}"))
     began = parse_http_date(http.response_headers.get("date", "")) or answer.created  # to the second
     if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
         http = replace(http, status=status)
@@ -115,8 +115,8 @@ def exchanges_of(http: Http) -> list[Judged]:
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)
-    asked = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
-    if answer.model and not is_same_model(answer.model, asked):
+    requested_model = text_in(members.get("model", members.get("modelId", b""))) or model_in(endpoint)
+    if answer.model and not is_same_model(answer.model, requested_model):
         call = replace(call, model=cut_masked(answer.model, LONGEST_NAME))
     exchange = Exchange(
         Sliced.of(body, members), http.fidelity or http.request.fidelity, began if http.at is None else http.at,
@@ -124,11 +124,11 @@ def exchanges_of(http: Http) -> list[Judged]:
         http.response_id or answer.response_id, answer.output, call, http.ended,
     )  # fmt: skip
     failed = failure_of(http, call.purpose)
-    return [exchange, *found, failed] if failed else [exchange, *found]
+    return [exchange, *problems, failed] if failed else [exchange, *problems]
 
 
 def _completed_call(http: Http, call: Call, answer: ParsedAnswer) -> Call:
-    """Return a call with what its response says, and the facts recorded apart from both."""
+    """Return a call with the facts in its response and those recorded outside of request and response."""
     by = http.served_by or (answer.provider if http.is_export else "")
     if not http.is_export:
         call = complete_call(call, answer, http.response_headers)
@@ -148,19 +148,19 @@ _QUOTED = 300  # characters of an answer
 
 
 def failure_of(http: Http, purpose: str = "") -> Problem | None:
-    """Return what an API said when it refused a request, or why there was no answer.
+    """Return an API's message when it refused a request, or why there was no answer.
 
     Nothing is returned for a failure that clients answer by sending the same request again, and for a refusal to count
     tokens.
     """
-    asked = endpoint_of(http.url, http.headers) or "the API"
+    endpoint = endpoint_of(http.url, http.headers) or "the API"
     if http.status is None and http.failure and not _TRANSIENT.search(http.failure[:_QUOTED]):
-        return Problem(Code.CALL_FAILED, f"a request to {asked} failed: {_mask_and_shorten(http.failure)}")
+        return Problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {_mask_and_shorten(http.failure)}")
     if http.status not in _REFUSED or http.status in _REPEATED or purpose == "count_tokens":
         return None
     quote = _mask_and_shorten(http.failure or _error_in(_error_body(http.response)))
     return Problem(
-        Code.CALL_FAILED, f"{asked} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
+        Code.CALL_FAILED, f"{endpoint} refused a request (HTTP {http.status})" + (f": {quote}" if quote else "")
     )
 
 
@@ -173,9 +173,9 @@ _STATUS = {
 def _status_in(response: Content) -> int | None:
     """Return the HTTP status that the error in a body, or in an event of a stream, stands for; None without one."""
     error = (raw_members(_error_body(response)) or {}).get("error", b"") if b"error" in response.raw else b""
-    own = raw_members(error) or {}
-    code = status_of(own.get("code", b"")) or status_of(own.get("status", b""))
-    return code if code in range(400, 600) else _STATUS.get(text_in(own.get("type", b"")))
+    members = raw_members(error) or {}
+    code = status_of(members.get("code", b"")) or status_of(members.get("status", b""))
+    return code if code in range(400, 600) else _STATUS.get(text_in(members.get("type", b"")))
 
 
 def _error_body(response: Content) -> bytes:
@@ -187,8 +187,8 @@ def _error_body(response: Content) -> bytes:
     if response.form == "events":
         events, body = events_in(body)
         return next((event for event in reversed(events) if b'"error"' in event), body)
-    found = _ERROR_EVENT.search(body) if is_stream(body) else None
-    return found[1] if found is not None else first_element(body) if body[:1] == b"[" else body
+    match = _ERROR_EVENT.search(body) if is_stream(body) else None
+    return match[1] if match is not None else first_element(body) if body[:1] == b"[" else body
 
 
 _ERROR_EVENT = pattern(rb'(?:^|\n)data:[ ]*(\{[^\n]*"error"[^\n]*)')
@@ -203,17 +203,17 @@ def _error_in(body: bytes) -> str:
     """Return the message in the body of a refusal; the body itself if it is of an unknown shape."""
     for _ in range(3):
         members = raw_members(first_element(body) if body[:1] == b"[" else body) or {}
-        found = next((members[key] for key in ("error", "message", "Message", "detail") if key in members), b"")
-        if found[:1] == b'"':
+        error = next((members[key] for key in ("error", "message", "Message", "detail") if key in members), b"")
+        if error[:1] == b'"':
             provider = text_in((raw_members(members.get("metadata", b"")) or {}).get("raw", b""))  # OpenRouter
-            return f"{text_of(found)}: {provider}" if provider else text_of(found)
-        if found[:1] not in (b"{", b"["):
+            return f"{text_of(error)}: {provider}" if provider else text_of(error)
+        if error[:1] not in (b"{", b"["):
             break
-        body = found
+        body = error
     return body[: 8 * _QUOTED].decode("utf-8", "replace")
 
 
-def _opened_body(http: Http, *, sent: bool) -> tuple[bytes, dict[str, bytes]]:
+def _opened_body(http: Http, *, is_call: bool) -> tuple[bytes, dict[str, bytes]]:
     """Return the request body of a call, and its members; raises ContentError if it is not one that can be judged."""
     body = open_content(http.request, http.headers.get("content-encoding", ""))
     if is_crowded(body):
@@ -221,43 +221,43 @@ def _opened_body(http: Http, *, sent: bool) -> tuple[bytes, dict[str, bytes]]:
     if http.request.form != "json" and is_deep(body):  # a parsed body is part of a record, whose depth was checked
         raise ContentError(f"it is {TOO_DEEP}")
     members = http.request.members or sliced_members(body)
-    if not is_body(members, sent=sent):
+    if not is_body(members, is_call=is_call):
         raise ContentError("it is not a request" if body else "it was not recorded")
     return body, members
 
 
 def content_answer(content: Content, encoding: str = "") -> ParsedAnswer:
-    """Return what a response says, in any form; raises ContentError. A stream is kept as it was recorded."""
+    """Parse a response in any form; raises ContentError. A stream is kept as it was recorded."""
     if content.form == "events":
         events, text = events_in(content.raw)
-        found, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
+        answer, encoding = answer_of_events(events) if events else answer_of_stream(text), ""
     else:
         plain = content.form == "json" and len(content.raw) <= BODY_BYTES  # nothing to decode
         body = content.raw if plain else open_content(content, encoding, binary=is_framed)
         if not plain and is_framed(body):
-            found = answer_of_events(framed_events(body))
+            answer = answer_of_events(framed_events(body))
         elif not plain and is_stream(body):
-            found = answer_of_stream(body)
+            answer = answer_of_stream(body)
         else:
-            found = answer_of(body)
-            if isinstance(found.output, bytes):
-                return found
-    return replace(found, output=StreamedOutput(content.raw, content.form, encoding))
+            answer = answer_of(body)
+            if isinstance(answer.output, bytes):
+                return answer
+    return replace(answer, output=StreamedOutput(content.raw, content.form, encoding))
 
 
 def headers_of(raw: bytes) -> Headers:
     """Return headers that are an object, pairs, or objects with `name` and `value`; of several values the first."""
     pairs = list((raw_members(raw) or {}).items())
     for element in array(raw) if raw[:1] == b"[" else ():
-        own = raw_members(element) or {}
-        pair = array(element) if element[:1] == b"[" else [own.get("name", b""), own.get("value", b"")]
+        header = raw_members(element) or {}
+        pair = array(element) if element[:1] == b"[" else [header.get("name", b""), header.get("value", b"")]
         pairs += [(text_of(pair[0]), pair[1])] if len(pair) == 2 and pair[0][:1] == b'"' else []
-    found: Headers = {}
+    headers: Headers = {}
     for name, value in pairs:
         first = next(iter(array(value)), b"") if value[:1] == b"[" else value
         if first[:1] == b'"' and (text := text_of(first)):
-            found[name.lower()] = text
-    return found
+            headers[name.lower()] = text
+    return headers
 
 
 def status_of(raw: bytes) -> int | None:
@@ -285,7 +285,7 @@ _LOCAL = pattern(r"(?:localhost|127\.[0-9.]+|\[::1\]|0\.0\.0\.0)(?::\d+)?$")
 
 
 def call_of(headers: Headers, body: dict[str, bytes], *, endpoint: str = "", status: int | None = None) -> Call:
-    """Return what headers and body show of a call."""
+    """Return the facts about a call in its headers and body."""
     session = _first_header(headers, _SESSIONS) or session_in(body)
     thread = _first_header(headers, ("x-claude-code-agent-id", "x-openai-subagent", "thread-id"))
     purpose = _first_header(headers, ("x-claude-code-request-class",))
@@ -312,12 +312,12 @@ def _features(header: str) -> tuple[str, ...]:
 
 def endpoint_of(url: str, headers: Headers) -> str:
     """Return host and path without the query; no host for a local recorder, which passed the request on."""
-    rest = url.partition("?")[0].partition("#")[0]
-    scheme, found, rest = rest.rpartition("://")
-    if not found and rest.startswith("/"):
-        host, path = headers.get("host", ""), rest
+    address = url.partition("?")[0].partition("#")[0]
+    scheme, separator, address = address.rpartition("://")
+    if not separator and address.startswith("/"):
+        host, path = headers.get("host", ""), address
     else:
-        host, slash, path = rest.partition("/")
+        host, slash, path = address.partition("/")
         path = slash + path
         host = host.rpartition("@")[2].removesuffix({"https": ":443", "http": ":80"}.get(scheme, ":443"))
     return ("" if _LOCAL.match(host) else host.lower()) + path
@@ -329,7 +329,7 @@ def visible_value(value: str) -> str:
 
 
 def _first_header(headers: Headers, names: tuple[str, ...]) -> str:
-    return next((found for name in names if (found := visible_value(headers.get(name, "")))), "") if headers else ""
+    return next((value for name in names if (value := visible_value(headers.get(name, "")))), "") if headers else ""
 
 
 def account_of(headers: Headers, names: tuple[str, ...] = _KEYS) -> str:
@@ -349,11 +349,11 @@ def session_in(body: dict[str, bytes]) -> str:
     metadata = raw_members(body.get("metadata", b"")) or {}
     user = text_in(metadata.get("user_id", b""))
     naming = raw_members(user.encode("utf-8", "backslashreplace")) if user.startswith("{") else None
-    named = _IN_USER.search(user)
+    match = _IN_USER.search(user)
     client = raw_members(body.get("client_metadata", b"")) or {}
-    found = (_visible_text(naming or {}, "session_id"), named[1] if named else "", _visible_text(client, "session_id"),
+    names = (_visible_text(naming or {}, "session_id"), match[1] if match else "", _visible_text(client, "session_id"),
              _visible_text(client, "thread_id"), _visible_text(body, "prompt_cache_key"))  # fmt: skip
-    return next(filter(None, found), "")
+    return next(filter(None, names), "")
 
 
 def prompt_links(body: dict[str, bytes]) -> dict[str, str]:
@@ -395,19 +395,19 @@ def is_plain_request(members: dict[str, bytes]) -> bool:
     return bool(members) and members.keys() <= FIELDS and is_body(members)
 
 
-def is_body(members: dict[str, bytes], *, sent: bool = False) -> bool:
-    """Return whether an object is a request body; `sent` says that it went to a model's endpoint.
+def is_body(members: dict[str, bytes], *, is_call: bool = False) -> bool:
+    """Return whether an object is a request body; `is_call`: it went to a model's endpoint.
 
     Its messages have roles (Gemini's have parts, items of the Responses API have types).
     """
     if "messages" in members:
-        return (sent or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
-    if not sent and any(key in members for key in KEPT):
+        return (is_call or any(sign in members for sign in _SIGNS)) and _begins_with(members["messages"], ("role",))
+    if not is_call and any(key in members for key in KEPT):
         return False
     if "contents" in members:
         first = first_element(members["contents"])
         return (raw_members(first) or {}).get("parts", b"")[:1] == b"["
-    if sent and "input" in members:
+    if is_call and "input" in members:
         return members["input"][:1] in (b'"', b"[")
     return "model" in members and "input" in members and _is_responses(members)
 

@@ -40,11 +40,11 @@ def is_crowded(data: bytes, most: int = RECORD_VALUES) -> bool:
     """Return whether a record holds more values than lore reads: 16 MiB of `{},{},` would take gigabytes."""
     if len(data) < FEW_BYTES or data.count(b",") <= most:
         return False
-    found = 0
+    commas = 0
     for match in _TOKENS.finditer(data):
         if data[match.start()] == 0x2C:
-            found += match.end() - match.start()
-            if found > most:
+            commas += match.end() - match.start()
+            if commas > most:
                 return True
     return False
 
@@ -134,11 +134,11 @@ class LineCutter:
         return cut
 
     def finish(self) -> list[Line]:
-        rest = b"".join(self._pending)
+        last_line = b"".join(self._pending)
         self._pending, self._size, self._is_skipping = [], 0, False
         cut: list[Line] = []
-        if rest:
-            self._append_line(rest, cut, is_torn=True)
+        if last_line:
+            self._append_line(last_line, cut, is_torn=True)
         return cut
 
     def _append_line(self, data: bytes, cut: list[Line], *, is_torn: bool = False) -> None:
@@ -198,7 +198,7 @@ def read_records(data: Iterable[bytes], *, times: int = 1) -> Iterator[list[Line
 
 def _read_values(values: ElementCutter) -> Iterator[list[Line]]:
     yield from ([value] for value in values)
-    if torn := values.rest.strip(SPACE):
+    if torn := values.remaining.strip(SPACE):
         yield [Line(values.line, values.byte, torn, is_torn=True)]
 
 
@@ -234,11 +234,11 @@ def split_joined(line: bytes) -> list[bytes] | None:
 def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
     """Return the whole records in a damaged line: before or after the stub of a torn one, or between NUL bytes.
 
-    Only NUL bytes may precede one that does not begin where the stub stops being JSON, and has less than half of the
-    `keys` of the file's other records, or others than these. Nothing or another one must follow it, so that a part of
-    the torn record is not taken for a record.
+    A record is accepted if it begins where the stub stops being JSON, if it has at least half of the `keys` of the
+    file's other records or none but these, or if only NUL bytes precede it. The line must end after it, or continue
+    with another record, so that a part of the torn record is not accepted.
     """
-    known, view, cut = set(keys), memoryview(line), -_NEAR
+    known_keys, view, cut = set(keys), memoryview(line), -_NEAR
     records, begin, failed = list[bytes](), _OPENING.search(line), 0
     while begin is not None and failed < _STUBS:
         at = begin.start()
@@ -249,8 +249,8 @@ def find_whole_records(line: bytes, keys: Iterable[str]) -> list[bytes]:
             continue
         members = raw_members(line[at:end]) if _BEFORE_RECORD.match(line, end) else None
         if members is not None:
-            alike = len(known & members.keys())
-            is_alike = 2 * alike >= max(2, len(known)) or alike == len(members) > _FEW_KEYS
+            alike = len(known_keys & members.keys())
+            is_alike = 2 * alike >= max(2, len(known_keys)) or alike == len(members) > _FEW_KEYS
             if is_alike or abs(cut - at) < _NEAR or not line[:at].strip(_PADDING + b"{"):
                 records.append(line[at:end])
         begin = _OPENING.search(line, end)
@@ -262,8 +262,8 @@ def _malformed_at(data: memoryview) -> int:
     try:
         _RAW.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
-        found = _MALFORMED.search(str(error))
-        return int(found[1]) if found else 0
+        match = _MALFORMED.search(str(error))
+        return int(match[1]) if match else 0
     return 0
 
 
@@ -300,7 +300,7 @@ def problem(code: str, message: str, line: Line) -> Read:
 
 
 class TextReader:
-    """A reader of lines of any text. A format implements `read_line`, and `_rest` if it holds anything back."""
+    """A reader of lines of any text. A format implements `read_line`, and `_flush` if its lines wait for others."""
 
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
@@ -313,21 +313,21 @@ class TextReader:
         yield from self.end()
 
     def read_line(self, line: Line) -> Sequence[Read]:
-        """Return what the next line holds, together with what waited for it."""
+        """Return the reads of the next line, after those that waited for it."""
         raise NotImplementedError
 
     def end(self) -> Sequence[Read]:
-        """Return what waited for lines that did not come."""
-        return self._rest()
+        """Return the reads that waited for further lines."""
+        return self._flush()
 
-    def _rest(self) -> Sequence[Read]:
+    def _flush(self) -> Sequence[Read]:
         return ()
 
 
 class LineReader(TextReader):
     """A reader of JSON records.
 
-    A format implements `_record` (what a record holds) and `_odd` (what becomes of an object that is not one of its
+    A format implements `_record` (read a record) and `_read_other` (read an object that is not one of the format's
     records). With other `paths` than the document itself its files are documents, in which one of these is the array.
     """
 
@@ -352,7 +352,7 @@ class LineReader(TextReader):
         return self._read_documents(ElementCutter(data, paths, self.longest, start=self.start))
 
     def _read_documents(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield what the arrays of a document, and of those that follow it, hold."""
+        """Yield the reads of the arrays in a document and in those that follow it."""
         if not records.find_array():
             yield from self._without_array(records)
             yield from self.end()
@@ -361,7 +361,7 @@ class LineReader(TextReader):
         yield from self._read_following(records)
 
     def _read_following(self, records: ElementCutter) -> Iterator[Read]:
-        """Yield what the documents after the first one hold."""
+        """Yield the reads of the documents after the first one."""
         while records.find_next():
             yield from self._read_array(records)
 
@@ -396,27 +396,27 @@ class LineReader(TextReader):
         return [*self._give_up_broken(), *reads] if self._broken else reads
 
     def end(self) -> Sequence[Read]:
-        return [*self._give_up_broken(), *self._rest()]
+        return [*self._give_up_broken(), *self._flush()]
 
     def _read_damaged(self, line: Line) -> Sequence[Read]:
-        """Return what there is to read in a line that is not a record."""
+        """Return the records in a line that is not a whole record, and its problem."""
         if not line.data:
             return self._unreadable(line)
         reason = fault(line.data)
-        if not reason and (odd := self._odd(line)) is not None:
-            return odd
+        if not reason and (other := self._read_other(line)) is not None:
+            return other
         if b"\n" in line.data:  # a value printed over several lines
-            whole = _TOKENS.sub(lambda found: found[0].replace(b"\r\n", b"\n").replace(b"\n", b"\\n"), line.data)
+            whole = _TOKENS.sub(lambda match: match[0].replace(b"\r\n", b"\n").replace(b"\n", b"\\n"), line.data)
             if (reads := self._read_cut(line, whole, line.data.count(b"\n") + 1)) is not None:
                 return reads
-        if (joined := split_joined(line.data)) is not None:
-            several = problem(Code.JOINED_LINES, f"{len(joined)} records on one line; all were read", line)
-            return [several, *self._read_parts(line, joined)]
+        if (records := split_joined(line.data)) is not None:
+            several = problem(Code.JOINED_LINES, f"{len(records)} records on one line; all were read", line)
+            return [several, *self._read_parts(line, records)]
         if whole := self._find_whole(line):
             lost = len(line.data) - sum(map(len, whole))
             text = f"{lost:,} bytes beside a whole record are not a record: {reason}"
-            found = problem(Code.UNREADABLE_LINE, text, line)
-            return [found, *self._read_parts(line, whole)]
+            damage = problem(Code.UNREADABLE_LINE, text, line)
+            return [damage, *self._read_parts(line, whole)]
         if line.data[:2] == b'{"' and not line.is_torn:
             self._broken = [line]
             return ()
@@ -428,18 +428,18 @@ class LineReader(TextReader):
         return find_whole_records(line.data, self._keys)
 
     def _read_parts(self, line: Line, parts: list[bytes]) -> Iterator[Read]:
-        """Yield what the values on a line hold, each at its own byte."""
+        """Yield the reads of the values on a line, each at its own byte."""
         end = 0
         for data in parts:
             at = line.data.index(data, end)
             part, end = Line(line.number, line.byte + at, data, line.is_torn), at + len(data)
             reads = self._whole(part)
             if reads is None and not fault(data):
-                reads = self._odd(part)
+                reads = self._read_other(part)
             yield from self._unreadable(part) if reads is None else reads
 
     def _whole(self, line: Line) -> Sequence[Read] | None:
-        """Return what a line holds if it is one record within the limits; None if it is not."""
+        """Return the reads of a line that is one record within the limits; else None."""
         if is_crowded(line.data, self.most):
             return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.most)}", line),)
         return None if is_deep(line.data) else self._record(line)
@@ -450,8 +450,8 @@ class LineReader(TextReader):
         size = line.byte + len(line.data) - lines[0].byte
         if not line.data or size > _BROKEN_BYTES:
             return [*self._give_up_broken(), *self._read_damaged(line)]
-        rest = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
-        whole = (lines[0].data + b"".join(rest)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
+        later_lines = (b"\\n" * (after.number - before.number) + after.data for before, after in pairwise(lines))
+        whole = (lines[0].data + b"".join(later_lines)).replace(b"\r\\n", b"\\n")  # also with the feeds of blank lines
         is_end = line.data.rstrip(SPACE).endswith(b"}")
         if is_end and (reads := self._read_cut(lines[0], whole, len(lines))) is not None:
             self._broken = []
@@ -463,7 +463,7 @@ class LineReader(TextReader):
         return [*self._give_up_broken(), *self._read_damaged(line)]
 
     def _read_cut(self, first: Line, whole: bytes, lines: int) -> Sequence[Read] | None:
-        """Return what a record holds whose line feeds were escaped; None if it is not one."""
+        """Return the reads of a record whose line feeds were escaped; None if it is not a record."""
         reads = self._record(Line(first.number, first.byte, whole)) if is_json(whole) else None
         if reads is None:
             return None
@@ -482,11 +482,11 @@ class LineReader(TextReader):
         return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 
     def _record(self, line: Line) -> Sequence[Read] | None:
-        """Return what a line holds; None if it is not a record, as a line without bytes never is."""
+        """Return the reads of a line; None if it is not a record. A line without bytes never is one."""
         raise NotImplementedError
 
-    def _odd(self, line: Line) -> Sequence[Read] | None:
-        """Return what an object that is not a record is read as; None if that is as good as unreadable."""
+    def _read_other(self, line: Line) -> Sequence[Read] | None:
+        """Return the reads of an object that is not a record of the format; None if it is unreadable."""
         del line
 
 
@@ -498,7 +498,7 @@ class RecordReader(LineReader):
         return None if members is None else [placed(value, line) for value in self._values(members, line)]
 
     def _values(self, members: dict[str, bytes], line: Line) -> Sequence[Exchange | Problem | Read]:
-        """Return what a JSON object with these members holds; a value without a place gets that of its line."""
+        """Return the values in a JSON object with these members; a value without a place gets that of its line."""
         raise NotImplementedError
 
 

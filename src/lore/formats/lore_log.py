@@ -55,21 +55,21 @@ class LoreLog(LineReader):
         read = Read(event, line.number, line.byte)
         return [read] if self._begun else [*self._check_header(line, header=isinstance(event, e.SessionStarted)), read]
 
-    def _odd(self, line: Line) -> list[Read]:
-        """Keep a record of an unknown kind, or with fields of wrong types, as opaque."""
+    def _read_other(self, line: Line) -> list[Read]:
+        """Return a record of an unknown kind, or with fields of wrong types, as an opaque event."""
         kind = kind_of(line.data) or "(none)"
         if kind in e.KINDS:
-            found = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
+            notice = problem(Code.MALFORMED_RECORD, f"{kind} record has missing or wrong fields; kept as opaque", line)
         else:
-            found = problem(
+            notice = problem(
                 Code.UNKNOWN_RECORD, f"unknown record kind {printable(cut_masked(kind, 60))!r}; kept as opaque", line
             )
         opaque = Read(e.OpaqueEvent(record=Raw(line.data)), line.number, line.byte)
-        return [*self._check_header(line, header=b'"session_started"' in line.data), found, opaque]
+        return [*self._check_header(line, header=b'"session_started"' in line.data), notice, opaque]
 
     def _check_header(self, line: Line, *, header: bool) -> list[Read]:
-        begun, self._begun = self._begun, True
-        if begun or header:
+        has_begun, self._begun = self._begun, True
+        if has_begun or header:
             return []
         return [problem(Code.BAD_HEADER, "the log does not begin with session_started", line)]
 
@@ -173,7 +173,7 @@ class AssembledLog(LineReader):
         record = _decode_turn(line.data)
         return None if record is None else [self._read_turn(record, line)]
 
-    def _odd(self, line: Line) -> list[Read]:
+    def _read_other(self, line: Line) -> list[Read]:
         self._chains.pop(text_of((raw_members(line.data) or {}).get("chain", b"")), None)
         return [problem(Code.MALFORMED_RECORD, "no turn of an assembled session: missing or wrong fields", line)]
 
@@ -182,20 +182,20 @@ class AssembledLog(LineReader):
         return super()._unreadable(line, reason)
 
     def _read_turn(self, record: AssembledTurn, line: Line) -> Read:
-        held = self._chains.pop(record.chain, None)
-        before = held or _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
-        kept, where = record.keep_segments, f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
-        if kept > before.prompt.stable or before.sums[kept] != record.keep_bytes:
-            code = Code.UNKNOWN_ID if self._lost or held is None else Code.MALFORMED_RECORD
-            text = f"{where} keeps {kept} segments of {record.keep_bytes} bytes, which the turn before does not have"
+        previous = self._chains.pop(record.chain, None)
+        before = previous or _ChainPrompt(Prompt(record.dialect, record.fidelity), [0])
+        keep, where = record.keep_segments, f"turn {record.turn} of chain {printable(cut_masked(record.chain, 60))!r}"
+        if keep > before.prompt.stable or before.sums[keep] != record.keep_bytes:
+            code = Code.UNKNOWN_ID if self._lost or previous is None else Code.MALFORMED_RECORD
+            text = f"{where} keeps {keep} segments of {record.keep_bytes} bytes, which the turn before does not have"
             return problem(code, text, line)
-        made = _continued(record, before)
-        if made is None:
+        chain_prompt = _continue_prompt(record, before)
+        if chain_prompt is None:
             text = f"{where} has a tail, breakpoints or a dialect that do not fit its segments"
             return problem(Code.MALFORMED_RECORD, text, line)
-        self._chains[record.chain] = made
+        self._chains[record.chain] = chain_prompt
         changes = changes_of_reset(record.reset)
-        turn = Turn(record.chain, record.turn, made.prompt, changes, line=line.number, byte=line.byte)
+        turn = Turn(record.chain, record.turn, chain_prompt.prompt, changes, line=line.number, byte=line.byte)
         return Read(turn, line.number, line.byte)
 
 
@@ -208,7 +208,7 @@ def _decode_turn(data: bytes) -> AssembledTurn | None:
         return None
 
 
-def _continued(record: AssembledTurn, held: _ChainPrompt) -> _ChainPrompt | None:
+def _continue_prompt(record: AssembledTurn, previous: _ChainPrompt) -> _ChainPrompt | None:
     """Return the prompt of a line, given the previous one; None if the line contradicts itself."""
     new = [
         Segment(addition.section, addition.path, addition.data.encode(), addition.kind,
@@ -220,26 +220,26 @@ def _continued(record: AssembledTurn, held: _ChainPrompt) -> _ChainPrompt | None
     is_sound = (
         fixed >= 0
         and sum(len(segment.data) for segment in tail) == record.tail_bytes
-        and (not record.keep_segments or record.dialect == held.prompt.dialect)
+        and (not record.keep_segments or record.dialect == previous.prompt.dialect)
         and all(place < after for place, after in pairwise((*places, record.keep_segments + fixed)))
     )
-    return _extend_prompt(record, held.prompt, held.sums, new[:fixed], tail) if is_sound else None
+    return _extend_prompt(record, previous.prompt, previous.sums, new[:fixed], tail) if is_sound else None
 
 
 def _extend_prompt(
     record: AssembledTurn, before: Prompt, sums: list[int], new: list[Segment], tail: tuple[Segment, ...]
 ) -> _ChainPrompt:
-    kept, size, added = record.keep_segments, len(before.head), 0
-    if kept <= size:
+    keep, size, added = record.keep_segments, len(before.head), 0
+    if keep <= size:
         added = next((place for place, segment in enumerate(new) if segment.section == "messages"), len(new))
-    head = before.head if kept >= size and not added else (*before.head[:kept], *new[:added])
+    head = before.head if keep >= size and not added else (*before.head[:keep], *new[:added])
     prompt = Prompt(
         dialect=record.dialect, fidelity=record.fidelity, model=record.model, head=head,
-        messages=before.messages.cut(max(0, kept - size)).extend(new[added:]), tail=tail,
+        messages=before.messages.cut(max(0, keep - size)).extend(new[added:]), tail=tail,
         breakpoints=tuple([place for place, _ in record.breakpoints]),
         breakpoint_values=tuple([bytes(value) for _, value in record.breakpoints]),
         auto_breakpoint=record.auto_breakpoint is True,
         params=before.params if record.params is UNSET else {key: bytes(value) for key, value in record.params.items()},
     )  # fmt: skip
-    sums[kept:] = accumulate((len(segment.data) for segment in new), initial=sums[kept])
+    sums[keep:] = accumulate((len(segment.data) for segment in new), initial=sums[keep])
     return _ChainPrompt(prompt, sums)

@@ -44,7 +44,7 @@ _TELLING = (b'"response.completed"', b'"response.incomplete"', b'"response.faile
 
 
 def output_items(output: Output) -> bytes:
-    """Return what a model said, as an array of items or messages; empty if nothing is known."""
+    """Return a model's answer as an array of items or messages; empty if unknown."""
     if isinstance(output, bytes):
         return output
     if len(output.raw) > BODY_BYTES:
@@ -56,18 +56,18 @@ def output_items(output: Output) -> bytes:
 
 
 def items_of_events(events: Iterable[bytes]) -> bytes:
-    """Return what the events of a stream say, each JSON; the first one of a known dialect selects the dialect."""
-    left = iter(events)
-    for raw in left:
+    """Return the answer in the events of a stream, each JSON; the first one of a known dialect selects the dialect."""
+    remaining = iter(events)
+    for raw in remaining:
         event = raw_members(raw) or {}
         if event.get("type", b"").startswith(b'"response.'):
-            return _response_items(chained([raw], left))
-        made = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
-        if made is not None:
-            made.take(event)
-            for following in filter(None, map(raw_members, left)):
-                made.take(following)
-            answer = made.answer()
+            return _response_items(chained([raw], remaining))
+        collector = next((kind() for knows, kind in _DIALECTS if knows(event)), None)
+        if collector is not None:
+            collector.take(event)
+            for following in filter(None, map(raw_members, remaining)):
+                collector.take(following)
+            answer = collector.answer()
             return array_of([answer]) if answer else b""
     return b""
 
@@ -134,13 +134,13 @@ class _Growing:
 
     def members(self) -> dict[str, bytes]:
         """Return the current members."""
-        found = dict(self._members)
+        members = dict(self._members)
         for key, pieces in self._texts.items():
-            before = found.get(key, b"")
-            found[key] = b'"%s%s"' % (before[1:-1] if before[:1] == b'"' else b"", b"".join(pieces))
+            before = members.get(key, b"")
+            members[key] = b'"%s%s"' % (before[1:-1] if before[:1] == b'"' else b"", b"".join(pieces))
         for key, elements in self._lists.items():
-            found[key] = array_of([*array(found.get(key, b"")), *elements])
-        return found | {key: object_of(grown.members()) for key, grown in self.inner.items()}
+            members[key] = array_of([*array(members.get(key, b"")), *elements])
+        return members | {key: object_of(grown.members()) for key, grown in self.inner.items()}
 
 
 class _BlockParts:
@@ -312,10 +312,10 @@ class _ConverseParts(_BlockParts):
             return {"reasoningContent": object_of({"redactedContent": thought["redactedContent"]})}
         if thought:
             return {"reasoningContent": object_of({"reasoningText": object_of(thought)})}
-        own = block.members()
-        text = {"text": own["text"]} if "text" in own else {}
-        if "citations" in own:
-            cited = {"content": array_of([object_of(text)] if text else []), "citations": own["citations"]}
+        members = block.members()
+        text = {"text": members["text"]} if "text" in members else {}
+        if "citations" in members:
+            cited = {"content": array_of([object_of(text)] if text else []), "citations": members["citations"]}
             return {"citationsContent": object_of(cited)}
         return text
 

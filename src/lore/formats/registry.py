@@ -40,7 +40,7 @@ class Format(Struct, frozen=True):
 
     The row of a plug-in is `Format("my_package.reader:Example", "Example's sessions", "reconstructed", …)`, which its
     entry point names: `example = "my_package:EXAMPLE"` in `[project.entry-points."lore.formats"]`. It is asked after
-    lore's formats but plain chats, or before the one that it names.
+    lore's formats except plain chats, or before the one that it names.
     """
 
     place: str  # module and class of its reader
@@ -177,12 +177,12 @@ def add_format(name: str, added: Format | type[Reader]) -> None:
         READERS[name] = added
         return
     READERS.data[name] = added.place  # pyright: ignore[reportArgumentType]
-    first_after = added.before if added.before in FORMATS else next(known for known in FORMATS if known in LAST)
+    first_after = added.before if added.before in FORMATS else next(other for other in FORMATS if other in LAST)
     rows: dict[str, Format] = {}
-    for known, row in FORMATS.items():
-        if known == first_after:
+    for other, row in FORMATS.items():
+        if other == first_after:
             rows[name] = added
-        rows[known] = row
+        rows[other] = row
     FORMATS.clear()
     FORMATS.update(rows)
 
@@ -200,32 +200,32 @@ def reader_of(head: bytes) -> Reader | None:
     """Return a reader for a file that begins like this; None if no reader recognises it."""
     if (is_text := not may_be_recording(head)) or is_damaged(head):
         texts = [name for name, row in FORMATS.items() if row.text]
-        found = next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
-        if found is not None or is_text:
-            return found
+        match = next((READERS[name]() for name in texts if READERS[name].recognises(head)), None)
+        if match is not None or is_text:
+            return match
     if is_crowded(head):
         return None
     line = next(nonblank_lines(head), b"").strip(SPACE)
     opening = raw_members(line) or {}
     if len(line) == len(head.strip(SPACE)) and is_plain_request(opening):
         return Bodies(Sliced.of(line, opening))  # most files of folders with bodies
-    named = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
-    generic = [name for name in named if name in GENERIC]
-    specific = [name for name in named if name not in GENERIC]
+    names = [name for name, row in FORMATS.items() if not row.packed or head.startswith(OPENING)]
+    generic = [name for name in names if name in GENERIC]
+    specific = [name for name in names if name not in GENERIC]
     signs = _Signs(head)
     has_lines = head.startswith(OPENING) or begins_with_records(head)
-    # an object is searched for records only if no reader of documents knows it
+    # an object is searched for records only if no reader of documents recognises it
     is_object = not has_lines and not opening and line[:1] == b"{"
     documents = [name for name in specific if FORMATS[name].document] if is_object else []
-    found = _first_that_recognises(head, b"", documents, signs)
-    records = head if has_lines or found else records_on_lines(head)
-    found = found or _first_that_recognises(head, records, specific, signs)
-    inner = _reader_of_part(head, [name for name in named if name not in LAST], signs) if found is None else None
+    match = _first_that_recognises(head, b"", documents, signs)
+    records = head if has_lines or match else records_on_lines(head)
+    match = match or _first_that_recognises(head, records, specific, signs)
+    inner = _reader_of_part(head, [name for name in names if name not in LAST], signs) if match is None else None
     if inner is not None:
         return inner
-    found = found or _first_that_recognises(head, head, generic, signs)
-    found = found or _first_that_recognises(head, records, generic, signs)
-    return None if found is None else READERS[rank_alike(head, found)[0]]()
+    match = match or _first_that_recognises(head, head, generic, signs)
+    match = match or _first_that_recognises(head, records, generic, signs)
+    return None if match is None else READERS[rank_alike(head, match)[0]]()
 
 
 def reader_as(name: str, head: bytes) -> Reader:
@@ -252,8 +252,8 @@ def _reader_of_part(head: bytes, names: list[str], signs: _Signs) -> Reader | No
         if array and not records:
             continue
         beginning, candidates = (b"", names) if array else (head[start:], documents)
-        found = _first_that_recognises(beginning, records, candidates, signs)
-        if found is not None and isinstance(reader := READERS[found](), LineReader):
+        match = _first_that_recognises(beginning, records, candidates, signs)
+        if match is not None and isinstance(reader := READERS[match](), LineReader):
             reader.start, reader.array = start, array
             return reader
     return None
@@ -316,19 +316,19 @@ def plug_in_of(name: str) -> str:
 
 
 def formats() -> list[FormatResult]:
-    """Return all formats: session logs first, each kind in the order in which its readers are asked."""
+    """Return all formats: session logs first, each kind in the order in which its readers are tried."""
     from lore.model.results.found import FormatResult  # noqa: PLC0415 - only `lore formats` lists them
 
     order = list(HOLDS)
     names = [*FORMATS, *(name for name in READERS if name not in FORMATS)]
-    found: list[FormatResult] = []
+    results: list[FormatResult] = []
     for name in sorted(names, key=lambda name: order.index(READERS[name].yields)):
         row, kind, lacks = row_of(name), READERS[name], lacks_of(name) or None
-        found.append(FormatResult(
+        results.append(FormatResult(
             name, row.title, HOLDS[kind.yields], row.fidelity, row.requests, row.bills, row.system_prompt, row.tools,
             row.compaction, lacks,
         ))  # fmt: skip
-    return found
+    return results
 
 
 def lacks_of(name: str, basis: PromptBasis | None = None) -> str:

@@ -28,7 +28,7 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/v1"  # how a file begins
 
 
 class ForeignFile(Struct, frozen=True):
-    """A kind of file that lore does not read. It has all that is given of `tables`, `members` and `texts`."""
+    """A kind of file that lore does not read. It has all of its `tables`, `members` and `texts`."""
 
     agent: str
     what: str

@@ -57,15 +57,15 @@ Other = RawBlock  # a block of content of unknown shape, unchanged
 
 
 class Parts(Generic[K]):
-    """Decoder of blocks of content: those of a `known` type as structs, all others unchanged.
+    """Decoder of blocks of content: those of the `kinds` as structs, all others unchanged.
 
     `texts` returns for each type the value that must be a JSON string, which the decoder leaves raw.
     """
 
-    def __init__(self, known: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
-        several: Any = list[known]
+    def __init__(self, kinds: Any, texts: Mapping[type, Callable[[Any], Raw]]) -> None:
+        several: Any = list[kinds]
         self._all: Callable[[bytes | Raw], list[K]] = msgspec.json.Decoder(several).decode
-        self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(known)
+        self._one: msgspec.json.Decoder[K] = msgspec.json.Decoder(kinds)
         self._texts = texts
 
     def decode(self, content: bytes | Raw) -> Sequence[K | Other]:
@@ -87,13 +87,13 @@ class Parts(Generic[K]):
 
     def _decode_part(self, raw: bytes) -> K | Other:
         try:
-            part = lenient.decoded(self._one, raw)
+            part = lenient.decode_or_convert(self._one, raw)
         except (ValueError, RecursionError):
             return Other(Raw(raw))
-        config, known = part.__struct_config__, {"type", *part.__struct_fields__}
+        config, fields = part.__struct_config__, {"type", *part.__struct_fields__}
         strict = config.forbid_unknown_fields  # the lenient decoder ignores it
-        odd = strict and any(member.key not in known for member in member_ranges(raw))
-        return part if not odd and self.are_sound((part,)) else Other(Raw(raw))
+        has_unknown = strict and any(member.key not in fields for member in member_ranges(raw))
+        return part if not has_unknown and self.are_sound((part,)) else Other(Raw(raw))
 
 
 _TEXT = msgspec.json.Decoder(str)
@@ -127,10 +127,10 @@ def text_in(raw: Raw | bytes) -> str:
 def count_in(raw: Raw | bytes, most: int = MOST) -> int | None:
     """Return a count: a whole number from 0 on, and no more than `most`; None for anything else."""
     try:
-        found = _COUNT.decode(raw)
+        count = _COUNT.decode(raw)
     except msgspec.DecodeError:
         return None
-    return found if 0 <= found <= most else None
+    return count if 0 <= count <= most else None
 
 
 def stamp_of(raw: Raw | bytes) -> str | None:
@@ -141,17 +141,17 @@ def stamp_of(raw: Raw | bytes) -> str | None:
         return text_in(raw) or None
 
 
-def stamp_at(found: float | str | None) -> str | None:
+def stamp_at(moment: float | str | None) -> str | None:
     """Return a decoded time as RFC 3339: a number counts seconds or milliseconds since 1970; text is unchanged."""
-    if isinstance(found, str):
-        return found or None
-    if found is None or not 0 < found < LATEST_MS:
+    if isinstance(moment, str):
+        return moment or None
+    if moment is None or not 0 < moment < LATEST_MS:
         return None
-    if not isinstance(found, int):
-        found = round(found * (1_000 if found > _MILLISECONDS else 1_000_000)) // 1_000
-    elif found <= _MILLISECONDS:
-        found *= 1_000
-    minute, ms = divmod(found, 60_000)
+    if not isinstance(moment, int):
+        moment = round(moment * (1_000 if moment > _MILLISECONDS else 1_000_000)) // 1_000
+    elif moment <= _MILLISECONDS:
+        moment *= 1_000
+    minute, ms = divmod(moment, 60_000)
     return _minute(minute) + _SECOND[ms // 1_000] + _THOUSANDTH[ms % 1_000]
 
 
@@ -167,7 +167,7 @@ def parts_in(content: Raw, read: Callable[[Raw], T]) -> tuple[T | TextBlock, ...
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([read(raw) for raw in lenient.decoded(_LIST, content)])
+            return tuple([read(raw) for raw in lenient.decode_or_convert(_LIST, content)])
         case "n":
             return ()
         case _:
@@ -182,46 +182,46 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 def block_in(raw: Raw) -> Block:
     """Return a text block as text, and any other block unchanged."""
     try:
-        found = lenient.decoded(_BLOCK, raw)
+        block = lenient.decode_or_convert(_BLOCK, raw)
     except ValueError:
-        found = _TextValue()
-    return TextBlock(found.text) if (found.type in _TEXTS and opens(found.text) == '"') else RawBlock(Raw(bytes(raw)))
+        block = _TextValue()
+    return TextBlock(block.text) if (block.type in _TEXTS and opens(block.text) == '"') else RawBlock(Raw(bytes(raw)))
 
 
-class Said(NamedTuple):
-    """A message of Anthropic's shape taken apart: calls have no uuids yet."""
+class MessageParts(NamedTuple):
+    """The parts of a message of Anthropic's shape; calls have no uuids yet."""
 
     blocks: list[Block]
     calls: list[ToolCall]
     results: list[PatchToolCall]
 
 
-def said_in(content: bytes | Raw) -> Said:
+def split_content(content: bytes | Raw) -> MessageParts:
     """Return the parts of a message of Anthropic's shape; raises ValueError for content that is not text or blocks.
 
     openfang writes an image's data into the block itself, and Cline writes thinking as `reasoning`.
     """
-    said = Said([], [], [])
+    parts = MessageParts([], [], [])
     for block in blocks_in(Raw(content)):
-        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-        kind, name = text_in(own.get("type", b"")), text_in(own.get("id", own.get("tool_use_id", b"")))
-        image = (raw_members(own.get("source", b"")) or {}) if own.get("data", b"")[:1] != b'"' else own
-        thought = own.get("thinking" if kind == "thinking" else "text", b"")
+        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        kind, name = text_in(members.get("type", b"")), text_in(members.get("id", members.get("tool_use_id", b"")))
+        image = (raw_members(members.get("source", b"")) or {}) if members.get("data", b"")[:1] != b'"' else members
+        thought = members.get("thinking" if kind == "thinking" else "text", b"")
         if kind == "tool_use" and name:
-            given = own.get("input", b"")
-            called = ToolCall("", name, text_in(own.get("name", b"")), Raw(given if given[:1] == b"{" else b"{}"))
-            said.calls.append(called)
+            value = members.get("input", b"")
+            call = ToolCall("", name, text_in(members.get("name", b"")), Raw(value if value[:1] == b"{" else b"{}"))
+            parts.calls.append(call)
         elif kind == "tool_result" and name:
-            output, failed = output_of(Raw(own.get("content", b'""'))), own.get("is_error") == b"true"
+            output, failed = output_of(Raw(members.get("content", b'""'))), members.get("is_error") == b"true"
             status = "failed" if failed else "completed"
-            said.results.append(PatchToolCall(call_id=name, status=status, output=output))
+            parts.results.append(PatchToolCall(call_id=name, status=status, output=output))
         elif kind in ("thinking", "reasoning") and thought[:1] == b'"':
-            said.blocks.append(ThinkingBlock(Raw(thought), text_in(own.get("signature", b"")) or None))
+            parts.blocks.append(ThinkingBlock(Raw(thought), text_in(members.get("signature", b"")) or None))
         elif kind == "image" and image.get("data", b"")[:1] == b'"' and image.get("type") in (b'"base64"', b'"image"'):
-            said.blocks.append(ImageBlock(text_in(image.get("media_type", b"")), Raw(image["data"])))
+            parts.blocks.append(ImageBlock(text_in(image.get("media_type", b"")), Raw(image["data"])))
         else:
-            said.blocks.append(block)
-    return said
+            parts.blocks.append(block)
+    return parts
 
 
 def item_name(name: str, number: int) -> str:
@@ -229,7 +229,7 @@ def item_name(name: str, number: int) -> str:
     return f"{name}:{number}" if number else name
 
 
-def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: str | None = None) -> list[Item]:
+def split_response(parts: Iterable[Block | ToolCall], name: str, response: str, stop: str | None = None) -> list[Item]:
     """Return the items of a response in order: each call, which gets its uuid here, and the blocks between calls."""
     items: list[Item] = []
     blocks: list[Block] = []
@@ -238,9 +238,9 @@ def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: st
             blocks.append(part)
             continue
         if blocks:
-            said, blocks = tuple(blocks), []
+            content, blocks = tuple(blocks), []
             uuid = item_name(name, len(items))
-            items.append(AssistantMessage(uuid, blocks=said, stop_reason=stop, response_id=response))
+            items.append(AssistantMessage(uuid, blocks=content, stop_reason=stop, response_id=response))
         if part is not None:
             uuid = item_name(name, len(items))
             items.append(replace(part, uuid=uuid, call_id=part.call_id or uuid, response_id=response))
@@ -248,7 +248,7 @@ def spoken(parts: Iterable[Block | ToolCall], name: str, response: str, stop: st
 
 
 class CalledFunction(Struct, frozen=True):
-    """What a call of OpenAI's shape names and is given: JSON in a text."""
+    """The function of a call of OpenAI's shape; its arguments are JSON in a text."""
 
     name: str = ""
     arguments: Raw = Raw(b'"{}"')
@@ -261,7 +261,7 @@ class FunctionCall(Struct, frozen=True):
     id: str = ""
 
     def item(self, uuid: str, response: str) -> ToolCall:
-        return called(uuid, self.id, self.function.name, self.function.arguments, response)
+        return call_item(uuid, self.id, self.function.name, self.function.arguments, response)
 
 
 def result_of(blocks: Sequence[Block]) -> Raw:
@@ -285,7 +285,7 @@ def output_of(content: Raw) -> Raw:
     return content if opens(content) == '"' else Raw(b'[{"type":"raw","json":%b}]' % bytes(content))
 
 
-def called(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
+def call_item(uuid: str, call_id: str, name: str, arguments: Raw, response: str) -> ToolCall:
     """Return a call of OpenAI's shape."""
     return ToolCall(uuid, call_id, name, arguments_of(arguments), response_id=response)
 
@@ -297,9 +297,9 @@ def arguments_of(arguments: Raw) -> Raw:
         return arguments
     if kind in ("n", ""):
         return Raw(b"{}")
-    given = text_in(arguments).encode("utf-8", "surrogatepass")
+    text = text_in(arguments).encode("utf-8", "surrogatepass")
     try:
-        _OBJECT.decode(given)
+        _OBJECT.decode(text)
     except msgspec.DecodeError:
-        return Raw(b"{}") if not given.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
-    return Raw(given)
+        return Raw(b"{}") if not text.strip() and kind == '"' else Raw(b'{"arguments":%b}' % arguments)
+    return Raw(text)

@@ -1,4 +1,4 @@
-"""Values only: what the other rooms hand to one another."""
+"""Data types that the other packages exchange."""
 
 from typing import TYPE_CHECKING
 

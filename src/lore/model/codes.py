@@ -212,7 +212,7 @@ def fix_of(code: str, audience: Audience, kind: CauseKind | None = None, detail:
     """Return the fix for this audience, the author's if the code has none for users; `detail` selects a precise one.
 
     If content was removed, and nothing shows what (`kind` unattributable), advice about tool results or images may be
-    wrong: request bodies will show what it was. Raises KeyError for an unknown code.
+    wrong: the fix is then to record request bodies, which show it. Raises KeyError for an unknown code.
     """
     is_unsure = kind == "unattributable" and code in (Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED)
     facts = CODES[Code.CLIENT_CAUSE_UNKNOWN if is_unsure else code]

@@ -1,7 +1,7 @@
-"""What credentials look like: rows of data for `mask`.
+"""The forms of credentials: rows of data for `mask`.
 
-`KINDS` are known by how they begin, `SHAPES` by a form, `NAMED` by the name before them (`api_key=…`). Least lengths
-are shorter than issued ones: recordings hold pieces. Sources: facts of gitleaks' `config/gitleaks.toml` (commit
+`KINDS` are recognised by their beginning, `SHAPES` by a form, `NAMED` by the name before them (`api_key=…`). Minimums
+are shorter than issued keys: recordings hold pieces. Sources: facts of gitleaks' `config/gitleaks.toml` (commit
 009e025a, MIT; see NOTICE in this folder) and the formats that providers publish, read 2026-11-24 and 26.
 """
 
@@ -23,11 +23,11 @@ ALPHABETS = {  # characters after the beginning
 
 
 class Kind(Struct, frozen=True):
-    """A kind of credential that is known by how it begins."""
+    """A kind of credential that is recognised by its beginning."""
 
     alphabet: str  # the characters that may follow the beginning: a key of `ALPHABETS`
     least: int  # characters after the beginning, at least
-    needs_digit: bool  # they hold a digit, or 16 letters in a row: other text begins so, too
+    needs_digit: bool  # it has a digit, or 16 letters in a row: other text has the same beginning
     beginnings: tuple[str, ...]  # what such a credential begins with
 
 
@@ -111,9 +111,9 @@ def _kinds(text: str) -> tuple[Kind, ...]:
 
 KINDS = _kinds(_KINDS.strip())
 
-# Forms without a beginning of their own: a sign, how many characters before it the pattern begins, the pattern. `no`
-# marks a match that is no credential. Each has at most one unbounded run, in which the sign cannot begin again, or is
-# bounded: looking for them is linear in the text. Ends of lines may be spelled by escapes.
+# Forms without a fixed beginning: a text in each (its sign), how many characters before it the form begins, a pattern.
+# A group `no` marks a match that is not a credential. A pattern is bounded, or has one unbounded run in which its sign
+# cannot occur again: so the search is linear in the text. Line ends may be written as escapes.
 _UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SLACK = r"(?:(?<=hooks\.slack\.com)|(?<=hooks\.slack-gov\.com))"
 _LINES = r"""(?:[^"\\]|\\[^"])*?(?:-----END[A-Z0-9 ]{0,40}KEY(?:\ BLOCK)?-----|----\ END\ SSH2|(?=\\?")|\Z)"""
@@ -152,8 +152,8 @@ SHAPES = (
     ("JQQJ99", 52, r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"),  # Azure: OpenAI, DevOps and others
 )
 
-# A letter, and those that follow it in words: the pairs that make up 97 % of those in Python's standard library and in
-# lore's guide, counted 2026-11-26. Of random letters half are others; in one of three hundred names three in ten are.
+# A letter, then the letters that follow it: these pairs make up 97 % of the pairs in Python's standard library and in
+# lore's guide, counted 2026-11-26. Half the pairs of random letters are others, and three in ten of one name in 300.
 PAIRS = (
     "aabcdfgiklmnprstuvwxy babceijloprsuy cacdefhiklmoprstuvy dabcdefgilnorstu eabcdefgiklmnopqrstuvwxy "
     "facdefgilorstu gaeghilnorsu haeilortu iabcdefglmnoprstvxz jeu kaeils lacdefilmnopstuy mabdeilmopstuy "

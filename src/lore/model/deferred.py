@@ -30,8 +30,8 @@ class Registry(UserDict[str, T]):
         value: Any = self.data[name]
         if isinstance(value, str):
             module, _, attribute = value.partition(":")
-            found = getattr(import_module(module), attribute)
-            value = self.data[name] = found if self._make is None else self._make(found)
+            target = getattr(import_module(module), attribute)
+            value = self.data[name] = target if self._make is None else self._make(target)
         return value
 
 
@@ -49,7 +49,7 @@ class _Uncompiled:
         setattr(self, name, value)
         return value
 
-    def __reduce__(self) -> Any:  # without it a copy looks for `_text` before it has one, for ever
+    def __reduce__(self) -> Any:  # without it copying recurses: `__getattr__` needs `_text`, which is not set yet
         return pattern, (self._text, self._flags)
 
 

@@ -1,6 +1,6 @@
 """Evidence from bytes: in what two successive prompts differ, and what one request shows by itself.
 
-`sentence()` puts all fields in words, most of them left out if they are None or empty, with `quoted_change()`, the
+`sentence()` puts the fields in words, most of them only if they have a value, with `quoted_change()`, the
 texts before and after, if the fact has both. `lore.prefix` finds the differences, `lore lint` and `lore check` the
 facts about one request. Excerpts are masked (they hold no credential of a known pattern) before they are cut. A member
 or field that lore knows is one of its own words; any other is content. `lore.model.fact` has the rules for fields.
@@ -24,7 +24,7 @@ Spelling: TypeAlias = Literal[
     "entities", "newlines", "unicode", "white-space", "inner-order", "inner-json",
 ]  # fmt: skip
 ModelFamily: TypeAlias = Literal["claude", "openai", "xai", ""]
-# From where on a changed field makes the cache miss.
+# The first part of the prompt that is not read from the cache after the field changed.
 CostsFrom: TypeAlias = Literal["all", "system", "messages", "nothing", "unknown"]
 Setting: TypeAlias = Literal["generation", "tool-choice", "features", "output-schema"]
 
@@ -372,7 +372,7 @@ Difference: TypeAlias = (
 )  # fmt: skip
 
 
-# What one request shows by itself, whatever was sent before or billed
+# What one request shows by itself, without earlier requests and usage
 
 # Why a breakpoint has no effect: its place, the lifetime it asks for, or a cache without breakpoints.
 Unmarkable: TypeAlias = Literal[

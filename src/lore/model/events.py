@@ -143,7 +143,7 @@ class TurnStarted(Envelope, frozen=True, kw_only=True, tag="turn_started"):
     context: Raw = NULL  # the volatile context of the turn: an object
     breakpoints: tuple[Mark, ...] | None = None  # those of a recorded request; None: not known
     call: Call | None = None  # what a recording says about the request, apart from its body
-    given_up: str = ""  # the chain that the request left to begin one of its own
+    given_up: str = ""  # the chain from which the request's chain restarted
 
 
 _OWN, _FALLBACK = ANSWERING = ("message", "fallback_message")  # kinds of passes that answer; others summarise or advise
@@ -191,13 +191,13 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     def first_pass(self) -> Usage:
         """The first pass that the answering model made: it read what earlier requests had cached.
 
-        It is the first of `iterations` of kind `message`, or of kind `fallback_message` if `model` is set; this usage
-        itself if there is none.
+        It is the first of `iterations` of kind `message` (`fallback_message` if `model` is set); else this usage
+        itself.
         """
         if not self.iterations:
             return self
         kind = _OWN if self.model is None else _FALLBACK
-        return next((found for found in self.iterations if found.kind == kind), self)
+        return next((iteration for iteration in self.iterations if iteration.kind == kind), self)
 
     def with_counts(self, other: Usage) -> Usage:
         """Return this usage with the six counts (`COUNTS`) of another one, unknown ones (None) included."""
@@ -211,7 +211,7 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     @property
     def is_sum(self) -> bool:
         """Whether `iterations` are the sum of several requests: what a run cost, but no prompt's tokens."""
-        return any(one.kind == RUN for one in self.iterations)
+        return any(iteration.kind == RUN for iteration in self.iterations)
 
     @property
     def is_billed(self) -> bool:
@@ -227,10 +227,10 @@ class Usage(Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defa
     def is_empty(self) -> bool:
         """Whether the response cost nothing: no pass counts a token, and no tool of the provider ran.
 
-        Unknown counts are taken for 0: look at `has_input` first.
+        Unknown counts are treated as 0: check `has_input` first.
         """
         tools = any(count for _, count in self.server_tools)
-        return not tools and not any(getattr(one, name) for one in self.passes for name in SUMMED_COUNTS)
+        return not tools and not any(getattr(usage, name) for usage in self.passes for name in SUMMED_COUNTS)
 
 
 COUNTS = Usage.__struct_fields__[:6]  # names of the token counts
@@ -245,7 +245,7 @@ class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Call(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Facts about a request apart from its body; empty or None where the recording does not say."""
+    """Facts about a request apart from its body; empty or None if they are not recorded."""
 
     endpoint: str = ""  # host and path, without a query
     session: str = ""  # the conversation, as the client names it
@@ -399,5 +399,5 @@ def _printable(value: Any) -> Any:
     if isinstance(value, Struct):
         return replace(value, **{name: _printable(getattr(value, name)) for name in value.__struct_fields__})
     if isinstance(value, tuple):
-        return tuple(_printable(one) for one in cast("tuple[Any, ...]", value))
+        return tuple(_printable(element) for element in cast("tuple[Any, ...]", value))
     return printable(value) if isinstance(value, str) else value

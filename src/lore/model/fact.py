@@ -61,8 +61,8 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
 
     def fix_detail(self) -> str:
         """Return what selects a more precise fix: `fix_word`, else a reason, setting or kind; empty: none."""
-        named = (getattr(self, name, "") for name in ("reason", "setting", "kind"))
-        return self.fill(self.fix_word) or next(filter(None, named), "")
+        values = (getattr(self, name, "") for name in ("reason", "setting", "kind"))
+        return self.fill(self.fix_word) or next(filter(None, values), "")
 
     def fill(self, words: str) -> str:
         """Return words with the fields in their places: `{name}` or `{name:form}`, a form of Python's or one of these.
@@ -143,8 +143,8 @@ def format_duration(seconds: float) -> str:
     if whole < 120:
         return f"{whole} s"
     if whole < 7200:
-        minutes, rest = divmod(whole, 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+        minutes, remainder = divmod(whole, 60)
+        return f"{minutes} min {remainder} s" if remainder else f"{minutes} min"
     return f"{seconds / 3600:.1f} h"
 
 
@@ -183,10 +183,10 @@ def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
 
     `more` is a number of further names: of the group if there is one, else of all groups together.
     """
-    some = [(word, list(names)) for word, names in kinds]
-    shown = [(word, names) for word, names in some if names]
-    of_all = more if len(shown) > 1 else 0
-    groups = [f"{word} {join_names(names, more=more - of_all)}" for word, names in shown]
+    changes = [(word, list(names)) for word, names in kinds]
+    nonempty = [(word, names) for word, names in changes if names]
+    of_all = more if len(nonempty) > 1 else 0
+    groups = [f"{word} {join_names(names, more=more - of_all)}" for word, names in nonempty]
     return "; ".join([*groups, *([f"and {of_all:,} more"] if of_all else [])])
 
 

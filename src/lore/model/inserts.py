@@ -37,7 +37,7 @@ class Insert(Struct, frozen=True, gc=False):
     content: Raw  # as it was recorded
     selector: Raw = NULL  # of a delta, as it was recorded
     outside: bool = False  # context that a compaction asked other programs for
-    behind: bool = False  # a delta that extends the message of tool results before its place
+    after_results: bool = False  # a delta that extends the message of tool results before its place
     turn: int = 0  # the turn of outside context, whose `number` may be a later one
 
     @property
@@ -166,15 +166,15 @@ def _signatures(raw: bytes, key: str) -> dict[str, str]:
     return signatures
 
 
-def selector(place: int, news: DeltaNews, *, behind: bool = False) -> Raw:
-    """Return the selector of a new delta at `place` as JSON; `behind`: it extends the tool results before it."""
+def selector(place: int, news: DeltaNews, *, after_results: bool = False) -> Raw:
+    """Return the selector of a new delta at `place` as JSON; `after_results`: it extends the tool results before it."""
     mut: dict[str, object] = {"changed": [{"id": name, "h": sign} for name, sign in news.changed.items()]}
     if news.removed:
         mut["removed"] = list(news.removed)
     if news.layers:
         mut["layers"] = [{"name": name, "h": sign} for name, sign in news.layers.items()]
     where: dict[str, object] = {"target": "messages", "insert_at": place}
-    if behind:
+    if after_results:
         where["behind"] = "results"
     return Raw(encode(cast("object", {**where, "mut": mut})))
 
@@ -199,19 +199,19 @@ def short_digest(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass"))[:8]
 
 
-def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the short form of every id in `shown` and `names`; forms in `shown` stay.
+def shorten_ids(names: Iterable[str], short_ids: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the short form of every id in `short_ids` and `names`; forms in `short_ids` stay.
 
     A new form is the shortest prefix of at least 5 characters that no other id begins with. If it is longer than 64
-    characters, or another id was shown as it, it is cut, and a digest follows. `shown` itself is returned if no name is
+    characters, or is another id's form, it is cut, and a digest follows. `short_ids` itself is returned if no name is
     new, else a copy. Costs O(ids).
     """
-    new = sorted({name for name in names if name not in shown})
+    new = sorted({name for name in names if name not in short_ids})
     if not new:
-        return shown
-    ordered = sorted((*shown, *new))
-    forms = dict(shown)
-    taken = set(forms.values())
+        return short_ids
+    ordered = sorted((*short_ids, *new))
+    forms = dict(short_ids)
+    used_forms = set(forms.values())
     for name in new:
         at = bisect_left(ordered, name)
         beside = (*ordered[max(0, at - 1) : at], *ordered[at + 1 : at + 2])
@@ -219,10 +219,10 @@ def shown_ids(names: Iterable[str], shown: Mapping[str, str]) -> Mapping[str, st
         form = name[: max([SHORTEST_ID - 1, *shared]) + 1]
         if len(form) > LONGEST_ID:
             form = f"{cut_graphemes(form, 48)}…{short_digest(form)}"
-        while form in taken:
+        while form in used_forms:
             form = f"{cut_graphemes(name, 48)}…{short_digest(form)}"
         forms[name] = form
-        taken.add(form)
+        used_forms.add(form)
     return forms
 
 

@@ -55,7 +55,7 @@ _FOREIGN = (b"\\ue", b"\\uE", b"\xee")  # escapes and UTF-8 of U+E000 to U+EFFF
 
 
 def _hide_halves(raw: bytes) -> bytes:
-    """Spell surrogates (`\\uDxxx`) as U+Exxx, which msgspec takes; ValueError if such characters are in the text."""
+    """Replace escapes `\\uDxxx` by `\\uExxx`, which msgspec accepts; ValueError if the text has such characters."""
     if any(sign in raw for sign in _FOREIGN):
         raise ValueError("characters of U+E000 to U+EFFF")
     return raw.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE")
@@ -70,7 +70,7 @@ _HIDDEN = pattern("[\ue000-\uefff]")
 
 
 def _key_with_halves(key: str) -> str:
-    halves = _HIDDEN.sub(lambda found: chr(ord(found[0]) - 0x1000), key)
+    halves = _HIDDEN.sub(lambda match: chr(ord(match[0]) - 0x1000), key)
     return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
@@ -86,7 +86,7 @@ def _table_with_halves(raw: bytes) -> dict[str, bytes]:
 
 
 def check_text(data: bytes) -> None:
-    """Raise UnicodeDecodeError if bytes are not UTF-8. In pieces: one emoji makes decoded text four times as large."""
+    """Raise UnicodeDecodeError if bytes are not UTF-8. Decodes pieces: one emoji makes a text 4 times as large."""
     if not data.isascii():
         decoder = codecs.getincrementaldecoder("utf-8")()
         for at in range(0, len(data), _PIECE):
@@ -103,7 +103,7 @@ def is_json(data: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError):
         if not has_surrogate_escape(data):
             return False
-    except RecursionError:  # msgspec refuses less depth than other parsers, the less the deeper its caller is
+    except RecursionError:  # msgspec allows less depth than other parsers, and still less in a deep call stack
         if is_deep(data):
             return False
     try:
@@ -195,7 +195,7 @@ def member_ranges(raw: bytes) -> list[Member]:
         fast = _TABLE.decode(raw)
     except (ValueError, RecursionError):
         return _scan_members(raw)
-    found: list[Member] = []
+    members: list[Member] = []
     at = raw.find(b"{") + 1
     for key, value in fast.items():
         token, text = b'"' + key.encode() + b'"', bytes(value)
@@ -205,10 +205,10 @@ def member_ranges(raw: bytes) -> list[Member]:
         end = begin + len(text)
         if not raw.startswith(token, start) or raw[colon : colon + 1] != b":" or not raw.startswith(text, begin):
             return _scan_members(raw)  # duplicate keys, or escapes in a key
-        found.append(Member(key, start, begin, end))
+        members.append(Member(key, start, begin, end))
         at = _skip_space(raw, end)
         at += raw[at : at + 1] == b","
-    return found if raw[at : at + 1] == b"}" or not found else _scan_members(raw)
+    return members if raw[at : at + 1] == b"}" or not members else _scan_members(raw)
 
 
 def element_ranges(raw: bytes) -> list[tuple[int, int]]:
@@ -218,7 +218,7 @@ def element_ranges(raw: bytes) -> list[tuple[int, int]]:
 
 
 def without_member(raw: bytes, key: str) -> bytes:
-    """Return an object's bytes with every member of this name cut out, its comma and the white space beside it."""
+    """Return an object's bytes without the members of this name, their commas and the adjacent white space."""
     for member in reversed([member for member in member_ranges(raw) if member.key == key]):
         end = _skip_space(raw, member.end)
         if raw[end : end + 1] == b",":
@@ -266,21 +266,23 @@ def value_at(raw: bytes, path: str, uncounted: str = "") -> tuple[int, int] | No
     """
     start, end = 0, len(raw)
     for step in _STEP.finditer(path):
-        inside, found = raw[start:end], None
+        inside, value_range = raw[start:end], None
         if step[1] is None:
-            found = next(((m.value, m.end) for m in reversed(member_ranges(inside)) if m.key == step[2]), None)
+            value_range = next(((m.value, m.end) for m in reversed(member_ranges(inside)) if m.key == step[2]), None)
         else:
             ranges = element_ranges(inside)
             if uncounted:
-                ranges = [one for one in ranges if [m.key for m in member_ranges(inside[slice(*one)])] != [uncounted]]
-            found = ranges[int(step[1])] if int(step[1]) < len(ranges) else None
-        if found is None:
+                ranges = [
+                    span for span in ranges if [m.key for m in member_ranges(inside[slice(*span)])] != [uncounted]
+                ]
+            value_range = ranges[int(step[1])] if int(step[1]) < len(ranges) else None
+        if value_range is None:
             return None
-        start, end = start + found[0], start + found[1]
+        start, end = start + value_range[0], start + value_range[1]
     return start, end
 
 
-# A scanner of tokens. Possessive: a string without an end fails at once, not after every way to cut it into pieces.
+# A token scanner. Possessive quantifiers: a string without an end fails at once instead of after much backtracking.
 _STRING = pattern(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _WITHIN = pattern(rb'(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++)', re.DOTALL)
 _BESIDE = pattern(rb'(?:[^",{}\[\]]++|"(?:[^"\\]++|\\.)*+"|")*+([{\[]++|[}\]]++|,)', re.DOTALL)
@@ -316,13 +318,13 @@ def _without_space(raw: bytes, start: int, end: int) -> tuple[int, int]:
 
 def _scan_members(raw: bytes) -> list[Member]:
     opening = _skip_space(raw, 0)
-    found: list[Member] = []
+    members: list[Member] = []
     for start, end in _pieces(raw, opening) if raw[opening : opening + 1] == b"{" else ():
         token = _STRING.match(raw, start)
         colon = raw.find(b":", start if token is None else token.end(), end)
         if token is not None and colon >= 0:
-            found.append(Member(text_of(token[0]), start, _skip_space(raw, colon + 1), end))
-    return found
+            members.append(Member(text_of(token[0]), start, _skip_space(raw, colon + 1), end))
+    return members
 
 
 # Depth: parsers refuse values that are nested deeply, each at another level, so lore decides before they do.
@@ -331,7 +333,7 @@ _STRETCH = 16 * 1024  # bytes in which values are seldom nested so deeply
 _TEXT = pattern(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _AS_LISTS = bytes.maketrans(b"{}", b"[]")
 _BESIDE_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_HIDDEN_LEVELS = 8  # times that empty pairs are removed, before the brackets that remain are followed
+_HIDDEN_LEVELS = 8  # times that empty pairs are removed, before the remaining brackets are counted
 _RUNS = pattern(rb"(\[*+)(\]*+)")
 
 
@@ -344,7 +346,7 @@ def is_deep(data: bytes) -> bool:
     size, most = len(data), RECORD_LEVELS + 1
     if size < most:
         return False
-    # `count` looks at each byte, `replace` only at what it finds: counting took a tenth of a check's instructions
+    # `replace` only looks at the matches, `count` at each byte: counting took a tenth of a check's instructions
     without = len(data.replace(b"[", b"", most)) + len(data.replace(b"{", b"", most))
     if 2 * size - without < most:
         return False
@@ -359,10 +361,10 @@ def is_deep(data: bytes) -> bool:
 
 
 def _is_nested(data: bytes) -> bool:
-    """Return for certain whether a record is nested deeper than lore reads.
+    """Return exactly whether a record is nested deeper than lore reads.
 
-    Removing every empty pair makes a value shallower by one level. It is done a few times, because most brackets are
-    gone then; those that remain are followed run by run.
+    Removing every empty pair (`[]`) makes a value one level shallower. A few rounds remove most brackets; the remaining
+    ones are counted run by run.
     """
     brackets = (_TEXT.sub(b"", data) if b'"' in data else data).translate(_AS_LISTS, _BESIDE_BRACKETS)
     for _ in range(_HIDDEN_LEVELS):

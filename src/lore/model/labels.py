@@ -59,11 +59,11 @@ class LabelledLine(Struct, frozen=True):
 
 def find_labels(text: str, more: tuple[str, ...] = ()) -> tuple[LabelledLine, ...]:
     """Return the labels in a text in their order, each kind once; `more` are the labels of the settings."""
-    found: dict[Holds, LabelledLine] = {}
+    lines: dict[Holds, LabelledLine] = {}
     for match in _pattern(more).finditer(text):
         holds = LABELS.get(match["label"], "text under a label of the settings")
-        found.setdefault(holds, LabelledLine(holds, match["line"]))
-    return tuple(found.values())
+        lines.setdefault(holds, LabelledLine(holds, match["line"]))
+    return tuple(lines.values())
 
 
 @lru_cache(maxsize=16)

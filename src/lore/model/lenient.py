@@ -29,15 +29,15 @@ _CAPITAL = pattern(r"(?<=[a-z0-9])([A-Z])")
 
 def snake(name: str) -> str:
     """Return a camelCase name as snake_case (`callId`: `call_id`); names without inner capitals stay."""
-    return _CAPITAL.sub(lambda found: "_" + found[1].lower(), name)
+    return _CAPITAL.sub(lambda match: "_" + match[1].lower(), name)
 
 
 def camel(name: str) -> str:
     """Return a snake_case name as camelCase (`call_id`: `callId`); `write_5m`: `write5m`."""
-    return _UNDERSCORE.sub(lambda found: found[1].upper(), name)
+    return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
 
 
-def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+def decode_or_convert(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
     """Decode JSON with `decoder`; text that it does not parse (lone surrogates, deep nesting) with `convert`.
 
     A value that does not fit the type, or a key in camelCase, raises msgspec's ValidationError, a ValueError, if the
@@ -52,8 +52,8 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 
 def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes JSON into `kind` as `decoded` does."""
-    return partial(decoded, msgspec.json.Decoder(kind))
+    """Return a function that decodes JSON into `kind` as `decode_or_convert` does."""
+    return partial(decode_or_convert, msgspec.json.Decoder(kind))
 
 
 def convert(raw: bytes, kind: Any) -> Any:
@@ -73,7 +73,7 @@ def _convert(raw: bytes, kind: Any) -> Any:
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     structs = [option for option in options if _is_struct(option)]
     if structs and raw[:1] == b"{":
-        return _struct(raw, structs)
+        return _convert_struct(raw, structs)
     for option in options:
         container, inner = get_origin(option), get_args(option)
         if container is dict and raw[:1] == b"{":
@@ -101,26 +101,26 @@ def _fields(struct: Any) -> dict[str, FieldInfo]:
     return {spelled(field.encode_name): field for spelled in (camel, snake, str) for field in every}
 
 
-def _struct(raw: bytes, structs: list[Any]) -> Any:
-    given = raw_members(raw) or {}
-    struct = _tagged(given, structs)
-    known, values = _fields(struct), dict[str, Any]()
-    for key, value in given.items():
-        field = known.get(key) or known.get(snake(key))
+def _convert_struct(raw: bytes, structs: list[Any]) -> Any:
+    members = raw_members(raw) or {}
+    struct = _struct_by_tag(members, structs)
+    fields_by_name, values = _fields(struct), dict[str, Any]()
+    for key, value in members.items():
+        field = fields_by_name.get(key) or fields_by_name.get(snake(key))
         if field is not None:
             values[field.name] = _convert(value, field.type)
-    for field in known.values():
+    for field in fields_by_name.values():
         if field.required and field.name not in values:
             raise msgspec.ValidationError(f"missing field {field.encode_name!r}")
     return struct(**values)
 
 
-def _tagged(given: dict[str, bytes], structs: list[Any]) -> Any:
+def _struct_by_tag(members: dict[str, bytes], structs: list[Any]) -> Any:
     """Return the struct that the object's tag names; an item's tag may be spelled `kind` instead of `type`."""
     if len(structs) == 1:
         return structs[0]
     for struct in structs:
         config = struct.__struct_config__
-        if config.tag == snake(text_of(given.get(config.tag_field or "", given.get("kind", b"")))):
+        if config.tag == snake(text_of(members.get(config.tag_field or "", members.get("kind", b"")))):
             return struct
     raise msgspec.ValidationError("unknown kind")

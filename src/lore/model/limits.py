@@ -1,4 +1,4 @@
-"""Limits of size and work, each with its reason: what a file that somebody else wrote can cost at most.
+"""Limits of size and work, each with its reason: they bound what a hostile file can cost.
 
 How much a page or a report shows, facts about providers (four breakpoints a request) and the sizes of memos are
 constants of their modules.

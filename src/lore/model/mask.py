@@ -51,7 +51,7 @@ def mask(text: str) -> str:
         _INVISIBLE.search(text) is not None or _TAG in text.encode("utf-8", "surrogatepass")
     )
     if has_invisible or "\\u" in text or "\\/" in text:
-        spans += _spans_in_spelled(text, _SPELLED if has_invisible else _ESCAPE)
+        spans += _find_in_escaped_text(text, _SPELLED if has_invisible else _ESCAPE)
     return _with_stars(text, spans) if spans else text
 
 
@@ -67,10 +67,10 @@ def _with_stars(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     end = 0
     for start, stop in sorted(spans):
-        shown = start + 4 if stop - start >= 16 and "\\" not in text[start : start + 4] else start
-        shown = max(end, shown)
-        if stop > shown:
-            pieces += (text[end:shown], "*" * (stop - shown))
+        hidden_from = start + 4 if stop - start >= 16 and "\\" not in text[start : start + 4] else start
+        hidden_from = max(end, hidden_from)
+        if stop > hidden_from:
+            pieces += (text[end:hidden_from], "*" * (stop - hidden_from))
             end = stop
     return "".join([*pieces, text[end:]])
 
@@ -79,12 +79,12 @@ def _spans(text: str, *, decode: bool = True) -> list[Span]:
     """Return where credentials are, in any order; spans may overlap. `decode`: look into base64 as well."""
     raw = text.encode("latin-1", "replace")  # one byte a character
     runs = list(_runs(raw.translate(_IS_TOKEN)))
-    spans = [*_named(text, raw.lower()), *_shaped(text, _BLOCKS, text)]
+    spans = [*_find_named_values(text, raw.lower()), *_find_shapes(text, _BLOCKS, text)]
     if runs:
         searched = "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs])
-        spans += [*_begun(text, searched), *_shaped(text, _SHAPES, searched)]
+        spans += [*_find_by_beginning(text, searched), *_find_shapes(text, _SHAPES, searched)]
     if runs and decode:
-        spans += _encoded(text, raw, runs)
+        spans += _find_in_base64(text, raw, runs)
     return spans
 
 
@@ -93,7 +93,7 @@ _LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by
 
 
 def _runs(is_token: bytes) -> Iterator[Span]:
-    """Yield the runs of characters of tokens that are long enough: in most text a tenth of it."""
+    """Yield the runs of token characters that are long enough for a credential: a tenth of most texts."""
     end = 0
     while (start := is_token.find(_LEAST_RUN, end)) >= 0:
         end = is_token.find(b" ", start)
@@ -102,7 +102,7 @@ def _runs(is_token: bytes) -> Iterator[Span]:
         yield start, end
 
 
-# Known by the beginning
+# Recognised by their beginning
 
 _BEGIN = pattern(  # a word's begin, also after an escape and after a terminal's colour
     r"(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})|(?<=%[0-9A-Fa-f]{2})"
@@ -113,67 +113,67 @@ _STARTS = pattern(  # the two characters that begin a word, and those after an e
     r"(?=(?:(?:(?<=\\)(?:[nrtbf]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})|(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])[0-9]{0,3}m)(..))?)"
 )
 _BODIES = {name: pattern(text, re.ASCII) for name, text in ALPHABETS.items()}
-_NEEDED = pattern(r"[0-9]|[A-Za-z]{16}")
+_DIGIT_OR_LONG_WORD = pattern(r"[0-9]|[A-Za-z]{16}")
 _HEADS: dict[str, list[tuple[str, Kind]]] = defaultdict(list)  # by the first two characters
 for _kind in KINDS:
     for _beginning in _kind.beginnings:
         _HEADS[_beginning[:2]].append((_beginning, _kind))
 
 
-def _begun(text: str, runs: str) -> Iterator[Span]:
-    """Yield what begins as a kind does; `runs` are the runs of the text, each with the character before it."""
+def _find_by_beginning(text: str, runs: str) -> Iterator[Span]:
+    """Yield where credentials of `KINDS` are; `runs` has the runs of the text, each with the character before it."""
     heads = {head for heads in _STARTS.findall(runs) for head in heads}
     for head in heads & _HEADS.keys():
         for beginning, kind in _HEADS[head]:
-            done = 0  # up to where the text was tried: a run is not tried again from its middle
+            end = 0  # of the latest match: a run is not tried again from its middle
             for at in _places(text, beginning) if beginning in runs else ():
-                body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _begins(text, at, done) else None
+                body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _can_begin(text, at, end) else None
                 if body is not None:
-                    done = body.end()
-                    if len(body[0]) >= kind.least and (not kind.needs_digit or _NEEDED.search(body[0])):
-                        yield at, done
+                    end = body.end()
+                    if len(body[0]) >= kind.least and (not kind.needs_digit or _DIGIT_OR_LONG_WORD.search(body[0])):
+                        yield at, end
 
 
-def _begins(text: str, at: int, done: int) -> bool:
-    return at >= done and (not text[at].isalnum() or _BEGIN.match(text, at) is not None)
+def _can_begin(text: str, at: int, end: int) -> bool:
+    return at >= end and (not text[at].isalnum() or _BEGIN.match(text, at) is not None)
 
 
-# Known by a form, or by the name before it
+# Recognised by their form, or by the name before them
 
 _Shape: TypeAlias = tuple[str, int, re.Pattern[str]]
-_BLOCKS: list[_Shape] = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in BLOCKS]
-_SHAPES: list[_Shape] = [(sign, behind, pattern(text, re.ASCII)) for sign, behind, text in SHAPES]
+_BLOCKS: list[_Shape] = [(sign, offset, pattern(text, re.ASCII)) for sign, offset, text in BLOCKS]
+_SHAPES: list[_Shape] = [(sign, offset, pattern(text, re.ASCII)) for sign, offset, text in SHAPES]
 _NAMED = [
     (sign.encode(), [(pattern(text, re.ASCII | re.IGNORECASE), look) for text, look in rows])
     for sign, rows in NAMED.items()
 ]
 
 
-def _shaped(text: str, shapes: list[_Shape], runs: str) -> Iterator[Span]:
-    """Yield where text has one of the shapes; a sign that is not in `runs` is not searched for in the whole text."""
-    for sign, behind, shape in shapes:
-        done = 0
+def _find_shapes(text: str, shapes: list[_Shape], runs: str) -> Iterator[Span]:
+    """Yield where text has one of the shapes; only signs that occur in `runs` are searched for in the whole text."""
+    for sign, offset, shape in shapes:
+        end = 0
         for place in _places(text, sign) if sign in runs else ():
-            at = place - behind
-            found = shape.match(text, at) if _begins(text, at, done) else None
-            if found is not None:
-                done = found.end()
-                if found.groupdict().get("no") is None:
-                    yield found.span()
+            at = place - offset
+            match = shape.match(text, at) if _can_begin(text, at, end) else None
+            if match is not None:
+                end = match.end()
+                if match.groupdict().get("no") is None:
+                    yield match.span()
 
 
-def _named(text: str, low: bytes) -> Iterator[Span]:
+def _find_named_values(text: str, low: bytes) -> Iterator[Span]:
     for sign, rows in _NAMED:
-        done = [0] * len(rows)
+        ends = [0] * len(rows)
         for at in _places(low, sign) if sign in low else ():
             if low.startswith(b"tokens", at):  # counts, which no form takes: lore's own lines have many
                 continue
             for row, (form, look) in enumerate(rows):
-                found = form.match(text, at) if at >= done[row] else None
-                if found is not None:
-                    done[row] = found.end()
-                    if not look or _LOOKS[look](found["value"]):
-                        yield found.span("value")
+                match = form.match(text, at) if at >= ends[row] else None
+                if match is not None:
+                    ends[row] = match.end()
+                    if not look or _LOOKS[look](match["value"]):
+                        yield match.span("value")
 
 
 def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
@@ -197,14 +197,14 @@ _REFERENCE = (  # to a variable, an option, a place; a template that is not fill
 _ADDRESSES = r"[\[(^]|(?:arn|urn):|[a-z][a-z0-9+.-]{1,12}://"
 _ADDRESS = pattern(_ADDRESSES)
 _PLACE = pattern(rf"{_ADDRESSES}|[~.]{{0,2}}/|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\Z", re.ASCII)
-_CODE = pattern(  # no password: a name, a number, a place, a time
+_CODE = pattern(  # not a password: a name, a number, a place, a time
     r"[A-Za-z_][A-Za-z_.-]*|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+|[0-9.,+-]+"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.+-]+Z?|" + _REFERENCE,
     re.DOTALL,
 )
 _NO_LITERAL = pattern(_REFERENCE + r"|[A-Z][A-Z_]*|[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+", re.DOTALL)
 _WITH_SIGNS = pattern(r"(?![A-Za-z_][\w.]*[(\[,;)=&|{])(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[^(]*[,;&(){}|=\[\]<>]")
-_PLAIN_WORD = pattern(  # that is no type and no state of a password
+_PLAIN_WORD = pattern(  # a word that is neither a type nor a state of a password
     r"(?!.*(?:pass|pwd))(?!(?:string|text|number|boolean|bytes|required|optional|missing|invalid|incorrect|unset|unknown"
     r"|hidden|redacted|encrypted|undefined|options?|field|prompt)\Z)[a-z]+(?:-[a-z]+)*"
 )
@@ -244,13 +244,13 @@ def _is_dense(value: str) -> bool:
 
 
 def _is_unlike_words(value: str) -> bool:
-    """Return whether letters up to a dot change between small and capital, or follow each other, as in no name."""
+    """Return whether a dotted part of 8 letters or more has capitals or letter pairs that names do not have."""
     parts = [part for part in value.split(".") if part.isalpha() and len(part) >= 8]
     return any(_part_length(part) <= 2.2 or _has_rare_pairs(part) for part in parts)
 
 
 def _has_rare_pairs(value: str) -> bool:
-    """Return whether three in ten pairs of letters are such as few words have."""
+    """Return whether at least three in ten letter pairs are rare in words."""
     parts = [part.lower() for part in _PART.findall(value)]
     pairs = [part[at : at + 2] for part in parts if part.isalpha() for at in range(len(part) - 1)]
     return len(pairs) >= 5 and sum(pair not in _FREQUENT_PAIRS for pair in pairs) >= 0.3 * len(pairs)
@@ -263,7 +263,7 @@ def _part_length(value: str) -> float:
 
 
 def _names_user(value: str) -> bool:
-    decoded = _decoded(value.rstrip("=").encode())
+    decoded = _decode_base64(value.rstrip("=").encode())
     return decoded.isascii() and b":" in decoded and decoded.decode().isprintable()
 
 
@@ -291,40 +291,40 @@ _BASE64_OF_ASCII = pattern(  # bytes below 128 leave half of the alphabet to thr
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 
 
-def _encoded(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
+def _find_in_base64(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
     """Yield where base64 holds a credential, with up to three characters before it.
 
     A slash is a character of base64 and parts the folders of a path: the pieces between slashes are decoded as well.
     """
     long = [run for run in runs if run[1] - run[0] >= 24]
-    for whole in (found.span() for start, end in long for found in _BASE64.finditer(text, start, end)):
+    for whole in (match.span() for start, end in long for match in _BASE64.finditer(text, start, end)):
         has_slash = b"/" in raw[slice(*whole)]
-        pieces = (found.span() for found in _BASE64_WITHOUT_SLASH.finditer(text, *whole)) if has_slash else ()
+        pieces = (match.span() for match in _BASE64_WITHOUT_SLASH.finditer(text, *whole)) if has_slash else ()
         for at, end in (whole, *pieces):
             for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
-                if _decoded(raw[begin : begin + 20]).isascii():
-                    for start, stop in _spans(_decoded(raw[begin:end]).decode("latin-1"), decode=False):
+                if _decode_base64(raw[begin : begin + 20]).isascii():
+                    for start, stop in _spans(_decode_base64(raw[begin:end]).decode("latin-1"), decode=False):
                         yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
 
 
-def _decoded(base64: bytes) -> bytes:
+def _decode_base64(base64: bytes) -> bytes:
     """Decode base64 of either alphabet without padding; a last character that is left over is dropped."""
     whole = base64[: len(base64) - (len(base64) % 4 == 1)].translate(_STANDARD)
     return a2b_base64(whole + b"=" * (-len(whole) % 4))
 
 
-def _spans_in_spelled(text: str, escape: re.Pattern[str]) -> list[Span]:
-    """Return where credentials are once escapes are read and invisible characters are left out."""
+def _find_in_escaped_text(text: str, escape: re.Pattern[str]) -> list[Span]:
+    """Return where credentials are that appear once escapes are decoded and invisible characters are removed."""
     pieces: list[str] = []
-    read, spelled = [0], [0]  # where each escape ends in the text as it is read, and in the text
-    for found in escape.finditer(text):
-        char = chr(int(found[1], 16)) if found[1] else "/" * found[0].endswith("/")
-        pieces += (text[spelled[-1] : found.start()], char)
-        read.append(read[-1] + found.start() - spelled[-1] + len(char))
-        spelled.append(found.end())
+    plain_ends, ends = [0], [0]  # where each escape ends in the text without escapes, and in the text
+    for match in escape.finditer(text):
+        char = chr(int(match[1], 16)) if match[1] else "/" * match[0].endswith("/")
+        pieces += (text[ends[-1] : match.start()], char)
+        plain_ends.append(plain_ends[-1] + match.start() - ends[-1] + len(char))
+        ends.append(match.end())
 
     def place(at: int) -> int:
-        near = bisect_right(read, at) - 1
-        return spelled[near] + at - read[near]
+        near = bisect_right(plain_ends, at) - 1
+        return ends[near] + at - plain_ends[near]
 
-    return [(place(start), place(stop)) for start, stop in _spans("".join([*pieces, text[spelled[-1] :]]))]
+    return [(place(start), place(stop)) for start, stop in _spans("".join([*pieces, text[ends[-1] :]]))]

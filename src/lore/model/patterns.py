@@ -43,7 +43,7 @@ class PathPattern:
         self.folder = literal[: literal.rfind("/") + 1]
 
     def matches(self, path: str) -> bool:
-        """Return whether the pattern names this path, or one that it lies below."""
+        """Return whether the pattern names this path, or a folder above it."""
         if self._names_all:
             return not path.startswith("../")
         if path.startswith(self.text) and path[len(self.text) :][:1] in ("", "/"):
@@ -91,14 +91,14 @@ class PathIndex:
     def numbers(self, path: str) -> list[int]:
         """Return the numbers (the first pattern is 0) of the patterns that name a path, ascending; empty for none."""
         ends = [place for place, character in enumerate(path) if character == "/"]
-        found = [number for end in (*ends, len(path)) for number in self._literals.get(path[:end], ())]
+        numbers = [number for end in (*ends, len(path)) for number in self._literals.get(path[:end], ())]
         for folder in ("", *(path[: end + 1] for end in ends)):
-            found += [number for number, pattern in self._by_folder.get(folder, ()) if pattern.matches(path)]
-        return sorted(found)
+            numbers += [number for number, pattern in self._by_folder.get(folder, ()) if pattern.matches(path)]
+        return sorted(numbers)
 
 
 def matches_name(pattern: str, name: str) -> bool:
-    """Return whether a name is the one that a pattern asks for; `*` stands for any text, nothing else is special."""
+    """Return whether a name matches a pattern; `*` stands for any text, nothing else is special."""
     first, *others = pattern.split("*")
     if not others:
         return name == pattern
@@ -108,10 +108,10 @@ def matches_name(pattern: str, name: str) -> bool:
     if not name.startswith(first) or not name.endswith(last) or place > end:
         return False
     for text in inner:
-        found = name.find(text, place, end)
-        if found < 0:
+        at = name.find(text, place, end)
+        if at < 0:
             return False
-        place = found + len(text)
+        place = at + len(text)
     return True
 
 

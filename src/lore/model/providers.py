@@ -90,8 +90,8 @@ def provider_of(endpoint: str, model: str | None, dialect: str) -> str:
         return next((name for part, name in _HOSTS if _is_host(host, part)), UNKNOWN)
     if dialect == "bedrock":
         return "bedrock"
-    known = (model or "").lower()
-    return next((name for part, name in _MODELS if known.startswith(part)), UNKNOWN)
+    model_name = (model or "").lower()
+    return next((name for part, name in _MODELS if model_name.startswith(part)), UNKNOWN)
 
 
 def _is_host(host: str, part: str) -> bool:

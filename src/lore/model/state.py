@@ -162,9 +162,9 @@ class Index:
     def _set_number(self, item: Item, number: int) -> None:
         self.numbers[item.uuid] = number
         if type(item) is ToolCall:
-            known = self.call_numbers.get(item.call_id, number)
-            self.has_repeated_calls = self.has_repeated_calls or known != number
-            self.call_numbers[item.call_id] = max(known, number)
+            last_number = self.call_numbers.get(item.call_id, number)
+            self.has_repeated_calls = self.has_repeated_calls or last_number != number
+            self.call_numbers[item.call_id] = max(last_number, number)
 
     def replace(self, item: Item, new: Item, after: Vector[Entry]) -> None:
         """Replace `item` by `new`, of its uuid and place; `after` is the timeline with `new`. Usually O(1)."""
@@ -232,29 +232,29 @@ class Chain(Struct):
     turns: int = 0  # requests so far
     turn: OpenTurn | None = None  # the latest request
     last: ClosedTurn | None = None  # the end of the latest request, once it has come
-    previous: int | None = None  # number of the request before it, if it has ended: its last line may come late
+    previous: int | None = None  # number of the previous request, if it has ended; its last line may come late
     since: tuple[Change, ...] = ()  # changes after the latest request
     signs: tuple[Sign, ...] = ()  # signs seen after the latest request
-    sent: int = 0  # entries in the latest request
+    sent_entries: int = 0  # entries in the latest request
     sent_before: int = 0  # entries in the request before it
     pinned: tuple[Fact, ...] | None = None  # knowledge in the system prompt since the first request or the last reset
     pinned_layers: tuple[Layer, ...] = ()  # late layers there
     announced: bool = False  # the system prompt announces the token of deltas: the first turn had knowledge
-    shown: Mapping[str, str] = {}  # short form of each id that a prompt has shown
+    short_ids: Mapping[str, str] = {}  # short form of each id that a prompt has shown
     reset: int | None = None  # the turn of the last reset that named its turn
     deltas: dict[int, Insert] = {}  # durable deltas by number
     seqs: int = 0  # number of the next delta
     persisted: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context of turns, in their order
     outside: Vector[Insert] = msgspec.field(default_factory=Vector[Insert])  # context that compactions asked for
-    waiting: TurnStarted | None = None  # the turn whose context was not delivered: the next request has to
+    waiting: TurnStarted | None = None  # the turn whose context was not sent yet; the next request sends it
     unsaved: tuple[Event, ...] = ()  # events that lore derived and the log does not hold yet
     stream: Stream | None = None  # text that is still arriving
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the kept items
     index: Index | None = None  # finds entries by the ids of their items; None: not made yet
 
 
-def settled(chain: Chain) -> Chain:
-    """Return the chain with its streamed text joined to its message. Read items only from a settled chain."""
+def with_streamed_text(chain: Chain) -> Chain:
+    """Return the chain with its streamed text joined to its message. Read items only from such a chain."""
     stream = chain.stream
     if stream is None:
         return chain
@@ -262,16 +262,16 @@ def settled(chain: Chain) -> Chain:
     item, deltas = entry.item, list(stream.deltas)
     assert isinstance(item, AssistantMessage)
     if item.blocks is None:
-        item = msgspec.structs.replace(item, text=_joined(item.text, deltas))
+        item = msgspec.structs.replace(item, text=_join_texts(item.text, deltas))
     elif item.blocks and isinstance(last := item.blocks[-1], TextBlock):
-        item = msgspec.structs.replace(item, blocks=(*item.blocks[:-1], TextBlock(_joined(last.text, deltas))))
+        item = msgspec.structs.replace(item, blocks=(*item.blocks[:-1], TextBlock(_join_texts(last.text, deltas))))
     else:
-        item = msgspec.structs.replace(item, blocks=(*item.blocks, TextBlock(_joined(NULL, deltas))))
+        item = msgspec.structs.replace(item, blocks=(*item.blocks, TextBlock(_join_texts(NULL, deltas))))
     changed = msgspec.structs.replace(entry, item=item)
     return msgspec.structs.replace(chain, entries=chain.entries.set(stream.place, changed), stream=None)
 
 
-def _joined(text: Raw, deltas: list[Raw]) -> Raw:
+def _join_texts(text: Raw, deltas: list[Raw]) -> Raw:
     """Concatenate JSON strings without decoding them: a pair of surrogates may be split between two."""
     pieces = [text, *deltas] if not is_absent(text) else deltas
     return Raw(b'"' + b"".join([bytes(piece)[1:-1] for piece in pieces]) + b'"')
@@ -292,7 +292,7 @@ class FoldedSession(Struct, frozen=True):
     tools: tuple[Raw, ...] | None = None  # definitions, in their order; None: not recorded
     params: Raw = NULL  # the other fields of requests, as JSON
     attachments: tuple[str, ...] = ()  # names of attached files
-    started: bool = False  # a header has come
+    started: bool = False  # a header was read
     start_layers: tuple[Layer, ...] = ()  # `once_at_start` layers before the first turn
     late_layers: tuple[Layer, ...] = ()  # and those after it
     turn_layers: tuple[Layer, ...] = ()  # `every_turn` layers
@@ -325,4 +325,4 @@ class FoldedSession(Struct, frozen=True):
 
         If a log has no main one (a subagent's own file) it is the first chain; before any has begun, an empty one.
         """
-        return settled(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))
+        return with_streamed_text(self.chains.get(MAIN) or next(iter(self.chains.values()), Chain()))

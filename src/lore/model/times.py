@@ -51,8 +51,8 @@ def decode_time(raw: bytes) -> float | None:
     if isinstance(value, str) and value.isdigit():
         value = int(value)
     if isinstance(value, str):
-        found = parse_http_date(value)
-        return _parse_text(value) if found is None else found
+        seconds = parse_http_date(value)
+        return _parse_text(value) if seconds is None else seconds
     if isinstance(value, list) and len(cast("list[object]", value)) == 2:
         whole, part = cast("list[object]", value)
         if isinstance(whole, int) and isinstance(part, int) and 0 <= part < 10**9:

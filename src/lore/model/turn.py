@@ -118,17 +118,17 @@ class Memo:
     LONG = 128 * 1024  # bytes of a message
 
     def __init__(self) -> None:
-        self._seen: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
+        self._messages: dict[int, list[tuple[bytes, tuple[Segment, ...]]]] = {}
 
     def get(self, index: int, raw: bytes, build: Callable[[], tuple[Segment, ...]]) -> tuple[Segment, ...]:
         """Return the segments of the message at `index`: those of an equal message seen there, else `build()`."""
-        seen = self._seen.setdefault(index, [])
-        for known, segments in seen:
-            if known == raw:
+        messages = self._messages.setdefault(index, [])
+        for message, segments in messages:
+            if message == raw:
                 return segments
         segments = build()
-        seen.insert(0, (raw, segments))
-        del seen[1 if len(raw) > self.LONG else self.KEEP :]
+        messages.insert(0, (raw, segments))
+        del messages[1 if len(raw) > self.LONG else self.KEEP :]
         return segments
 
 
@@ -177,12 +177,12 @@ PromptSource: TypeAlias = Prompt | Callable[[], tuple[Prompt, Vector[str]]]
 
 
 class Turn(Struct):
-    """One model request. Its prompt may be made only when it is first used; `basis` then tells what from."""
+    """One model request. Its prompt may be made at its first use, from `basis`."""
 
     chain: str  # the conversation that it belongs to
     number: int  # in its chain, from 1
     source: PromptSource  # the prompt, or a function that makes it
-    changes: tuple[Change, ...] = ()  # events since the previous turn that entitle the prompt to differ
+    changes: tuple[Change, ...] = ()  # recorded reasons for the prompt to differ from the previous one
     sent: str | float | None = None  # as recorded
     answered: str | float | None = None  # when the response began, as recorded
     usage: Usage | None = None  # None: not recorded
@@ -290,5 +290,5 @@ def parse_verdict(raw: bytes) -> Verdict | None:
     if isinstance(reason, dict):
         fields = cast("dict[str, Any]", reason)
         missed, reason = fields.get("cache_missed_input_tokens"), fields.get("type")
-    counted = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
-    return Verdict(reason, counted, "diagnostics") if isinstance(reason, str) and reason else None
+    missed_tokens = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
+    return Verdict(reason, missed_tokens, "diagnostics") if isinstance(reason, str) and reason else None

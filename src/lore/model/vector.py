@@ -126,23 +126,23 @@ class Vector(Generic[T]):
         return f"Vector({list(self)!r})"
 
 
-def common_prefix(left: S, right: S) -> int:
+def common_prefix(first: S, second: S) -> int:
     """Count the leading items (bytes, characters) that are equal.
 
     Bisects over slices, which are compared in C.
     """
-    low, high = 0, min(len(left), len(right))
-    if left[:high] == right[:high]:
+    low, high = 0, min(len(first), len(second))
+    if first[:high] == second[:high]:
         return high
     while low < high:
         middle = (low + high + 1) // 2
-        if left[low:middle] == right[low:middle]:
+        if first[low:middle] == second[low:middle]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def common_suffix(left: S, right: S, room: int) -> int:
+def common_suffix(first: S, second: S, room: int) -> int:
     """Count the items at the end that are equal, at most `room`, which must not exceed either length."""
-    return common_prefix(left[len(left) - room :][::-1], right[len(right) - room :][::-1])
+    return common_prefix(first[len(first) - room :][::-1], second[len(second) - room :][::-1])

@@ -1,6 +1,6 @@
 """Assemble the prompt of a chain's latest turn.
 
-The segments up to the tail are a prefix of the next turn's, unless an event entitled the prompt to change. What did not
+The segments up to the tail are a prefix of the next turn's, unless an event is a reason for it to change. What did not
 change since the last call is not rendered again but shared, so that all turns of a session cost O(its bytes); the
 result is the same as that of a new assembler.
 
@@ -129,17 +129,17 @@ class Assembler:
 
     def _render_head(self, session: FoldedSession, chain: Chain) -> tuple[Problem, ...]:
         """Render tools and system prompt if they changed; return the problems of changed tools."""
-        one = takes_one_system_message(chain.model, self.dialect, self.rules)
+        takes_one = takes_one_system_message(chain.model, self.dialect, self.rules)
         key = (
             chain.system, chain.tools, chain.pinned, chain.pinned_layers, session.start_layers, session.id,
-            session.attachments, session.is_own, chain.announced, one,
+            session.attachments, session.is_own, chain.announced, takes_one,
         )  # fmt: skip
         if self._head_key is not None and key == self._head_key:
             return ()
         texts = layout.system_texts(session, chain, self.rules)
-        if one and texts:
-            joined = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
-            texts = (layout.SystemText(joined, ", ".join(dict.fromkeys(block.origin for block in texts))),)
+        if takes_one and texts:
+            whole_text = b'"' + b"\\n\\n".join([block.text[1:-1] for block in texts]) + b'"'
+            texts = (layout.SystemText(whole_text, ", ".join(dict.fromkeys(block.origin for block in texts))),)
         self._head = self.dialect.head(chain.tools or (), tuple([block.text for block in texts]))
         system = [segment for segment in self._head if segment.section == "system" and segment.kind != "envelope"]
         for segment, block in zip(system, texts, strict=False):
@@ -147,9 +147,9 @@ class Assembler:
         shared = 1 + max((at for at, segment in enumerate(self._head) if layout.is_shared(segment)), default=-1)
         self._head_ends = b.find_head_ends(self.dialect, self._head, shared)
         self._cache_key = b.cache_key(self._head[:shared]) if shared else None
-        known = self._head_key
+        previous_key = self._head_key
         self._head_key = key
-        if known is not None and isinstance(known, tuple) and known[1] == chain.tools:
+        if previous_key is not None and isinstance(previous_key, tuple) and previous_key[1] == chain.tools:
             return ()
         return _duplicate_tools(chain.tools or ())
 
@@ -167,7 +167,7 @@ class Assembler:
             self._recorded.pop()
 
     def _update_inserts(self, chain: Chain) -> None:
-        """Update the inserts; drop the groups from the first insert that is new, moved or gone."""
+        """Update the inserts; drop the groups from the first insert that is new, moved or removed."""
         changes = self._inserts.update(chain)
         if changes is None:
             return
@@ -195,24 +195,24 @@ class Assembler:
                 # A message of its own would read as the user's next turn, so the summary joins the results' message. If
                 # nothing was pruned, everything in the summary is before it, and it is left out.
                 units = tuple([msgspec.structs.replace(unit, joins=True) for unit in units if first.pruned])
-            self._end = self._group(units, at, size, first, segments, omitted)
+            self._end = self._render_group(units, at, size, first, segments, omitted)
             at += size
         self._segments = self._segments.extend(segments)
         self._omitted = self._omitted.extend(omitted)
 
-    def _group(
+    def _render_group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
     ) -> _End:
         """Render the group of `size` entries at `at`, with the inserts before it and those after its results.
 
-        Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and leaves `_end`.
+        Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and does not set `_end`.
         """
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
         place, role, breakpoint_at = end.place, end.role, end.breakpoint_at
         count, left_out = end.segments, end.omitted
         for unit in units:
-            rendered = self._rendered(unit, place)
+            rendered = self._render_unit(unit, place)
             for position, segment in enumerate(rendered.segments, count):
                 if self._is_own and self.dialect.takes_breakpoint(segment):
                     breakpoint_at = position
@@ -246,7 +246,7 @@ class Assembler:
                 before.append(insert)
             if before and not any(self.dialect.render(unit, end.place).segments for unit in units):
                 before = []
-        late = sum(insert.behind for insert in before)
+        late = sum(insert.after_results for insert in before)
         inserts, after_results = end.inserts + len(before) - late, end.inserts_after_results + late
         after: list[Insert] = []
         if self._in_loops and (units[-1].role if units else end.role) == "results":
@@ -255,7 +255,7 @@ class Assembler:
         closing = [unit for insert in after for unit in layout.build_insert_units(insert, after_results=True)]
         return inserts, after_results + len(after), (*opening, *units, *closing)
 
-    def _rendered(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
+    def _render_unit(self, unit: base.Unit, place: base.Spot) -> base.Rendered:
         recorded = self._verbatim(unit.message, place) if unit.message and self._verbatim is not None else None
         rendered = recorded or self.dialect.render(unit, place)
         for segment in rendered.segments:
@@ -281,7 +281,7 @@ class Assembler:
         for role, words in texts:
             if words:
                 blocks = (TextBlock(Raw(encode(words))),)
-                rendered = self._rendered(base.Unit(role, blocks, joins=role == "user", origin=VOLATILE), place)
+                rendered = self._render_unit(base.Unit(role, blocks, joins=role == "user", origin=VOLATILE), place)
                 segments += rendered.segments
                 place = rendered.after
         return tuple(segments), problems
@@ -317,8 +317,8 @@ class Assembler:
         if mark.section == "messages":
             at = bisect_left(self._ends, mark.at, key=attrgetter("entries"))
             end = self._ends[at] if at < len(self._ends) else self._end
-            found = end.segments - 1 - mark.after
-            return len(self._head) + found if found >= 0 else -1
+            position = end.segments - 1 - mark.after
+            return len(self._head) + position if position >= 0 else -1
         section = (at for at, segment in enumerate(self._head)
                    if segment.section == mark.section and segment.kind != "envelope")  # fmt: skip
         return next(islice(section, max(mark.at, 0), None), -1)
@@ -346,26 +346,26 @@ class _Inserts:
         Costs O(deltas + changes).
         """
         previous, current = self._deltas, chain.deltas
-        gone = [insert for number, insert in previous.items() if current.get(number) is not insert]
+        dropped = [insert for number, insert in previous.items() if current.get(number) is not insert]
         new = [insert for number, insert in current.items() if previous.get(number) is not insert]
         contexts = (chain.persisted, chain.outside)
         for before, now in zip(self._contexts, contexts, strict=True):
             if before is not now:
                 same = before.common(now)
-                gone += before.since(same)
+                dropped += before.since(same)
                 new += now.since(same)
         self._deltas, self._contexts = current, contexts
-        if not gone and not new:
+        if not dropped and not new:
             return None
-        return _update(self.before_entries, gone, new, behind=False), _update(
-            self.after_results, gone, new, behind=True
+        return _merge(self.before_entries, dropped, new, after_results=False), _merge(
+            self.after_results, dropped, new, after_results=True
         )
 
 
-def _update(inserts: list[Insert], gone: list[Insert], new: list[Insert], *, behind: bool) -> tuple[int, int]:
+def _merge(inserts: list[Insert], dropped: list[Insert], new: list[Insert], *, after_results: bool) -> tuple[int, int]:
     """Remove and add inserts of one kind in order; return how many leading ones stayed, and the place of the next."""
-    removed = {insert.key: insert for insert in gone if insert.behind is behind}
-    added = [insert for insert in new if insert.behind is behind]
+    removed = {insert.key: insert for insert in dropped if insert.after_results is after_results}
+    added = [insert for insert in new if insert.after_results is after_results]
     same = len(inserts)
     if removed or added:
         same = bisect_left(inserts, min(map(_ORDER, (*removed.values(), *added))), key=_ORDER)

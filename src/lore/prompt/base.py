@@ -61,7 +61,7 @@ class Rendered(Struct, frozen=True, gc=False):
 
 
 class Capability(Struct, frozen=True):
-    """Whether a dialect expresses a feature, and what lore does (or needs) in one sentence."""
+    """Whether a dialect expresses a feature, and one sentence on how lore writes it, or what it writes instead."""
 
     expressed: bool  # whether the dialect has it
     answer: str  # how it is expressed, or what is written instead
@@ -194,9 +194,9 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
 
     def fault(self) -> str | None:
         """Return a sentence about the first wrong value; None if all are right."""
-        for name, known in _KNOWN.items():
-            if getattr(self, name) not in known:
-                return f"{name} {getattr(self, name)!r} is none of {', '.join(known)}"
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                return f"{name} {getattr(self, name)!r} is none of {', '.join(choices)}"
         for name in ("knowledge_tokens", "max_loop_turns"):
             if type(getattr(self, name)) is not int:
                 return f"{name} has to be a whole number"
@@ -216,7 +216,7 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
         return None
 
 
-_KNOWN: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, tuple[str, ...]] = {
     "tail": POLICIES, "breakpoints": ("lore", "recorded", "none"), "head_ttl": ("5m", "1h"), "ttl": ("5m", "1h"),
     "divider": ("before", "after"),
 }  # fmt: skip

@@ -85,8 +85,8 @@ def place_breakpoints(
     return PlannedBreakpoints(positions, values, (Problem(Code.BREAKPOINTS_FAR_APART, text),))
 
 
-def _lifetime(wanted: Ttl, accepted: AcceptedBreakpoints) -> Ttl:
-    return "1h" if wanted == "1h" and HOUR in accepted.lifetimes else "5m"
+def _lifetime(lifetime: Ttl, accepted: AcceptedBreakpoints) -> Ttl:
+    return "1h" if lifetime == "1h" and HOUR in accepted.lifetimes else "5m"
 
 
 def _section_of(at: int, ends: HeadEnds, head: int) -> str:
@@ -99,13 +99,13 @@ def keep_recorded(head: tuple[Segment, ...], messages: Sequence[tuple[int, bytes
     Of more than four, the last one of the tools and the last one of the system prompt are kept, and the others are the
     last ones of the messages.
     """
-    found = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
-    on_head = len(found)
-    found += [(len(head) + position, value) for position, value in messages[-MOST_BREAKPOINTS:]]
-    if len(found) > MOST_BREAKPOINTS:
-        last = {head[at].section: (at, value) for at, value in found[:on_head]}
-        found = [*last.values(), *found[on_head:][len(last) - MOST_BREAKPOINTS :]]
-    return PlannedBreakpoints(tuple([at for at, _ in found]), tuple([value for _, value in found]))
+    pairs = [(at, segment.breakpoint) for at, segment in enumerate(head) if segment.breakpoint is not None]
+    on_head = len(pairs)
+    pairs += [(len(head) + position, value) for position, value in messages[-MOST_BREAKPOINTS:]]
+    if len(pairs) > MOST_BREAKPOINTS:
+        last = {head[at].section: (at, value) for at, value in pairs[:on_head]}
+        pairs = [*last.values(), *pairs[on_head:][len(last) - MOST_BREAKPOINTS :]]
+    return PlannedBreakpoints(tuple([at for at, _ in pairs]), tuple([value for _, value in pairs]))
 
 
 def cache_key(shared: Sequence[Segment]) -> str:

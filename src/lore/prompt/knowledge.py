@@ -69,35 +69,35 @@ def pinned_text(
     `ids` are the short forms. `earlier` names the layers before this text: if one of them lost its text
     since, the text says so.
     """
-    known, before = _in_order(facts), set(earlier)
+    entries, before = _sort_facts(facts), set(earlier)
     parts = [_layer_news(layer) if layer.name in before else _layer_text(layer) for layer in layers]
-    if known:
-        parts.append("\n".join([HEADING, *_lines(known, ids)]))
+    if entries:
+        parts.append("\n".join([HEADING, *_lines(entries, ids)]))
     return "\n\n".join(part for part in parts if part)
 
 
 def delta_text(session_id: str | None, news: News, ids: Mapping[str, str], budget: int) -> DeltaText:
     """Render a durable delta; without a `session_id` the prompt does not announce the session's token."""
     room = budget - estimate(HEADING) - 1
-    kept, rest = _pack(_in_order(news.changed), ids, room)
-    rest.sort(key=lambda fact: fact.id)
+    fitting, remaining = _pack(_sort_facts(news.changed), ids, room)
+    remaining.sort(key=lambda fact: fact.id)
     parts = [UNANNOUNCED if session_id is None else f"{KNOWLEDGE_UPDATE} {short_digest(session_id)}]"]
     parts += map(_layer_news, news.layers)
-    if kept:
-        parts.append("\n".join([HEADING, *_lines(kept, ids)]))
-    if rest:
-        parts.append(_cut_entries(rest, news.outdated, ids))
+    if fitting:
+        parts.append("\n".join([HEADING, *_lines(fitting, ids)]))
+    if remaining:
+        parts.append(_cut_entries(remaining, news.outdated, ids))
     if news.removed:
-        gone = [f"* [{_indented(ids[name])}]" for name in sorted(news.removed)]
+        removed_lines = [f"* [{_indent(ids[name])}]" for name in sorted(news.removed)]
         superseded = "These entries are no longer known; what was said of them before does not hold any more:"
-        parts.append("\n".join(["## Superseded Long-term Knowledge", superseded, *gone]))
-    cut = [fact for fact in rest[:MOST_CUT] if max(len(fact.content), len(fact.title)) > CUT_CHARACTERS]
+        parts.append("\n".join(["## Superseded Long-term Knowledge", superseded, *removed_lines]))
+    cut = [fact for fact in remaining[:MOST_CUT] if max(len(fact.content), len(fact.title)) > CUT_CHARACTERS]
     follow = {fact.id for fact in cut if _cost(fact, ids) <= room}
-    shown = {fact.id for fact in (*kept, *rest[:MOST_CUT])}
-    return DeltaText("\n\n".join(part for part in parts if part), frozenset(shown - follow), frozenset(follow))
+    shown_ids = {fact.id for fact in (*fitting, *remaining[:MOST_CUT])}
+    return DeltaText("\n\n".join(part for part in parts if part), frozenset(shown_ids - follow), frozenset(follow))
 
 
-def _in_order(facts: Iterable[Fact]) -> list[Fact]:
+def _sort_facts(facts: Iterable[Fact]) -> list[Fact]:
     return sorted(facts, key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
 
 
@@ -106,7 +106,7 @@ def _layer_text(layer: Layer) -> str:
 
 
 def _layer_news(layer: Layer) -> str:
-    return _layer_text(layer) or f"What was said as {_indented(layer.name)} does not hold any more."
+    return _layer_text(layer) or f"What was said as {_indent(layer.name)} does not hold any more."
 
 
 def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
@@ -118,15 +118,15 @@ def _lines(facts: Iterable[Fact], ids: Mapping[str, str]) -> list[str]:
 
 
 def _category(fact: Fact) -> str:
-    return f"### {_indented(fact.category) or 'General'}"
+    return f"### {_indent(fact.category) or 'General'}"
 
 
 def _line(fact: Fact, ids: Mapping[str, str]) -> str:
-    title = f"**[{_indented(ids[fact.id])}]{' ' + _indented(fact.title) if fact.title else ''}**"
-    return f"* {title}: {_indented(fact.content)}" if fact.content else f"* {title}"
+    title = f"**[{_indent(ids[fact.id])}]{' ' + _indent(fact.title) if fact.title else ''}**"
+    return f"* {title}: {_indent(fact.content)}" if fact.content else f"* {title}"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n  ".join(text.splitlines())
 
 
@@ -135,19 +135,19 @@ def _cost(fact: Fact, ids: Mapping[str, str], *, has_heading: bool = False) -> i
 
 
 def _pack(facts: list[Fact], ids: Mapping[str, str], room: int) -> tuple[list[Fact], list[Fact]]:
-    """Return the entries that fit, in order, and the rest; if none fits, the first one is cut until it does."""
-    kept, rest, left = list[Fact](), list[Fact](), room
+    """Return the entries that fit, in order, and the others; if none fits, the first one is cut until it does."""
+    fitting, remaining, free = list[Fact](), list[Fact](), room
     categories: set[str] = set()
     for fact in facts:
         cost = _cost(fact, ids, has_heading=fact.category in categories)
-        if cost > left:
-            rest.append(fact)
+        if cost > free:
+            remaining.append(fact)
             continue
-        left -= cost
+        free -= cost
         categories.add(fact.category)
-        kept.append(fact)
-    first = _cut_to_fit(facts[0], ids, room) if facts and not kept else None
-    return (kept, rest) if first is None else ([first], facts[1:])
+        fitting.append(fact)
+    first = _cut_to_fit(facts[0], ids, room) if facts and not fitting else None
+    return (fitting, remaining) if first is None else ([first], facts[1:])
 
 
 def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
@@ -163,18 +163,18 @@ def _cut_to_fit(fact: Fact, ids: Mapping[str, str], room: int) -> Fact | None:
     return None
 
 
-def _cut_entries(rest: list[Fact], outdated: frozenset[str], ids: Mapping[str, str]) -> str:
-    """Show the first entries that do not fit, cut, and say of the others that they follow."""
+def _cut_entries(remaining: list[Fact], outdated: frozenset[str], ids: Mapping[str, str]) -> str:
+    """Return a section with the first entries that do not fit, shortened, and a line that counts the others."""
     lines = ["## Additional Changed Knowledge (truncated)"]
-    for fact in rest[:MOST_CUT]:
+    for fact in remaining[:MOST_CUT]:
         title, content = (cut_graphemes(text, CUT_CHARACTERS) for text in (fact.title, fact.content))
         shorter = Fact(fact.id, "", title, content)
         lines.append(_line(shorter, ids) + "..." * (shorter.content != fact.content))
-    more = rest[MOST_CUT:]
+    more = remaining[MOST_CUT:]
     if more:
-        old = [f"[{_indented(ids[fact.id])}]" for fact in more if fact.id in outdated]
-        named = " ".join(old[:MOST_NAMED]) + " …" * (len(old) > MOST_NAMED)
-        superseded = f"; what was said of {named} before does not hold any more" if old else ""
+        old = [f"[{_indent(ids[fact.id])}]" for fact in more if fact.id in outdated]
+        names = " ".join(old[:MOST_NAMED]) + " …" * (len(old) > MOST_NAMED)
+        superseded = f"; what was said of {names} before does not hold any more" if old else ""
         entry = "entry follows" if len(more) == 1 else "entries follow"
         lines.append(f"* {len(more)} more changed {entry} in later updates{superseded}.")
     return "\n".join(lines)
@@ -197,7 +197,7 @@ def _tokens_of_piece(piece: str) -> int:
 
 
 def _tokens_of_letters(piece: str) -> int:
-    """Words take few tokens; letters that are no word (keys, digests) have fewer vowels and take more."""
+    """Estimate the tokens of letters: words take few; keys and digests, which have fewer vowels, take more."""
     size = len(piece)
     if size > 2 and 4 * len(_VOWELS.findall(piece)) < size:
         return -(-3 * size // 5)

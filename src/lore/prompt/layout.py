@@ -67,20 +67,20 @@ def system_texts(session: FoldedSession, chain: Chain, rules: Rules) -> tuple[Sy
     """
     system = bytes(chain.system)
     texts = [system] if system[:1] == b'"' else array(system)
-    found = [SystemText(plain, PERSISTED) for text in texts for plain in _plain_strings(text)]
+    blocks = [SystemText(plain, PERSISTED) for text in texts for plain in _plain_strings(text)]
     if session.is_own:
         layers = [text_of(bytes(layer.text)).strip() for layer in session.start_layers]
-        names = "\n".join(f"  - {_on_a_line(name)}" for name in session.attachments)
+        names = "\n".join(f"  - {_one_line(name)}" for name in session.attachments)
         attachments = f"[attachments]\n{names}" if names else ""
-        announced = f"[session]\nid: {_on_a_line(session.id)}\n{ANNOUNCED.format(short_digest(session.id))}"
-        shown = [layer.name for layer in session.start_layers]
-        known = pinned_text(chain.pinned or (), chain.shown, chain.pinned_layers, shown)
-        own = [attachments, announced if is_announced(chain, rules) else "", known]
-        for origin, parts in ((LAYERS, layers), (SESSION, own)):
+        announced = f"[session]\nid: {_one_line(session.id)}\n{ANNOUNCED.format(short_digest(session.id))}"
+        layer_names = [layer.name for layer in session.start_layers]
+        knowledge = pinned_text(chain.pinned or (), chain.short_ids, chain.pinned_layers, layer_names)
+        session_parts = [attachments, announced if is_announced(chain, rules) else "", knowledge]
+        for origin, parts in ((LAYERS, layers), (SESSION, session_parts)):
             text = "\n\n".join(part for part in parts if part)
             if text:
-                found.append(SystemText(encode(text), origin))
-    return tuple(found)
+                blocks.append(SystemText(encode(text), origin))
+    return tuple(blocks)
 
 
 def is_shared(segment: Segment) -> bool:
@@ -95,17 +95,17 @@ def _plain_strings(text: bytes) -> list[bytes]:
     """
     if text[:1] != b"{":
         return [] if i.is_blank(text) else [text]
-    outer, found = raw_members(text) or {}, list[bytes]()
+    outer, texts = raw_members(text) or {}, list[bytes]()
     inner = outer if "text" in outer else raw_members(next(iter(outer.values()), b"")) or outer
     for key in ("text", "content", "parts"):
         value = inner.get(key, b"")
         blocks = [inner] if key == "text" else [raw_members(block) or {} for block in array(value)]
         strings = [block["text"] for block in blocks if block.get("text", b"")[:1] == b'"']
-        found += [value] if key == "content" and value[:1] == b'"' else strings
-    return [string for string in found if not i.is_blank(string)]
+        texts += [value] if key == "content" and value[:1] == b'"' else strings
+    return [string for string in texts if not i.is_blank(string)]
 
 
-def _on_a_line(name: str) -> str:
+def _one_line(name: str) -> str:
     """Return a name without line ends, so that it cannot pass for another part of the system prompt."""
     return "\\n".join(name.splitlines())
 
@@ -123,26 +123,26 @@ def build_units(entries: Iterator[Entry]) -> Iterator[tuple[int, tuple[Unit, ...
 def _units_of(group: list[i.Item]) -> tuple[Unit, ...]:
     match group[0]:
         case i.AssistantMessage() | i.ToolCall():
-            return _response(group)
+            return _response_units(group)
         case i.UserMessage(text=text, blocks=blocks):
             blocks = (i.TextBlock(text),) if blocks is None and not i.is_absent(text) else blocks or ()
-            return _unit("user", blocks, group[0].source)
+            return _units_without_blank("user", blocks, group[0].source)
         case i.CompactDivider(summary=summary):
-            return () if i.is_absent(summary) else _unit("user", (i.TextBlock(summary),), INJECTED)
+            return () if i.is_absent(summary) else _units_without_blank("user", (i.TextBlock(summary),), INJECTED)
         case i.OpaqueItem():
             return ()
 
 
-def _unit(role: Role, blocks: tuple[i.Block, ...], origin: str) -> tuple[Unit, ...]:
-    kept = tuple(_without_blank(blocks))
-    return (Unit(role, kept, origin=origin),) if kept else ()
+def _units_without_blank(role: Role, blocks: tuple[i.Block, ...], origin: str) -> tuple[Unit, ...]:
+    content = tuple(_without_blank(blocks))
+    return (Unit(role, content, origin=origin),) if content else ()
 
 
 def _without_blank(blocks: tuple[i.Block, ...]) -> list[i.Block]:
     return [block for block in blocks if type(block) is not i.TextBlock or not i.is_blank(block.text)]
 
 
-def _response(group: list[i.Item]) -> tuple[Unit, ...]:
+def _response_units(group: list[i.Item]) -> tuple[Unit, ...]:
     blocks: list[i.Block] = []
     calls: list[i.ToolCall] = []
     before: list[int] = []
@@ -165,7 +165,9 @@ def build_insert_units(insert: Insert, *, after_results: bool = False) -> tuple[
     what = "delta" if insert.is_delta else "outside context of turn" if insert.outside else "context of turn"
     origin = f"{INJECTED}: {what} {insert.number}" + (f" {AFTER_RESULTS}" if after_results else "")
     texts = insert_texts(insert.content) or ()
-    return tuple([Unit(one.role, one.blocks, joins=after_results, origin=origin, message=one.message) for one in texts])
+    return tuple(
+        [Unit(text.role, text.blocks, joins=after_results, origin=origin, message=text.message) for text in texts]
+    )
 
 
 def is_from_user(item: i.Item) -> bool:
@@ -217,9 +219,9 @@ def tail_of(session: FoldedSession, context: Raw, *, separate: bool) -> Tail:
     problems: list[Problem] = []
     members = _parts_of(context, problems)
     for name, (kind, render) in _PARTS.items():
-        given = members.get(name)
+        member = members.get(name)
         try:
-            value = None if given is None else msgspec.convert(given, kind)
+            value = None if member is None else msgspec.convert(member, kind)
         except ValueError as error:
             problems.append(Problem(Code.MALFORMED_RECORD, f"context {name}: {error}"))
             continue
@@ -266,7 +268,7 @@ class _Working(Struct):
     recent_files: list[str | None] = []  # the latest first
 
 
-def _under(label: str, text: str) -> str:
+def _label(label: str, text: str) -> str:
     return f"{label}\n{text}" if text.strip() else ""
 
 
@@ -274,27 +276,27 @@ def _join(value: str | list[str | None]) -> str:
     return value if isinstance(value, str) else "\n\n".join(text for text in value if text)
 
 
-def _recall(value: str | list[_Recalled]) -> str:
-    return _under(labels.MEMORY_RECALL, value if isinstance(value, str) else "\n".join(map(_recalled, value)))
+def _render_recall(value: str | list[_Recalled]) -> str:
+    return _label(labels.MEMORY_RECALL, value if isinstance(value, str) else "\n".join(map(_render_recalled, value)))
 
 
-def _recalled(entry: _Recalled) -> str:
+def _render_recalled(entry: _Recalled) -> str:
     title, name = (" ".join((text or "").splitlines()) for text in (entry.title, entry.id))
-    shown = [title, f"[{name}]" if name else "", "" if entry.score is None else f"score={entry.score:.2f}"]
-    line = " ".join(part for part in shown if part)  # without line ends, with which it could pass for another part
+    parts = [title, f"[{name}]" if name else "", "" if entry.score is None else f"score={entry.score:.2f}"]
+    line = " ".join(part for part in parts if part)  # without line ends, with which it could pass for another part
     content = (entry.content or "").replace("\n", "\n  ")
     return "- " + "\n  ".join(part for part in (line, content) if part)
 
 
-def _working(value: str | _Working) -> str:
+def _render_working(value: str | _Working) -> str:
     if isinstance(value, str):
-        return _under(labels.WORKING_CONTEXT, value)
+        return _label(labels.WORKING_CONTEXT, value)
     directory = value.project_dir
     lines = [f"project_dir: {directory}"] if directory and not _has_odd_characters(directory) else []
     names = dict.fromkeys(name for name in value.recent_files if name and not _has_odd_characters(name))
     if names:
         lines += ["recent_files:", *(f"  - {name}" for name in list(names)[:RECENT_FILES])]
-    return _under(labels.WORKING_CONTEXT, "\n".join(lines))
+    return _label(labels.WORKING_CONTEXT, "\n".join(lines))
 
 
 def _has_odd_characters(path: str) -> bool:
@@ -304,13 +306,13 @@ def _has_odd_characters(path: str) -> bool:
 
 # The type of each part of a context, and how it is rendered.
 _PARTS: dict[str, tuple[Any, Callable[[Any], str]]] = {
-    "memory_recall": (str | list[_Recalled], _recall),
+    "memory_recall": (str | list[_Recalled], _render_recall),
     "every_turn": (str | list[str | None], _join),
-    "current_time": (str, partial(_under, labels.CURRENT_TIME)),
-    "working_context": (str | _Working, _working),
-    "slash_command": (str, partial(_under, labels.SLASH_COMMAND)),
-    "overlay": (str, partial(_under, labels.OVERLAY)),
-    "restart_notice": (str, partial(_under, labels.RESTART_NOTICE)),
+    "current_time": (str, partial(_label, labels.CURRENT_TIME)),
+    "working_context": (str | _Working, _render_working),
+    "slash_command": (str, partial(_label, labels.SLASH_COMMAND)),
+    "overlay": (str, partial(_label, labels.OVERLAY)),
+    "restart_notice": (str, partial(_label, labels.RESTART_NOTICE)),
     "extra": (str | list[str | None], _join),
 }
 _INSTRUCTIONS = ("every_turn", "overlay", "restart_notice")  # parts that the agent's author words

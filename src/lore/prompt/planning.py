@@ -1,8 +1,8 @@
 """Plan what a turn adds to its session: durable deltas, persisted context and resets, as events.
 
 The planner takes a session and the turn that is about to start, and returns the events that come before it. The caller
-folds them and, if it keeps a log, appends them. They follow from facts alone, and nothing is planned that the log holds
-already: a log that was persisted and one that was not give the same prompts.
+folds them and, if it keeps a log, appends them. They depend on the session alone, and none is planned that the log has
+already: prompts are the same whether or not the planned events of earlier turns were saved.
 
 What changed is compared with what the prompt states, entry by entry and by meaning. A new delta is put directly before
 the last unsent message of the user; without one it waits. The ninth delta becomes a reset. Text of lore's
@@ -32,7 +32,7 @@ from lore.model.inserts import (
     joins_results,
     selector,
     selector_place,
-    shown_ids,
+    shorten_ids,
     signature,
     with_place,
 )
@@ -92,7 +92,7 @@ class Planner:
     def __init__(self, rules: Rules, saved: SavedEvents | None = None) -> None:
         self.rules = rules
         self._log = saved or SavedEvents()
-        self._settled: tuple[object, ...] = ()  # the state for which nothing was left to deliver
+        self._delivered_state: tuple[object, ...] = ()  # the state for which nothing was left to deliver
 
     def plan(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool = False) -> list[Event]:
         """Return the events that lore adds before a turn: moves of deltas, new deltas or a reset, context to persist.
@@ -105,29 +105,29 @@ class Planner:
         if not session.is_own:
             return []
         events = list(_moved_deltas(chain))
-        unsent = range(len(chain.entries) - 1, chain.sent - 1, -1)
+        unsent = range(len(chain.entries) - 1, chain.sent_entries - 1, -1)
         place = next((at for at in unsent if is_from_user(chain.entries[at].item)), None)
         if place is None:
-            return [*events, *self._in_loop(session, chain, turn, in_loops=in_loops)]
-        saved = self._saved(chain, turn, place)
-        events += saved if saved is not None else self._knowledge(session, chain, turn, place)
-        return [*events, *self._context(session, chain, turn, place)]
+            return [*events, *self._plan_loop(session, chain, turn, in_loops=in_loops)]
+        saved = self._saved_events(chain, turn, place)
+        events += saved if saved is not None else self._knowledge_events(session, chain, turn, place)
+        return [*events, *self._context_events(session, chain, turn, place)]
 
-    def _in_loop(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
-        """Return what the log holds for a turn inside a tool loop, or a delta after the results if the loop is long."""
+    def _plan_loop(self, session: FoldedSession, chain: Chain, turn: TurnStarted, *, in_loops: bool) -> Iterable[Event]:
+        """Return the log's events for a turn inside a tool loop, or a delta after the results if the loop is long."""
         place = len(chain.entries)
         if not _answers_calls(chain.entries, place):
             return ()
-        saved = self._saved(chain, turn, place)
+        saved = self._saved_events(chain, turn, place)
         if saved is not None:
             return [
                 event
                 for event in saved
                 if not isinstance(event, PromptDelta) or joins_results(event.selector, event.content)
             ]
-        return self._knowledge(session, chain, turn, place, behind=True) if in_loops else ()
+        return self._knowledge_events(session, chain, turn, place, after_results=True) if in_loops else ()
 
-    def _saved(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
+    def _saved_events(self, chain: Chain, turn: TurnStarted, place: int) -> list[Event] | None:
         """Return the events that the log holds for this turn and the chain does not have yet; None without any."""
         resets = self._log.events_of(CacheReset, chain.id, turn.turn)
         if resets and chain.reset != turn.turn:
@@ -138,35 +138,35 @@ class Planner:
             return None
         return [_replace(delta, selector=with_place(delta.selector, place)) for delta in new]
 
-    def _knowledge(
-        self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, behind: bool = False
+    def _knowledge_events(
+        self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int, *, after_results: bool = False
     ) -> Iterable[Event]:
         if chain.pinned is None:
             return  # the turn itself pins all knowledge
-        seen = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
-        if len(self._settled) == len(seen) and all(map(operator.is_, self._settled, seen)):
+        state = (session.knowledge, session.late_layers, session.start_layers, chain.pinned, chain.deltas)
+        if len(self._delivered_state) == len(state) and all(map(operator.is_, self._delivered_state, state)):
             return
-        if behind and not _is_long(chain, self.rules.max_loop_turns):
+        if after_results and not _is_long(chain, self.rules.max_loop_turns):
             return
         news = self._news(session, chain)
         if not news.changed and not news.layers and not (news.removed and self.rules.removals):
-            self._settled = seen
+            self._delivered_state = state
             return
         if len(chain.deltas) >= MOST_DELTAS:
-            yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=_name(chain))
+            yield CacheReset(reason=CAP_REASON, turn=turn.turn, chain=_chain_name(chain))
             return
-        ids = shown_ids([*(fact.id for fact in news.changed), *news.removed], chain.shown)
+        ids = shorten_ids([*(fact.id for fact in news.changed), *news.removed], chain.short_ids)
         name = session.id if is_announced(chain, self.rules) else None
         text, delivered, shortened = delta_text(name, news, ids, self.rules.knowledge_tokens)
         layers = {layer.name: _sign(layer) for layer in news.layers}
         changed = {fact.id: _sign_fact(fact) for fact in news.changed if fact.id in delivered}
         changed |= dict.fromkeys(sorted(shortened), "")  # shown under their ids, but still to be delivered
-        chosen = selector(place, DeltaNews(changed, news.removed, layers), behind=behind)
+        chosen = selector(place, DeltaNews(changed, news.removed, layers), after_results=after_results)
         seq = self._log.next_seq(chain.id, chain.seqs)
-        yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_name(chain))
+        yield PromptDelta(seq=seq, selector=chosen, content=_content(text), turn=turn.turn, chain=_chain_name(chain))
 
-    def _context(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
-        """Write the turn's context, or the latest one that waits, into the history; as the log holds it, if it does."""
+    def _context_events(self, session: FoldedSession, chain: Chain, turn: TurnStarted, place: int) -> Iterable[Event]:
+        """Yield the event (the log's, if it has one) that writes the turn's or the waiting context into the history."""
         context, number = turn.context, turn.turn
         if is_absent(context) and chain.waiting is not None:
             context, number = chain.waiting.context, chain.waiting.turn
@@ -179,20 +179,20 @@ class Planner:
         elif self.rules.tail == "persist":
             text = tail_of(session, NULL if is_absent(context) else context, separate=False).text
             if text:
-                yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_name(chain))
+                yield ContextPersisted(turn=number, insert_at=place, content=_content(text), chain=_chain_name(chain))
 
     def _news(self, session: FoldedSession, chain: Chain) -> News:
         """Return how knowledge and layers differ from the statements in the prompt."""
         stated = self.signatures_in_prompt(chain)
         changed = [fact for name, fact in session.knowledge.items() if stated.changed.get(name) != _sign_fact(fact)]
-        gone = [name for name in stated.changed if name in session.removed]
+        removed = [name for name in stated.changed if name in session.removed]
         layers = {layer.name: _sign(layer) for layer in session.start_layers} | stated.layers
         late = [layer for layer in session.late_layers if layers.get(layer.name, _NOTHING) != _sign(layer)]
         outdated = frozenset(fact.id for fact in changed if fact.id in stated.changed)
-        return News(tuple(changed), tuple(gone), tuple(late), outdated)
+        return News(tuple(changed), tuple(removed), tuple(late), outdated)
 
     def signatures_in_prompt(self, chain: Chain) -> DeltaNews:
-        """Return what the prompt states, as signatures of meaning: what is pinned, updated by every delta.
+        """Return the knowledge in the prompt, as signatures of meaning: the pinned entries, updated by every delta.
 
         `changed` has entries by id (an empty signature if a delta showed the entry cut), `layers` has layers by name;
         `removed` is empty.
@@ -208,7 +208,7 @@ class Planner:
         return DeltaNews(entries, (), layers)
 
 
-def _name(chain: Chain) -> str:
+def _chain_name(chain: Chain) -> str:
     """Return a chain's name; for the main one the constant itself, which the encoder recognises as the default."""
     return MAIN if chain.id == MAIN else chain.id
 
@@ -231,17 +231,17 @@ def _content(text: str) -> Raw:
 def _moved_deltas(chain: Chain) -> Iterable[Event]:
     """Yield the new place of each delta whose place in the log is another one than in the chain."""
     for delta in chain.deltas.values():
-        stays = delta.behind or delta.place < chain.sent
-        place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent)
+        stays = delta.after_results or delta.place < chain.sent_entries
+        place = delta.place if stays else allowed_place(chain.entries, delta.place, chain.sent_entries)
         if selector_place(delta.selector) != place:
-            yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_name(chain))
+            yield PromptDelta(seq=delta.number, selector=with_place(delta.selector, place), chain=_chain_name(chain))
 
 
 def allowed_place(entries: Vector[Entry], desired: int, floor: int = 0) -> int:
     """Return the last place from `floor` to `desired` before which a text of lore's may be put, else `floor`.
 
     Places are numbers of entries. Allowed are the first one, those before an item from the user, and those between two
-    messages of which the first has no calls. The end of the timeline is none of them.
+    messages if the first has no calls. The end of the timeline is not allowed.
     """
     place = max(floor, min(desired, len(entries) - 1))
     while place > floor and not _is_allowed(entries, place):
@@ -270,7 +270,7 @@ def _is_long(chain: Chain, most: int) -> bool:
     """
     if not most:
         return False
-    latest = max((delta.place for delta in chain.deltas.values() if delta.behind), default=0)
+    latest = max((delta.place for delta in chain.deltas.values() if delta.after_results), default=0)
     last = len(chain.entries) - TOOL_LOOP_ITEMS
     turns: set[int] = set()
     for place in range(len(chain.entries) - 1, max(latest, last) - 1, -1):

@@ -68,15 +68,15 @@ def placement(model: str | None, dialect: Dialect, rules: Rules) -> PlacementRes
     """
     if not expresses(dialect, IN_CONVERSATION):
         return PlacementResult(accepted=False, by="dialect", since="", source="")
-    named = matches(model, rules.system_in_conversation)
+    is_in_settings = matches(model, rules.system_in_conversation)
     late_system: Callable[[], Does | None] | None = getattr(dialect, "late_system", None)
     if late_system is not None and late_system() not in ("renders", None):
         return PlacementResult(accepted=False, by="template", since="", source="")
-    if named:
+    if is_in_settings:
         return PlacementResult(accepted=True, by="setting", since="", source="")
-    known = template_of(model)
-    if known is not None and known.does != "renders":
-        return PlacementResult(accepted=False, by="template", since=known.since, source=known.source)
+    template = template_of(model)
+    if template is not None and template.does != "renders":
+        return PlacementResult(accepted=False, by="template", since=template.since, source=template.source)
     name, rows = (model or "").rsplit("/", 1)[-1], (row for row in ROWS if row.dialect == dialect.name)
     row = next((row for row in rows if any(matches_shell(pattern, name) for pattern in row.models)), None)
     if row is None:
@@ -92,12 +92,12 @@ def takes_one_system_message(model: str | None, dialect: Dialect, rules: Rules) 
     """
     if not expresses(dialect, SEVERAL_LEADING):
         return False
-    known = template_of(model)
-    return (known is not None and known.does in ("refuses", "ignores")) or matches(model, rules.one_system_message)
+    row = template_of(model)
+    return (row is not None and row.does in ("refuses", "ignores")) or matches(model, rules.one_system_message)
 
 
 def template_of(model: str | None) -> TemplateResult | None:
-    """Return the first row about the chat template of a model, by name; None if there is none."""
+    """Return the first row about the chat template of a model, by name; None without one."""
     return next((row for row in TEMPLATES if matches(model, row.models)), None)
 
 
@@ -109,8 +109,8 @@ def templates_for(model: str | None, dialect: Dialect, placed: PlacementResult) 
     """
     if placed.by == "row" or hasattr(dialect, "late_system") or dialect.name not in _TEMPLATED:
         return ()
-    known = template_of(model)
-    return TEMPLATES if known is None else (known,)
+    row = template_of(model)
+    return TEMPLATES if row is None else (row,)
 
 
 def matches(model: str | None, patterns: Iterable[str]) -> bool:

@@ -33,8 +33,8 @@ from lore.run.checking.check import CheckOutcome, CheckRun, check
 from lore.run.checking.verdicts import CheckContext
 
 FOLDER = "cassettes"
-_SENT = "lore_cassettes"
-_SHOWN = 3  # codes and paths in the last line
+_OUTPUT_KEY = "lore_cassettes"
+_MOST_LISTED = 3  # codes and paths in the last line
 _OVER = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
 Used = dict[str, dict[str, str]]  # file -> test -> its reason to move the prefix, or an empty text
@@ -43,7 +43,7 @@ Used = dict[str, dict[str, str]]  # file -> test -> its reason to move the prefi
 class CassetteVerdict(NamedTuple):
     """The result of judging cassettes."""
 
-    what: str  # was judged
+    what: str  # which cassettes were judged
     lines: list[str]
     reason: str  # why the run fails; empty if it does not
 
@@ -101,14 +101,14 @@ class Cassettes:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Add the cassettes that a worker used."""
-        for path, tests in getattr(node, "workeroutput", {}).get(_SENT, {}).items():
+        for path, tests in getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}).items():
             self._used.setdefault(path, {}).update(tests)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Judge; a worker only sends the names of its cassettes."""
         if self._is_worker:
-            cast("Any", self._config).workeroutput[_SENT] = self._used
+            cast("Any", self._config).workeroutput[_OUTPUT_KEY] = self._used
         elif exitstatus not in _OVER and not self._config.option.collectonly:
             self._verdict = self._judge()
             if self._verdict.reason and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -146,18 +146,18 @@ class Cassettes:
         return CassetteVerdict(what, lines, _reason(strict) if paths else reason)
 
     def _folders(self) -> list[str]:
-        """Return the folders of cassettes below the root, except where pytest does not look either."""
+        """Return the folders of cassettes below the root, without folders that pytest does not search."""
         avoided: list[str] = self._config.getini("norecursedirs")
-        found: list[str] = []
+        cassette_folders: list[str] = []
         for path, folders, files in os.walk(self._config.rootpath):
             if "pyvenv.cfg" in files:
                 folders.clear()
             if FOLDER in folders:
-                found.append(_shown_path(os.path.join(path, FOLDER)))
+                cassette_folders.append(_shown_path(os.path.join(path, FOLDER)))
             folders[:] = sorted(
                 name for name in folders if name != FOLDER and not any(fnmatch(name, pattern) for pattern in avoided)
             )
-        return found
+        return cassette_folders
 
     def _excused_lines(self, outcome: CheckOutcome | None, paths: list[str], used: Used) -> list[str]:
         """Return what the cassettes of marked tests hold, and which marks were not needed."""
@@ -196,7 +196,7 @@ def _errors(outcome: CheckOutcome | None) -> list[Any]:
 
 
 def _reason(outcome: CheckOutcome | None) -> str:
-    """Return the last line: the failure, how often, its place, and the next command; empty if the run does not fail."""
+    """Return the last line: the failing codes, how often, where, and the next command; empty if the run passes."""
     if outcome is None or not (outcome.failed or outcome.incomplete):
         return ""
     result, wrong = outcome.result, _errors(outcome)
@@ -205,16 +205,16 @@ def _reason(outcome: CheckOutcome | None) -> str:
         paths = list(dict.fromkeys(finding.path for finding in wrong))
         verb = "waste their prompt cache" if not any(finding.code.startswith("LORE2") for finding in wrong) else "fail"
         what = f"{len(paths)} of {result.summary.files} cassettes {verb}"
-        found = _list([f"{times}x {code}" for code, times in codes])
-        return visible(f"lore: {what}: {found}, in {_list(paths)}; type: lore explain {wrong[0].code}")
+        causes = _list([f"{times}x {code}" for code, times in codes])
+        return visible(f"lore: {what}: {causes}, in {_list(paths)}; type: lore explain {wrong[0].code}")
     paths = list(dict.fromkeys(problem.file for problem in result.problems if problem.file))
     where = f": {_list(paths)}; type: lore check {shlex.quote(paths[0])}" if paths else ""
     return visible(f"lore: not every cassette could be judged{where}")
 
 
 def _list(words: list[str]) -> str:
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more
+    more = f" and {len(words) - _MOST_LISTED} more" if len(words) > _MOST_LISTED else ""
+    return ", ".join(words[:_MOST_LISTED]) + more
 
 
 def _lines(outcome: CheckOutcome | None, users: Mapping[str, Mapping[str, str]]) -> list[str]:

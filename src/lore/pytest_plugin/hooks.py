@@ -20,7 +20,7 @@ __all__ = ["lore_recorder"]  # for tests; pytest calls the rest
 
 MARK = "moves_cache_prefix"
 OPTION = "--lore-cassettes"
-_SENT = "lore_recordings"
+_OUTPUT_KEY = "lore_recordings"
 
 
 _BEFORE = pytest.StashKey[tuple[int, int]]()  # recorders and prompts of this process
@@ -68,7 +68,7 @@ def lore_recorder(request: pytest.FixtureRequest) -> Generator[Recorder]:
     """
     with recording() as recorder:
         yield recorder
-    prompts = sum(one.may_be_prompt for one in recorder.recorded)
+    prompts = sum(recorded.may_be_prompt for recorded in recorder.recorded)
     if prompts and not recorder.is_used and PROCESS.test is not None and PROCESS.test.passed:
         todo = "call assert_prefix_stable(lore_recorder), or lore_recorder.save(FILE) for lore check"
         request.node.warn(LoreWarning(f"{request.node.nodeid}: nothing judges what it recorded ({prompts}): {todo}"))
@@ -102,7 +102,7 @@ def _reason(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Warn of a test's own mark that was not needed, once its fixtures have ended; a class may have a mark for some."""
+    """Warn if a test's own mark was not needed, once its fixtures have ended; a class's mark may be for other tests."""
     result = yield
     test = PROCESS.test
     is_own = any(mark.name == MARK for mark in item.own_markers)
@@ -115,7 +115,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Put a prefix that a marked test moved into the report of the phase in which it did."""
+    """Add the prefixes that a marked test moved to the report of the phase in which they moved."""
     report = yield
     test = PROCESS.test
     if test is None:
@@ -133,7 +133,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Count what recorders of this process recorded; a worker sends it to its controller."""
+    """Add up the recorded prompts of this process; a worker sends the number to its controller."""
     config = session.config
     recorders, prompts = PROCESS.recorders - config.stash[_BEFORE][0], PROCESS.prompts - config.stash[_BEFORE][1]
     lines: list[str] = []
@@ -143,15 +143,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         lines = unrecorded_sdks()
     _add_recorded(config, prompts, lines)
     if hasattr(config, "workerinput"):
-        cast("Any", config).workeroutput[_SENT] = prompts, lines
+        cast("Any", config).workeroutput[_OUTPUT_KEY] = prompts, lines
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Add what a worker recorded."""
-    sent = getattr(node, "workeroutput", {}).get(_SENT)
-    if sent is not None:
-        _add_recorded(node.config, *sent)
+    output = getattr(node, "workeroutput", {}).get(_OUTPUT_KEY)
+    if output is not None:
+        _add_recorded(node.config, *output)
 
 
 def _add_recorded(config: pytest.Config, prompts: int, lines: list[str]) -> None:

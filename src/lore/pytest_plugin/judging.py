@@ -35,7 +35,7 @@ from lore.run.checking.verdicts import verdicts
 from lore.run.rules import PACKAGED
 from lore.sdk.objects import plain
 
-SHOWN = 3  # pairs, and causes of a pair: the first is nearly always the cause of the others
+MOST_LISTED = 3  # pairs, and causes of a pair: the first is nearly always the cause of the others
 EVIDENCE = 240  # characters
 PLACE = Place("requests")
 _HINT = "lore knows bodies of Anthropic, OpenAI Chat and Responses, Gemini and Bedrock"
@@ -48,21 +48,21 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> str:
     """Return the message of the failure; empty if the requests are stable. Raises LoreError."""
     allowed = allowances(allow)
-    given = entries(requests)
-    judged = judge(given)
+    records = entries(requests)
+    judged = judge(records)
     if not judged.pairs:
-        return nothing_compared(requests, len(given), judged.requests)
+        return nothing_compared(requests, len(records), judged.requests)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
         warnings.warn(LoreWarning(f"allow={', '.join(unused)}: no request needs this; remove it"), stacklevel=3)
-    kept = [pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved]
-    moved = [pair for pair in kept if pair.findings]
+    filtered = [pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved]
+    moved = [pair for pair in filtered if pair.findings]
     test = PROCESS.test
     if moved and test is not None and test.reason is not None:
         for pair in moved:
             first = pair.findings[0]
             place = f" at {first.json_path}" if first.json_path else ""
-            test.moved.append(f"request {pair.left} → {pair.right}: {first.code} {first.name}{place}")
+            test.moved.append(f"request {pair.previous} → {pair.current}: {first.code} {first.name}{place}")
         return ""
     return failure(judged.pairs, moved) if moved else ""
 
@@ -71,7 +71,7 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
 
 
 def entries(requests: Iterable[object]) -> list[tuple[bytes, bool]]:
-    """Return each request as a JSON record, and whether it was given as a request body, and so has to be one.
+    """Return each request as a JSON record, and whether the caller passed it as a body, and so it has to be one.
 
     Raises LoreError for a value that is not a request.
     """
@@ -93,12 +93,12 @@ def _entry(value: object, number: int) -> tuple[bytes, bool]:
         text = json.dumps(record, ensure_ascii=False, default=plain, allow_nan=False)
     except (LoreError, TypeError, ValueError, RecursionError) as error:
         raise LoreError(f"request {number} is not JSON: {error}", hint=_GIVE) from None
-    data = _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode("utf-8")
+    data = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text).encode("utf-8")
     return data, not isinstance(value, Recorded)
 
 
 def _body(value: object, number: int) -> object:
-    """Return a body as text if that is known, otherwise as the object that it is."""
+    """Return a body as text if it is text or bytes, otherwise as the object that it is."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, object]", value))
     if not isinstance(value, str | bytes | bytearray | memoryview):
@@ -135,8 +135,8 @@ class MovedPrefix(NamedTuple):
     Both numbers are the same if one request wastes by itself (too many breakpoints).
     """
 
-    left: int
-    right: int
+    previous: int
+    current: int
     chain: str
     findings: list[Finding]
     pair: Pair | None  # only of two requests
@@ -157,7 +157,7 @@ def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
     Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
-    known = pairs = 0
+    prompts = pairs = 0
     data = b"\n".join(record for record, _ in entries)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
@@ -166,22 +166,22 @@ def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
             if finding.kind == "waste":
                 line = finding.line or 0
                 moved.append(MovedPrefix(line, line, finding.chain or "main", [finding], None))
-        known += verdict is not None
+        prompts += verdict is not None
         pair = None if verdict is None else verdict.pair
         if pair is None:
             continue
         pairs += 1
-        found = [finding for _, finding in findings_of(pair, PLACE)]
-        found += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
-        codes.update(finding.code for finding in found)
-        counted = [finding for finding in found if _counts(finding, pair)]
-        if counted:
-            moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, counted, pair))
+        findings = [finding for _, finding in findings_of(pair, PLACE)]
+        findings += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
+        codes.update(finding.code for finding in findings)
+        failing = [finding for finding in findings if _counts(finding, pair)]
+        if failing:
+            moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, failing, pair))
     for problem in problems.kept:
         number = problem.line or 1
         if entries[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
-    return JudgedRequests(known, pairs, moved, codes)
+    return JudgedRequests(prompts, pairs, moved, codes)
 
 
 def _counts(finding: Finding, pair: Pair) -> bool:
@@ -193,7 +193,7 @@ def _counts(finding: Finding, pair: Pair) -> bool:
 
 
 def allowances(allow: object) -> dict[str, str]:
-    """Return the given word by code; raises LoreError for a word that names no cause."""
+    """Return the caller's word by code; raises LoreError for a word that names no cause."""
     if isinstance(allow, Mapping) or not isinstance(allow, Iterable):
         raise LoreError(f"allow is {allow!r}, and names no causes", hint=_LIST)
     words: list[object] = [allow] if isinstance(allow, str) else list(cast("Iterable[object]", allow))
@@ -201,14 +201,14 @@ def allowances(allow: object) -> dict[str, str]:
 
 
 def _code(word: object) -> str:
-    known = {code.name: key for key, code in CODES.items() if key.startswith(("LORE1", "LORE3"))}
+    codes = {code.name: key for key, code in CODES.items() if key.startswith(("LORE1", "LORE3"))}
     text = word.strip() if isinstance(word, str) else ""
-    found = known.get(text.lower()) or next((code for code in known.values() if code == text.upper()), None)
-    if found is not None:
-        return found
+    cause = codes.get(text.lower()) or next((code for code in codes.values() if code == text.upper()), None)
+    if cause is not None:
+        return cause
     if text.upper() in CODES:
         raise LoreError(f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx")
-    hint = did_you_mean(text.lower(), known)
+    hint = did_you_mean(text.lower(), codes)
     hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
     hint = _LIST if "," in text or " " in text else hint
     raise LoreError(f"allow: no cause is called {word!r}", hint=hint)
@@ -217,19 +217,19 @@ def _code(word: object) -> str:
 # messages
 
 
-def nothing_compared(requests: object, given: int, known: int) -> str:
-    """Return why nothing was judged of `given` requests, among them `known` prompts."""
+def nothing_compared(requests: object, count: int, prompts: int) -> str:
+    """Return why nothing was judged of `count` requests, of which `prompts` are prompts."""
     streams, watched = 0, ""
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
-        watched = "" if given else _watched(requests)
-    if known > 1:
-        why = f"no two of {known} requests belong to one conversation"
-    elif known:
-        others = f"; {given - 1} of {given} are not prompts that lore knows" if given > 1 else ""
+        watched = "" if count else _watched(requests)
+    if prompts > 1:
+        why = f"no two of {prompts} requests belong to one conversation"
+    elif prompts:
+        others = f"; {count - 1} of {count} are not prompts that lore knows" if count > 1 else ""
         why = f"there is only one prompt{others}"
     else:
-        why = f"none of {given} requests is a prompt that lore knows" if given else f"there are no requests{watched}"
+        why = f"none of {count} requests is a prompt that lore knows" if count else f"there are no requests{watched}"
     if streams:
         why += f"; the body of {streams} was a stream, which is not recorded: send bytes, text or json="
     return f"nothing was compared: {why}"
@@ -246,40 +246,40 @@ def _watched(recorder: Recorder) -> str:
 def failure(pairs: int, moved: list[MovedPrefix]) -> str:
     """Return the message of a failing assertion."""
     lines = [f"the prompt's prefix moved in {len(moved)} of {pairs} pair{'s' * (pairs != 1)} of successive requests"]
-    for pair in moved[:SHOWN]:
+    for pair in moved[:MOST_LISTED]:
         lines += ["", *_describe(pair)]
-    if len(moved) > SHOWN:
-        lines += ["", f"and {len(moved) - SHOWN} pairs more"]
+    if len(moved) > MOST_LISTED:
+        lines += ["", f"and {len(moved) - MOST_LISTED} pairs more"]
     return "\n".join(lines)
 
 
 def _describe(moved: MovedPrefix) -> list[str]:
     chain = "" if moved.chain == "main" else f" ({moved.chain})"
-    which = f"{moved.left} → {moved.right}" if moved.left != moved.right else f"{moved.left}"
+    which = f"{moved.previous} → {moved.current}" if moved.previous != moved.current else f"{moved.current}"
     reused, pair, where = "", moved.pair, None
     if pair is not None:
         where = find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
         common, reusable = pair.bytes.common + pair.overlap.common_bytes, pair.bytes.previous - pair.left_tail_bytes
         reused = f": {common:,} of {reusable:,} bytes can be reused"
     lines = [f"request {which}{chain}{reused}", *([] if where is None else _divergence(where))]
-    for number, finding in enumerate(moved.findings[:SHOWN]):
+    for number, finding in enumerate(moved.findings[:MOST_LISTED]):
         text = visible((finding.evidence and finding.evidence.sentence()) or finding.message)
         if number == 0 and where is not None and _BECAME in text:
             text = text.partition(": …")[0]  # both texts are shown above
         short = text if len(text) <= EVIDENCE else text[:EVIDENCE] + "…"
         kind = kind_in_words(finding.kind, finding.code)
         lines += [f"  {finding.code} {finding.name} ({kind}): {short}", f"    fix: {finding.fix}"]
-    if len(moved.findings) > SHOWN:
-        lines.append(f"  and {len(moved.findings) - SHOWN} causes more")
+    if len(moved.findings) > MOST_LISTED:
+        lines.append(f"  and {len(moved.findings) - MOST_LISTED} causes more")
     return lines
 
 
 def _divergence(where: DivergenceResult) -> list[str]:
     """Return both sides, each with the text before it that is still equal."""
-    left, right = where.left.encode(), where.right.encode()
-    shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
+    before, after = where.left.encode(), where.right.encode()
+    shared = len(before[: common_prefix(before, after)].decode("utf-8", "ignore"))
     lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
     for sign, text in (("-", where.left), ("+", where.right)):
-        shown = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
-        lines.append(f"    {sign} {uncommanded(shown)}")
+        excerpt = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
+        lines.append(f"    {sign} {uncommanded(excerpt)}")
     return lines

@@ -48,7 +48,7 @@ class _Listening:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wrapped: list[_Wrapped] = []
-        self._arrivals = _Arrivals(self.arrived)
+        self._arrivals = _Arrivals(self.wrap_imported)
         self.recorders: tuple[Recorder, ...] = ()
 
     def begin(self, recorder: Recorder) -> None:
@@ -61,7 +61,7 @@ class _Listening:
             self.recorders = (*self.recorders, recorder)
             PROCESS.recorders += 1
 
-    def arrived(self, name: str, module: ModuleType) -> None:
+    def wrap_imported(self, name: str, module: ModuleType) -> None:
         """Wrap the seams of a module that was imported while recorders listen."""
         with self._lock:
             for seam in SEAMS:
@@ -75,7 +75,7 @@ class _Listening:
             return
         wrapper = original
         if not hasattr(original, _OURS):  # a wrapper that another tool put back still works
-            wrapper = (_awaiting if seam.awaits else _sending)(seam, original)
+            wrapper = (_wrap_coroutine if seam.awaits else _wrap_function)(seam, original)
             setattr(wrapper, _OURS, True)
             setattr(owner, seam.method, wrapper)
         self._wrapped.append(_Wrapped(seam, owner, original, wrapper))
@@ -88,26 +88,26 @@ class _Listening:
                 return
             sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self._arrivals]
             for seam, owner, original, wrapper in self._wrapped:
-                found = owner.__dict__.get(seam.method)
-                if found is wrapper:
+                current = owner.__dict__.get(seam.method)
+                if current is wrapper:
                     setattr(owner, seam.method, original)
-                elif found is not None:
-                    PROCESS.replaced[seam.library] = str(getattr(found, "__module__", "another tool"))
+                elif current is not None:
+                    PROCESS.replaced[seam.library] = str(getattr(current, "__module__", "another tool"))
             self._wrapped.clear()
 
-    def failed(self, seam: Seam, error: Exception) -> None:
+    def count_error(self, seam: Seam, error: Exception) -> None:
         """Count an error of lore, without its text, which may hold a key."""
         for recorder in self.recorders:
             recorder.faults[f"{type(error).__name__} at {seam.library}'s {seam.owner}.{seam.method}"] += 1
 
 
 class _Arrivals:
-    """A finder of modules that delegates to the others, and reports when a module of a seam was executed."""
+    """A module finder that delegates to the other finders, and reports when a module with a seam was executed."""
 
     _MODULES = frozenset(seam.module for seam in SEAMS)
 
-    def __init__(self, arrived: Callable[[str, ModuleType], None]) -> None:
-        self._arrived = arrived
+    def __init__(self, wrap_imported: Callable[[str, ModuleType], None]) -> None:
+        self._wrap_imported = wrap_imported
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -122,7 +122,7 @@ class _Arrivals:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                self._arrived(name, module)
+                self._wrap_imported(name, module)
 
             try:
                 loader.exec_module = exec_module
@@ -146,14 +146,14 @@ _PASSING: ContextVar[_Passing | None] = ContextVar("lore_passing", default=None)
 
 
 @contextmanager
-def _passing(seam: Seam, owner: Any, call: tuple[Any, ...], named: dict[str, Any]) -> Generator[Recorded | None]:
-    """Record the request of a call before it is sent; None if it is on its way already, or nobody listens."""
+def _record_call(seam: Seam, owner: Any, call: tuple[Any, ...], keywords: dict[str, Any]) -> Generator[Recorded | None]:
+    """Record the request of a call before it is sent; None if an outer library records it, or no recorder listens."""
     recorded = None
     if LISTENING.recorders:
         try:
-            recorded = _record(seam, owner, seam.sent(owner, call, named))
+            recorded = _record(seam, owner, seam.read_request(owner, call, keywords))
         except Exception as error:  # noqa: BLE001 - the client's request continues in any case
-            LISTENING.failed(seam, error)
+            LISTENING.count_error(seam, error)
     token = None if recorded is None else _PASSING.set(_Passing(recorded, seam, owner))
     try:
         yield recorded
@@ -163,16 +163,16 @@ def _passing(seam: Seam, owner: Any, call: tuple[Any, ...], named: dict[str, Any
                 _PASSING.reset(token)
 
 
-def _record(seam: Seam, owner: Any, sent: ClientRequest) -> Recorded | None:
+def _record(seam: Seam, owner: Any, request: ClientRequest) -> Recorded | None:
     above = _PASSING.get()
-    if above is not None and _is_same(above, seam, owner, sent):
+    if above is not None and _is_same(above, seam, owner, request):
         if above.recorded.body is None:
-            above.recorded.body = sent.body
+            above.recorded.body = request.body
         return None
-    method = sent.method.upper()
+    method = request.method.upper()
     names = HEADERS if method == "POST" else ()  # only a POST can be a prompt
-    headers = {name: str(sent.headers[name]) for name in names if name in sent.headers}
-    recorded = Recorded(method, _public(sent.url), headers, sent.body, time.time())
+    headers = {name: str(request.headers[name]) for name in names if name in request.headers}
+    recorded = Recorded(method, _public_url(request.url), headers, request.body, time.time())
     for recorder in LISTENING.recorders:
         recorder.recorded.append(recorded)
     PROCESS.prompts += recorded.may_be_prompt
@@ -183,45 +183,45 @@ def _note_answer(seam: Seam, recorded: Recorded | None, response: object) -> Non
     """Note the response; its body is kept as the client reads it."""
     if recorded is not None:
         try:
-            recorded.add_response(*seam.answered(response, recorded.may_be_prompt))
+            recorded.add_response(*seam.read_response(response, recorded.may_be_prompt))
         except Exception as error:  # noqa: BLE001 - as above
-            LISTENING.failed(seam, error)
+            LISTENING.count_error(seam, error)
 
 
-def _is_same(above: _Passing, seam: Seam, owner: object, sent: ClientRequest) -> bool:
+def _is_same(above: _Passing, seam: Seam, owner: object, request: ClientRequest) -> bool:
     """Return whether a request is the one that is being sent.
 
     It comes from a library below, is a redirect or retry, or has its method and body; an unread stream counts as equal.
     """
     if above.seam.library in seam.over or (seam.recurs and above.owner is owner):
         return True
-    known = above.recorded.body
-    return above.recorded.method == sent.method.upper() and (known is None or sent.body is None or known == sent.body)
+    body = above.recorded.body
+    return above.recorded.method == request.method.upper() and (body is None or request.body in (None, body))
 
 
-def _sending(seam: Seam, original: Any) -> Any:
+def _wrap_function(seam: Seam, original: Any) -> Any:
     @wraps(original)
-    def send(self: Any, *call: Any, **named: Any) -> Any:
-        with _passing(seam, self, call, named) as recorded:
-            response = original(self, *call, **named)
+    def send(self: Any, *call: Any, **keywords: Any) -> Any:
+        with _record_call(seam, self, call, keywords) as recorded:
+            response = original(self, *call, **keywords)
             _note_answer(seam, recorded, response)
             return response
 
     return send
 
 
-def _awaiting(seam: Seam, original: Any) -> Any:
+def _wrap_coroutine(seam: Seam, original: Any) -> Any:
     @wraps(original)
-    async def send(self: Any, *call: Any, **named: Any) -> Any:
-        with _passing(seam, self, call, named) as recorded:
-            response = await original(self, *call, **named)
+    async def send(self: Any, *call: Any, **keywords: Any) -> Any:
+        with _record_call(seam, self, call, keywords) as recorded:
+            response = await original(self, *call, **keywords)
             _note_answer(seam, recorded, response)
             return response
 
     return send
 
 
-def _public(url: str) -> str:
+def _public_url(url: str) -> str:
     """Return a URL without user, query and fragment, and with stars for anything that looks like a key."""
     parts = urlsplit(url)
     return mask(urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")))

@@ -29,7 +29,7 @@ class LoreWarning(UserWarning):
 
 @dataclass(slots=True)
 class Test:
-    """A test that runs."""
+    """The running test."""
 
     __test__ = False  # not one of pytest's
 
@@ -78,7 +78,7 @@ class Recorded:
     @property
     def response(self) -> bytes | None:
         """The part of the response's body that the client has read, unpacked; None if it has read nothing."""
-        return _unpacked(b"".join(self._pieces), self._encoding) if self._pieces else None
+        return _unpack(b"".join(self._pieces), self._encoding) if self._pieces else None
 
     def add_response(self, status: int | None, encoding: str, pieces: list[bytes]) -> None:
         """Set the response; `pieces` grows while the client reads it."""
@@ -87,7 +87,7 @@ class Recorded:
 
     def record(self) -> dict[str, Any]:
         """Return it as a record that lore reads: `{request, response, timestamp, …}`."""
-        body = None if self.body is None else _unpacked(self.body, self.headers.get("content-encoding", ""))
+        body = None if self.body is None else _unpack(self.body, self.headers.get("content-encoding", ""))
         return {
             "timestamp": self.at, "method": self.method, "url": self.url, "headers": self.headers,
             "request": None if body is None else body.decode("utf-8", "backslashreplace"),
@@ -162,7 +162,7 @@ def _is_prompt(line: bytes) -> bool:
     return any(isinstance(read.value, Exchange) for read in Bodies().read([line]))
 
 
-def _unpacked(data: bytes, encoding: str) -> bytes:
+def _unpack(data: bytes, encoding: str) -> bytes:
     """Return a body unpacked; unchanged if it is damaged or cannot be unpacked."""
     from lore.formats.contents import ContentError, decompress  # noqa: PLC0415 - only a body that is read needs it
 

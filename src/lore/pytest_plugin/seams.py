@@ -48,8 +48,8 @@ class Seam(NamedTuple):
     module: str
     owner: str
     method: str
-    sent: Callable[[Any, Call, dict[str, Any]], ClientRequest]  # reads a call of it
-    answered: Callable[[Any, bool], ClientResponse]  # reads its result; its body only of a prompt
+    read_request: Callable[[Any, Call, dict[str, Any]], ClientRequest]  # from a call of the method
+    read_response: Callable[[Any, bool], ClientResponse]  # from its result; the body only if the request is a prompt
     awaits: bool = False  # it is a coroutine
     recurs: bool = False  # it calls itself for redirects and retries of one request
     over: frozenset[str] = frozenset()  # libraries that send over this one: a request below them is theirs
@@ -72,83 +72,83 @@ def _bytes(body: object) -> bytes | None:
             return None
 
 
-def _first(call: Call, named: Mapping[str, Any], name: str, place: int = 0) -> Any:
-    return call[place] if len(call) > place else named.get(name)
+def _argument(call: Call, keywords: Mapping[str, Any], name: str, place: int = 0) -> Any:
+    return call[place] if len(call) > place else keywords.get(name)
 
 
-def _lowered(headers: Any) -> dict[str, Any]:
+def _lower_names(headers: Any) -> dict[str, Any]:
     """Return headers, given as a mapping or as pairs, by their names in lower case."""
     pairs: Any = cast("Any", headers).items() if isinstance(headers, Mapping) else headers or ()
     return {str(name).lower(): value for name, value in pairs}
 
 
-def _httpx_sent(_: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
-    request = _first(call, named, "request")
+def _httpx_request(_: Any, call: Call, keywords: dict[str, Any]) -> ClientRequest:
+    request = _argument(call, keywords, "request")
     body = getattr(request, "_content", None)  # missing if the body is a stream
     return ClientRequest(request.method, str(request.url), request.headers, body if isinstance(body, bytes) else None)
 
 
-def _prepared_sent(_: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
+def _prepared_request(_: Any, call: Call, keywords: dict[str, Any]) -> ClientRequest:
     """Read a prepared request, of `requests` or of botocore."""
-    request = _first(call, named, "request")
+    request = _argument(call, keywords, "request")
     return ClientRequest(request.method, str(request.url), request.headers, _bytes(request.body))
 
 
-def _aiohttp_sent(session: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
-    method, url = str(_first(call, named, "method")).upper(), _first(call, named, "str_or_url", 1)
-    headers = {**_lowered(session.headers), **_lowered(named.get("headers"))}
-    data, json = named.get("data"), named.get("json")
+def _aiohttp_request(session: Any, call: Call, keywords: dict[str, Any]) -> ClientRequest:
+    method, url = str(_argument(call, keywords, "method")).upper(), _argument(call, keywords, "str_or_url", 1)
+    headers = {**_lower_names(session.headers), **_lower_names(keywords.get("headers"))}
+    data, json = keywords.get("data"), keywords.get("json")
     if json is not None and method == "POST":  # written as the session itself will write it
         data = (getattr(session, "_json_serialize_bytes", None) or session.json_serialize)(json)
     return ClientRequest(method, str(session._build_url(url)), headers, _bytes(getattr(data, "_value", data)))
 
 
-def _urllib3_sent(owner: Any, call: Call, named: dict[str, Any]) -> ClientRequest:
-    method, url = str(_first(call, named, "method")), str(_first(call, named, "url", 1))
-    body, headers = named.get("body"), named.get("headers")
+def _urllib3_request(owner: Any, call: Call, keywords: dict[str, Any]) -> ClientRequest:
+    method, url = str(_argument(call, keywords, "method")), str(_argument(call, keywords, "url", 1))
+    body, headers = keywords.get("body"), keywords.get("headers")
     if hasattr(owner, "scheme"):  # a pool of one host; a manager of pools gets these two by name alone
-        body, headers = _first(call, named, "body", 2), _first(call, named, "headers", 3)
+        body, headers = _argument(call, keywords, "body", 2), _argument(call, keywords, "headers", 3)
         url = url if "://" in url else f"{owner.scheme}://{owner.host}{f':{owner.port}' if owner.port else ''}{url}"
-    return ClientRequest(method, url, _lowered(headers or owner.headers), _bytes(body))
+    return ClientRequest(method, url, _lower_names(headers or owner.headers), _bytes(body))
 
 
-def _httpx_answered(response: Any, prompt: bool) -> ClientResponse:
+def _httpx_response(response: Any, prompt: bool) -> ClientResponse:
     content: object = getattr(response, "_content", None)
     if isinstance(content, bytes):
         return ClientResponse(response.status_code, "", [content])
     pieces: Pieces = []
     if prompt:
-        _listen(response.stream, pieces, __iter__=_iterating, __aiter__=_awaiting)
+        _collect_pieces(response.stream, pieces, __iter__=_collect_iteration, __aiter__=_collect_async_iteration)
     return ClientResponse(response.status_code, response.headers.get("content-encoding", ""), pieces)
 
 
-def _raw_answered(response: Any, prompt: bool) -> ClientResponse:
+def _raw_response(response: Any, prompt: bool) -> ClientResponse:
     """Read a response with one of urllib3 as its `raw`: of `requests` or of botocore."""
     content: object = getattr(response, "_content", None)
     if isinstance(content, bytes):
         return ClientResponse(response.status_code, response.headers.get("content-encoding", ""), [content])
-    return _urllib3_answered(response.raw, prompt)._replace(status=response.status_code)
+    return _urllib3_response(response.raw, prompt)._replace(status=response.status_code)
 
 
-def _urllib3_answered(response: Any, prompt: bool) -> ClientResponse:
+def _urllib3_response(response: Any, prompt: bool) -> ClientResponse:
     body: object = getattr(response, "_body", None)
     if isinstance(body, bytes):
         return ClientResponse(response.status, "", [body])
     pieces: Pieces = []
     if prompt and response is not None:
-        _listen(response, pieces, read=_reading, read1=_reading, read_chunked=_iterating)
+        _collect_pieces(response, pieces, read=_collect_reads, read1=_collect_reads, read_chunked=_collect_iteration)
     headers: Any = getattr(response, "headers", None) or {}
     return ClientResponse(getattr(response, "status", None), headers.get("content-encoding", ""), pieces)
 
 
-def _aiohttp_answered(response: Any, prompt: bool) -> ClientResponse:
+def _aiohttp_response(response: Any, prompt: bool) -> ClientResponse:
     pieces: Pieces = []
     if prompt:
-        _listen(response.content, pieces, _read_nowait_chunk=_reading)
+        _collect_pieces(response.content, pieces, _read_nowait_chunk=_collect_reads)
     return ClientResponse(response.status, response.headers.get("content-encoding", ""), pieces)
 
 
-def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
+def _collect_pieces(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]) -> None:
     """Collect what a stream's methods return, by a subclass of its class.
 
     Wrappers set on the stream itself would refer to it, and a stream that its client drops would be closed late.
@@ -162,25 +162,25 @@ def _listen(stream: Any, pieces: Pieces, **methods: Callable[[Any, Pieces], Any]
         return  # a fake that is written in C, as io.BytesIO: its answer is not kept
 
 
-def _reading(original: Any, pieces: Pieces) -> Any:
-    def read(self: Any, *call: Any, **named: Any) -> bytes:
-        piece = original(self, *call, **named)
+def _collect_reads(original: Any, pieces: Pieces) -> Any:
+    def read(self: Any, *call: Any, **keywords: Any) -> bytes:
+        piece = original(self, *call, **keywords)
         pieces.append(piece)
         return piece
 
     return read
 
 
-def _iterating(original: Any, pieces: Pieces) -> Any:
-    def pieces_of(self: Any, *call: Any, **named: Any) -> Iterator[bytes]:
-        for piece in original(self, *call, **named):
+def _collect_iteration(original: Any, pieces: Pieces) -> Any:
+    def pieces_of(self: Any, *call: Any, **keywords: Any) -> Iterator[bytes]:
+        for piece in original(self, *call, **keywords):
             pieces.append(piece)
             yield piece
 
     return pieces_of
 
 
-def _awaiting(original: Any, pieces: Pieces) -> Any:
+def _collect_async_iteration(original: Any, pieces: Pieces) -> Any:
     async def pieces_of(self: Any) -> AsyncIterator[bytes]:
         source = original(self)
         try:
@@ -196,19 +196,19 @@ def _awaiting(original: Any, pieces: Pieces) -> Any:
 
 _OVER_URLLIB3 = frozenset(("requests", "botocore", "urllib3"))
 SEAMS = (
-    Seam("httpx", "httpx", "Client", "send", _httpx_sent, _httpx_answered),
-    Seam("httpx", "httpx", "AsyncClient", "send", _httpx_sent, _httpx_answered, awaits=True),
-    Seam("httpx2", "httpx2", "Client", "send", _httpx_sent, _httpx_answered),
-    Seam("httpx2", "httpx2", "AsyncClient", "send", _httpx_sent, _httpx_answered, awaits=True),
-    Seam("requests", "requests.sessions", "Session", "send", _prepared_sent, _raw_answered, recurs=True),
-    Seam("aiohttp", "aiohttp.client", "ClientSession", "_request", _aiohttp_sent, _aiohttp_answered, awaits=True),
-    Seam("botocore", "botocore.httpsession", "URLLib3Session", "send", _prepared_sent, _raw_answered),
+    Seam("httpx", "httpx", "Client", "send", _httpx_request, _httpx_response),
+    Seam("httpx", "httpx", "AsyncClient", "send", _httpx_request, _httpx_response, awaits=True),
+    Seam("httpx2", "httpx2", "Client", "send", _httpx_request, _httpx_response),
+    Seam("httpx2", "httpx2", "AsyncClient", "send", _httpx_request, _httpx_response, awaits=True),
+    Seam("requests", "requests.sessions", "Session", "send", _prepared_request, _raw_response, recurs=True),
+    Seam("aiohttp", "aiohttp.client", "ClientSession", "_request", _aiohttp_request, _aiohttp_response, awaits=True),
+    Seam("botocore", "botocore.httpsession", "URLLib3Session", "send", _prepared_request, _raw_response),
     Seam(
-        "urllib3", "urllib3.poolmanager", "PoolManager", "urlopen", _urllib3_sent, _urllib3_answered,
+        "urllib3", "urllib3.poolmanager", "PoolManager", "urlopen", _urllib3_request, _urllib3_response,
         recurs=True, over=_OVER_URLLIB3,
     ),
     Seam(
-        "urllib3", "urllib3.connectionpool", "HTTPConnectionPool", "urlopen", _urllib3_sent, _urllib3_answered,
+        "urllib3", "urllib3.connectionpool", "HTTPConnectionPool", "urlopen", _urllib3_request, _urllib3_response,
         recurs=True, over=_OVER_URLLIB3,
     ),
 )  # fmt: skip
@@ -237,13 +237,13 @@ def unrecorded_sdks() -> list[str]:
     lines: list[str] = []
     for name, distribution in SDKS.items():
         if sys.modules.get(name) is not None:
-            fate = _fate(_BY_NAME.get(name) or _libraries(name))
+            fate = _describe_route(_BY_NAME.get(name) or _libraries(name))
             lines.append(f"{f'{distribution} {_version(distribution)}'.strip()} was imported: {fate}")
     return lines
 
 
-def _fate(libraries: Sequence[str]) -> str:
-    """Return what became of the requests that an SDK sent over these libraries."""
+def _describe_route(libraries: Sequence[str]) -> str:
+    """Return in words which of these libraries, over which an SDK sends, lore records."""
     replaced = PROCESS.replaced
     recorded = [library for library in libraries if library in LIBRARIES and library not in replaced]
     others = [library for library in libraries if library not in LIBRARIES]
@@ -263,11 +263,11 @@ def _version(distribution: str) -> str:
 def _libraries(name: str) -> list[str]:
     """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
     modules = [loaded for module, loaded in list(sys.modules.items()) if f"{module}.".startswith(f"{name}.")]
-    found = {library for module in modules for library in _referred(getattr(module, "__dict__", {}))}
-    return [name for name in LIBRARIES if name in found] or [name for name in _OTHERS if name in found]
+    libraries = {library for module in modules for library in _find_referred(getattr(module, "__dict__", {}))}
+    return [name for name in LIBRARIES if name in libraries] or [name for name in _OTHERS if name in libraries]
 
 
-def _referred(names: Mapping[str, Any]) -> Iterable[str]:
+def _find_referred(names: Mapping[str, Any]) -> Iterable[str]:
     """Yield the libraries of the modules and classes among names; looking at other values may import more."""
     for value in list(names.values()):
         kind = cast("Any", type(value))

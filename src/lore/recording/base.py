@@ -181,8 +181,8 @@ def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bo
         if point.name in registry:
             continue
         try:
-            found = point.load()
-            add(point.name, found() if call else found)
+            plugin = point.load()
+            add(point.name, plugin() if call else plugin)
         except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
             raise LoreError(
                 f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}",

@@ -55,10 +55,10 @@ class Name(NamedTuple):
     turn: int | None = None  # None: the last turn, or all
 
     def __str__(self) -> str:
-        shown = show(self.path)
+        label = show(self.path)
         if self.turn is None:
-            return shown
-        return f"{shown}#{self.turn}" if self.chain in (None, MAIN) else f"{shown}#{self.chain}:{self.turn}"
+            return label
+        return f"{label}#{self.turn}" if self.chain in (None, MAIN) else f"{label}#{self.chain}:{self.turn}"
 
 
 def parse_name(text: str) -> Name:
@@ -79,13 +79,13 @@ def show(path: str) -> str:
     return mask_url(os.fsencode(path).decode("utf-8", "backslashreplace")) if path != STDIN else "<stdin>"
 
 
-def is_same(left: str, right: str) -> bool:
+def is_same(first: str, second: str) -> bool:
     """Return whether two names mean the same file or stored session."""
-    stored = address_of(left), address_of(right)
+    stored = address_of(first), address_of(second)
     try:
         if stored[0] is not None and stored[1] is not None and stored[0].session_id == stored[1].session_id:
-            left, right = (address.url.partition(":")[2] for address in stored if address is not None)
-        return left == right or os.path.samefile(left, right)
+            first, second = (address.url.partition(":")[2] for address in stored if address is not None)
+        return first == second or os.path.samefile(first, second)
     except (OSError, ValueError):
         return False
 
@@ -94,7 +94,7 @@ def is_same(left: str, right: str) -> bool:
 
 
 class Source:
-    """What a name stands for."""
+    """The input that a name refers to."""
 
     can_rewind = True  # False: it can be read once, by this process alone
 
@@ -111,21 +111,21 @@ class Source:
         first = next(pieces, b"")
         yield from self._unpack(first, pieces)
 
-    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         """Return the pieces of the recording: decompressed, and in UTF-8; an archive or a database as what it holds."""
         if first.startswith(packed.ARCHIVE):
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
-        whole = chain((first,), rest)
+        whole = chain((first,), tail)
         kind = packing_of(first)
-        return _plain_text(_unpacked(whole, kind, show(self.name)) if kind else whole)
+        return _plain_text(_decompress(whole, kind, show(self.name)) if kind else whole)
 
 
-def _unpacked(pieces: Iterator[bytes], kind: str, shown: str) -> Iterator[bytes]:
+def _decompress(pieces: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
     try:
         yield from unpack(pieces, kind, must_end=True)
     except ContentError as error:
-        raise LoreError(f"cannot read {shown}: {error}", where=Where(shown)) from None
+        raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
 
 
 def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -152,12 +152,12 @@ class Stdin(Source):
             descriptor = sys.stdin.fileno()
             status = os.fstat(descriptor)
             is_file = stat.S_ISREG(status.st_mode)
-            left = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if is_file else None
-            while left is None or left > 0:
-                data = os.read(descriptor, size if left is None else min(size, left))
+            remaining = status.st_size - os.lseek(descriptor, 0, os.SEEK_CUR) if is_file else None
+            while remaining is None or remaining > 0:
+                data = os.read(descriptor, size if remaining is None else min(size, remaining))
                 if not data:
                     return
-                left = None if left is None else left - len(data)
+                remaining = None if remaining is None else remaining - len(data)
                 yield data
         except OSError as error:
             raise unreadable(self.name, error) from None
@@ -188,13 +188,13 @@ class LocalFile(Source):
             return opencode().storage_stream(self.name)
         return super().recording()
 
-    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         path = self.name
         if first.startswith(packed.ARCHIVE):
             return packed.archive_stream(path)
         if first.startswith(SQLITE) and (sessions := opencode().sessions_of(path)):
             return opencode().database_stream(path, opencode().only_session(path, sessions))
-        whole = super()._unpack(first, rest)
+        whole = super()._unpack(first, tail)
         if path.endswith(".jsonl") and b'"session.start"' in first:
             from lore.recording.agents.copilot_usage import usage_lines  # noqa: PLC0415 - few logs are Copilot's
 
@@ -210,8 +210,8 @@ class Pipe(LocalFile):
 
     def _open_file(self) -> FileIO:
         if is_named_pipe(self.name):
-            shown = show(self.name)
-            raise LoreError(f"{shown} is a named pipe, not a file", hint=f"pass it as standard input: - < {shown}")
+            label = show(self.name)
+            raise LoreError(f"{label} is a named pipe, not a file", hint=f"pass it as standard input: - < {label}")
         if stat.S_ISFIFO(os.stat(self.name).st_mode):
             return open(self.name, "rb", buffering=0)
         return super()._open_file()
@@ -277,15 +277,15 @@ class Remote(Source):
         else:
             yield from self._unpack(first, pieces)
 
-    def _unpack(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):
             message = f"{show(self.name)} is a database of sessions, which cannot be read remotely"
             raise LoreError(message, hint="copy it here, with its -wal file, and name the copy")
-        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpack(first, rest)
+        return packed.archive_stream(self.name) if first.startswith(packed.ARCHIVE) else super()._unpack(first, tail)
 
 
 def resolve(name: str) -> Source:
-    """Return what a name stands for; a name that nothing has is a file that is missing."""
+    """Return the source that a name refers to; an unknown name is a missing file."""
     if name == STDIN:
         return Stdin(name)
     if filesystem.is_remote(name):
@@ -296,8 +296,8 @@ def resolve(name: str) -> Source:
         address = address_of(name)
         if address is not None or is_store(name):
             return StoreSource(name, address)
-        found = opencode().session_in(name) if "#" in name else None
-        return LocalFile(name) if found is None else DatabaseSource(name, *found)
+        session = opencode().session_in(name) if "#" in name else None
+        return LocalFile(name) if session is None else DatabaseSource(name, *session)
     if stat.S_ISREG(mode):
         return LocalFile(name)
     return Folder(name) if stat.S_ISDIR(mode) else Pipe(name)
@@ -327,14 +327,14 @@ def is_stream(path: str) -> bool:
 
 def check_followable(path: str) -> None:
     """Raise LoreError if an input cannot be followed."""
-    shown, again = show(path), "run the command again after a while"
+    label, again = show(path), "run the command again after a while"
     if is_stored(path):
         hint = f"{again}, or `lore store export` it to a file"
-        raise LoreError(f"{shown} is a stored session, not a file that grows", hint=hint)
+        raise LoreError(f"{label} is a stored session, not a file that grows", hint=hint)
     if filesystem.is_remote(path):
-        raise LoreError(f"{shown} is remote, not a file that grows here", hint=f"{again}: what is written comes whole")
+        raise LoreError(f"{label} is remote, not a file that grows here", hint=f"{again}: what is written comes whole")
     if is_stream(path):
-        raise LoreError(f"{shown} is a stream, not a file that grows", hint="name the file that is being written")
+        raise LoreError(f"{label} is a stream, not a file that grows", hint="name the file that is being written")
 
 
 # reading
@@ -359,43 +359,43 @@ def open_head(path: str) -> Opened:
     enough of a pack.
     """
     source = resolve(path).recording()
-    taken: list[bytes] = []
+    head_pieces: list[bytes] = []
     size, whole_line = 0, False
     for data in source:
-        taken.append(data)
+        head_pieces.append(data)
         size += len(data)
         whole_line = whole_line or b"\n" in data
         if size >= HEAD_LIMIT or (whole_line and size >= HEAD):
             break
         if size == len(data) and (data.startswith(OPENING) or not may_be_recording(data) or is_document(data)):
             break
-    head = taken[0] if size >= HEAD_LIMIT and not whole_line else b"".join(taken)
-    taken.reverse()
+    head = head_pieces[0] if size >= HEAD_LIMIT and not whole_line else b"".join(head_pieces)
+    head_pieces.reverse()
 
     def everything() -> Iterator[bytes]:
-        while taken:  # a piece that was passed on is not kept
-            yield taken.pop()
+        while head_pieces:  # free each piece when it is passed on
+            yield head_pieces.pop()
         yield from source
 
     end = head.rfind(b"\n") + 1 if len(head) >= HEAD else 0
     return Opened(head[:end] if end else head, everything())
 
 
-def common_length(left: str, right: str) -> tuple[int, int, int]:
+def common_length(first: str, second: str) -> tuple[int, int, int]:
     """Return the sizes of two inputs and the length of their common prefix, in bytes.
 
     Raises LoreError for what cannot be read.
     """
-    sides, held = [pieces(left, _BLOCK), pieces(right, _BLOCK)], [b"", b""]
+    sides, buffers = [pieces(first, _BLOCK), pieces(second, _BLOCK)], [b"", b""]
     common = 0
     while True:
-        held = [piece or next(side, b"") for piece, side in zip(held, sides, strict=True)]
-        shorter, same = min(map(len, held)), common_prefix(*held)
+        buffers = [piece or next(side, b"") for piece, side in zip(buffers, sides, strict=True)]
+        shorter, same = min(map(len, buffers)), common_prefix(*buffers)
         common += same
         if same < shorter or not shorter:
             break
-        held = [piece[shorter:] for piece in held]
-    after = [len(piece) + sum(map(len, side)) for piece, side in zip(held, sides, strict=True)]
+        buffers = [piece[shorter:] for piece in buffers]
+    after = [len(piece) + sum(map(len, side)) for piece, side in zip(buffers, sides, strict=True)]
     before = common - same
     return before + after[0], before + after[1], common
 
@@ -422,14 +422,14 @@ def list_folder(folder: str, failed_on: OnFailure) -> list[filesystem.FolderEntr
 
     Another error is passed to `failed_on`; the entries before it are returned.
     """
-    found: list[filesystem.FolderEntry | os.DirEntry[str]] = []
+    entries: list[filesystem.FolderEntry | os.DirEntry[str]] = []
     try:
-        found.extend(filesystem.entries(folder))
+        entries.extend(filesystem.entries(folder))
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
         failed_on(folder, unreadable(folder, error))
-    return found
+    return entries
 
 
 def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
@@ -441,10 +441,10 @@ def files_below(folder: str, failed_on: OnFailure) -> Iterator[str]:
         waiting = [folder]
         while waiting:
             place = waiting.pop()
-            found = [entry for entry in list_folder(place, failed_on) if not entry.name.startswith(".")]
-            found.sort(key=lambda entry: entry.name)
-            folders = [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
-            names = [entry.name for entry in found if entry.name not in folders]
+            entries = [entry for entry in list_folder(place, failed_on) if not entry.name.startswith(".")]
+            entries.sort(key=lambda entry: entry.name)
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            names = [entry.name for entry in entries if entry.name not in folders]
             if {*folders} >= _STORAGE:  # OpenCode's: messages and parts are read with their session
                 folders = ["session"]
             folders = [name for name in folders if name != EVENTS or STATE not in names]  # those are parts of a session

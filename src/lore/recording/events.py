@@ -35,7 +35,7 @@ from lore.prompt.dialects import DIALECTS, dialect_named, dialect_names
 from lore.prompt.planning import SAVED_KINDS, Planner, SavedEvents
 from lore.recording import corpus
 from lore.recording.base import Problems, Recording, load_plugins
-from lore.recording.overrides import completed
+from lore.recording.overrides import complete_reads
 
 if TYPE_CHECKING:
     from lore.recording.opening import Options
@@ -68,19 +68,19 @@ class EventRecording(Recording):
         """Yield events, those of companions last; problems are collected and left out."""
         reads, completion = super().reads(), self.options.completion
         if completion is not None and self._completes is not None:
-            reads = completed(reads, completion, self._completes, self.shown)
+            reads = complete_reads(reads, completion, self._completes, self.shown)
         return self._with_companions(reads) if self.companions else reads
 
     def _with_companions(self, reads: Iterator[Read]) -> Iterator[Read]:
-        """Yield a log's reads, then those of its companions, whose header is dropped: that of the session counts.
+        """Yield a log's reads, then those of its companions without their headers: the session has one already.
 
         A companion's chain whose name is taken is named after its file. A companion that cannot be read is a problem.
         """
-        taken, is_started = {e.MAIN}, False
+        used_names, is_started = {e.MAIN}, False
         for read in reads:
-            own: e.Event = read.value  # pyright: ignore[reportAssignmentType]
-            is_started = is_started or isinstance(own, e.SessionStarted)
-            taken.add(own.chain)
+            main_event: e.Event = read.value  # pyright: ignore[reportAssignmentType]
+            is_started = is_started or isinstance(main_event, e.SessionStarted)
+            used_names.add(main_event.chain)
             yield read
         for path in self.companions:
             self.reading, names = corpus.show(path), dict[str, str]()
@@ -102,7 +102,7 @@ class EventRecording(Recording):
                             continue
                         is_started = is_started or isinstance(event, e.SessionStarted)
                         if event.chain not in names:
-                            names[event.chain] = _free_name(event.chain, path, taken)
+                            names[event.chain] = _free_name(event.chain, path, used_names)
                         if names[event.chain] != event.chain:
                             event = msgspec.structs.replace(event, chain=names[event.chain])
                         yield Read(event, read.line, read.byte)
@@ -123,8 +123,8 @@ class EventRecording(Recording):
         elif type(event) is e.Observed:
             self._lines_of_signs[event.chain, event.name] = read.line
         elif type(event) is e.SessionStarted and event.dialect not in (None, *dialect_names()):
-            shown = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
-            self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, shown), self.reading, read.line, read.byte)
+            message = f"dialect {event.dialect!r} is not written yet; anthropic is used instead"
+            self.problems.add(Problem(Code.DIALECT_NOT_WRITTEN, message), self.reading, read.line, read.byte)
 
     def turns(self) -> Iterator[Turn]:
         waiting: dict[str, Turn] = {}
@@ -213,11 +213,11 @@ class EventRecording(Recording):
                 template.source, now=state.at, file=template.file,
                 bos_token=self._rules.bos_token, eos_token=self._rules.eos_token,
             )  # fmt: skip
-        own = state.dialect if chain is None or chain.dialect is None else chain.dialect
-        return self._dialect or dialect_named(own or "") or DIALECTS["anthropic"]
+        recorded_name = state.dialect if chain is None or chain.dialect is None else chain.dialect
+        return self._dialect or dialect_named(recorded_name or "") or DIALECTS["anthropic"]
 
     def _start_turn(self, name: str, read: Read) -> Turn:
-        """Return the turn that a chain has begun; its prompt is assembled now, or by another tool's log on demand."""
+        """Return the turn that a chain has begun; its prompt is assembled now, or for another tool's log on demand."""
         session, chain = self._folding.session, self._folding.chain(name)
         dialect = self.dialect_for(session, chain)
         assembler = self._assemblers.get(name)
@@ -225,17 +225,17 @@ class EventRecording(Recording):
             assembler = self._assemblers[name] = Assembler(dialect, self._rules, accepted_breakpoints)
         opened = chain.turn
         assert opened is not None
-        own = not is_absent(chain.system) and dialect.name == session.dialect
-        whole = own and self._lacks_only_tools
+        has_system = not is_absent(chain.system) and dialect.name == session.dialect
+        whole = has_system and self._lacks_only_tools
 
         def make_prompt() -> tuple[Prompt, Vector[str]]:
-            made = assembler.assemble(session, chain)
-            return raise_to_structural(made.prompt, whole=whole, left_out=0), made.omitted
+            assembly = assembler.assemble(session, chain)
+            return raise_to_structural(assembly.prompt, whole=whole, left_out=0), assembly.omitted
 
         turn = Turn(name, opened.turn, make_prompt, opened.since, opened.at)
         turn.line, turn.byte = read.line, read.byte
         lines = self._lines_of_signs
-        turn.signs = tuple([msgspec.structs.replace(one, line=lines.get((name, one.name))) for one in opened.signs])
+        turn.signs = tuple([msgspec.structs.replace(sign, line=lines.get((name, sign.name))) for sign in opened.signs])
         turn.file = self._file_of(read)
         turn.given_up = opened.given_up
         if opened.call is not None:
@@ -276,13 +276,13 @@ class EventRecording(Recording):
         return getattr(self._origin, "own_tools", True) is False
 
 
-def _free_name(chain: str, path: str, taken: set[str]) -> str:
+def _free_name(chain: str, path: str, used_names: set[str]) -> str:
     """Return a chain's name if no other chain has it, else its file's, else that with a number; note it as taken."""
-    shown = corpus.show(path)
-    stem = shown.rpartition("#")[2] if corpus.is_in_database(path) else os.path.splitext(os.path.basename(shown))[0]
+    label = corpus.show(path)
+    stem = label.rpartition("#")[2] if corpus.is_in_database(path) else os.path.splitext(os.path.basename(label))[0]
     names = chained((chain, stem), (f"{stem}-{number}" for number in count(2)))
-    name = next(name for name in names if name not in taken)
-    taken.add(name)
+    name = next(name for name in names if name not in used_names)
+    used_names.add(name)
     return name
 
 
@@ -302,7 +302,7 @@ def session_log(recording: Recording, instead: str, *, hint: str) -> EventRecord
 
 
 def look_ahead(path: str) -> SavedEvents:
-    """Return what later lines of a log say about its turns; nothing if the input can be read only once.
+    """Return facts about a log's turns from its later lines; nothing if the input can be read only once.
 
     Costs one more pass over the bytes; only lines with the right words are decoded.
     """

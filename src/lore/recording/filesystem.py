@@ -27,7 +27,7 @@ _LONGEST_SCHEME = 16
 
 
 class Status(Struct, frozen=True):
-    """What a file system says of a file; None if unknown."""
+    """What a file system records of a file; None if unknown."""
 
     size: int | None = None  # bytes
     written: float | None = None  # seconds since the epoch
@@ -202,8 +202,8 @@ def entries(folder: str) -> Iterator[FolderEntry | os.DirEntry[str]]:
     if is_remote(folder):
         yield from _remote(folder).entries(folder)
         return
-    with os.scandir(folder) as found:
-        yield from found
+    with os.scandir(folder) as listing:
+        yield from listing
 
 
 def listed(folder: str) -> AbstractContextManager[object]:

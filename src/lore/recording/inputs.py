@@ -2,7 +2,7 @@
 
 Inputs come in the order in which they were named; those of a folder or pattern in the order of their names, sessions of
 a store in that of their ids, and the files of its subagents after a session that is named. A file that is reached
-twice (by two names, a link, a folder and a pattern) keeps its first place and name, and is `named` if one of them was.
+twice (by two names, a link, a folder and a pattern) keeps its first place and name, and `is_named` if one of them was.
 Files that are one recording together (`packed`) are listed as their folder. Files of one request body each that are
 named are read as one recording, so that two files give the same answer as the same two requests in one file.
 """
@@ -40,7 +40,7 @@ class Input(Struct, frozen=True):
     """A file to judge, or a folder that could not be listed."""
 
     path: str
-    named: bool  # the user named this very file: it is an error if it is not a recording
+    is_named: bool  # the user named this very file: it is an error if it is not a recording
     size: int = 0  # bytes; 0 if unknown
     stream: bool = False  # it can be read only once, and only by this process
     optional: bool = False  # it may be no recording: named and unrecognised, or damaged in a folder
@@ -51,22 +51,22 @@ class Input(Struct, frozen=True):
     together: tuple[str, ...] = ()  # files with one request body each, read as one recording; `path` is empty then
 
 
-def inputs(paths: list[str], wanted: Callable[[Input], bool] | None = None) -> list[Input]:
+def inputs(paths: list[str], is_wanted: Callable[[Input], bool] | None = None) -> list[Input]:
     """List the inputs that these paths stand for; raises LoreError for a pattern that matches nothing.
 
-    Remote files that are not `wanted` are dropped while listing, so that a million old ones cost no memory.
+    Remote files for which `is_wanted` is False are dropped while listing, so that a million old ones cost no memory.
     """
-    found: dict[object, Input] = {}
+    files: dict[object, Input] = {}
     for path in paths:
         for file in _inputs_of(path):
             key, file = _identified(file)
-            if wanted is not None and filesystem.is_remote(file.path) and not wanted(file):
+            if is_wanted is not None and filesystem.is_remote(file.path) and not is_wanted(file):
                 continue
-            before = found.setdefault(key, file)
-            if file.named and not before.named:
-                found[key] = replace(before, named=True)
-    every = drop_moved(list(found.values()), lambda file: file)
-    return [file for file in every if wanted is None or filesystem.is_remote(file.path) or wanted(file)]
+            before = files.setdefault(key, file)
+            if file.is_named and not before.is_named:
+                files[key] = replace(before, is_named=True)
+    every = drop_moved(list(files.values()), lambda file: file)
+    return [file for file in every if is_wanted is None or filesystem.is_remote(file.path) or is_wanted(file)]
 
 
 list_inputs = inputs  # the public name: `lore.recording.inputs` is this module
@@ -90,21 +90,21 @@ def ahead(files: Sequence[Input]) -> Iterator[Input]:
             yield from group
 
 
-def drop_moved(found: list[T], input_of: Callable[[T], Input]) -> list[T]:
+def drop_moved(entries: list[T], input_of: Callable[[T], Input]) -> list[T]:
     """Drop files that an agent moved into a database that is among the inputs, except those that are named."""
-    if not any("#" in input_of(entry).path for entry in found):
-        return found
-    moved = moved_to_database(input_of(entry).path for entry in found)
-    return [entry for entry in found if input_of(entry).named or input_of(entry).path not in moved]
+    if not any("#" in input_of(entry).path for entry in entries):
+        return entries
+    moved = moved_to_database(input_of(entry).path for entry in entries)
+    return [entry for entry in entries if input_of(entry).is_named or input_of(entry).path not in moved]
 
 
 def _inputs_of(path: str) -> Iterator[Input]:
     if not is_pattern(path):
-        yield from _below(path, named=True)
+        yield from _below(path, is_named=True)
         return
     failed: list[Input] = []
     with filesystem.listed(fixed(path)) if "**" in path else nullcontext():
-        matched = matches(path, lambda place, error: failed.append(Input(place, named=False, error=error)))
+        matched = matches(path, lambda place, error: failed.append(Input(place, is_named=False, error=error)))
         is_missing = bool(fixed(path)) and not filesystem.is_folder(fixed(path))
         if is_missing or (not matched and not failed):
             hint = "`*` stands for one name, `**` for any folders; hidden files are omitted"
@@ -113,7 +113,7 @@ def _inputs_of(path: str) -> Iterator[Input]:
             raise LoreError(f"nothing matches {corpus.show(path)}", hint=hint)
         yield from failed
         for name in matched:
-            yield from _below(name, named=False)
+            yield from _below(name, is_named=False)
 
 
 def _stored(url: str) -> Iterator[Input]:
@@ -126,16 +126,16 @@ def _stored(url: str) -> Iterator[Input]:
         note = unlisted.append
         sessions = drop_reserved(store.list())
     if unlisted:
-        yield Input(url, named=False, error=LoreError("; ".join(unlisted)))
-    yield from (Input(f"{url}#{session.session_id}", named=False, size=session.size) for session in sessions)
+        yield Input(url, is_named=False, error=LoreError("; ".join(unlisted)))
+    yield from (Input(f"{url}#{session.session_id}", is_named=False, size=session.size) for session in sessions)
 
 
-def _below(path: str, *, named: bool) -> Iterator[Input]:
+def _below(path: str, *, is_named: bool) -> Iterator[Input]:
     """Yield a file with its companions, or the files of a folder, or the sessions of a store or database."""
     path = packed.task_of(path)
     match source := corpus.resolve(path):
         case corpus.Stdin():
-            yield Input(path, named)
+            yield Input(path, is_named)
         case corpus.StoreSource(address=None):
             yield from _stored(path)
         case corpus.Folder() | corpus.Remote() if filesystem.is_folder(path):
@@ -143,31 +143,31 @@ def _below(path: str, *, named: bool) -> Iterator[Input]:
         case _ if sessions := _sessions_in(path):
             yield from sessions
         case _:
-            if named or not (isinstance(source, corpus.Pipe) or is_superseded(path)):
-                yield Input(path, named)
-            if named:  # a folder lists them anyway
-                yield from (Input(companion, named=False) for companion in companions(path))
+            if is_named or not (isinstance(source, corpus.Pipe) or is_superseded(path)):
+                yield Input(path, is_named)
+            if is_named:  # a folder lists them anyway
+                yield from (Input(companion, is_named=False) for companion in companions(path))
 
 
 def _in_folder(path: str) -> Iterator[Input]:
     failed: list[Input] = []
     folder, together = "", frozenset[str]()
-    for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, named=False, error=error))):
+    for file in corpus.files_below(path, lambda place, error: failed.append(Input(place, is_named=False, error=error))):
         yield from failed
         failed.clear()
         if (parent := os.path.dirname(file)) != folder:
             folder, together = parent, frozenset(packed.files_together(parent)[1])
             if together:
-                yield Input(parent, named=False)
+                yield Input(parent, is_named=False)
         if os.path.basename(file) not in together and not is_superseded(file):
-            yield from _sessions_in(file) or (Input(file, named=False),)
+            yield from _sessions_in(file) or (Input(file, is_named=False),)
     yield from failed
 
 
 def _sessions_in(path: str) -> list[Input]:
     """Return the sessions of an agent's database; none for any other file."""
-    found = corpus.opencode().sessions_of(path) if path.endswith(".db") and corpus.opencode().is_sqlite(path) else {}
-    return [Input(session.name, named=False, size=session.size, written=session.written) for session in found.values()]
+    sessions = corpus.opencode().sessions_of(path) if path.endswith(".db") and corpus.opencode().is_sqlite(path) else {}
+    return [Input(row.name, is_named=False, size=row.size, written=row.written) for row in sessions.values()]
 
 
 def _identified(file: Input) -> tuple[object, Input]:
@@ -202,12 +202,12 @@ def _identified(file: Input) -> tuple[object, Input]:
 
 def join_bodies(files: list[Input], format: str | None) -> list[Input]:
     """Return the files, with those that were named and are one request body each joined to one input."""
-    bodies = [file for file in files if file.named and not file.stream and _is_body(file.path, format)]
+    bodies = [file for file in files if file.is_named and not file.stream and _is_body(file.path, format)]
     if len(bodies) < 2:  # noqa: PLR2004 - there is nothing to join
         return files
     paths = tuple(file.path for file in bodies)
-    joined = replace(bodies[0], path="", size=sum(file.size for file in bodies), together=paths)
-    return [joined if file is bodies[0] else file for file in files if file is bodies[0] or file not in bodies]
+    joint_body = replace(bodies[0], path="", size=sum(file.size for file in bodies), together=paths)
+    return [joint_body if file is bodies[0] else file for file in files if file is bodies[0] or file not in bodies]
 
 
 def _is_body(path: str, format: str | None) -> bool:
@@ -265,12 +265,12 @@ def fixed(pattern: str) -> str:
 
 def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterator[str]:
     """Yield what the parts of a pattern match in a folder (a path that ends in a separator, or is empty)."""
-    part, *rest = parts
+    part, *tail = parts
     if part == "**":
-        yield from _matches(base, rest, failed_on) if rest else [base]
+        yield from _matches(base, tail, failed_on) if tail else [base]
     elif _MAGIC.search(part) is None:
         if filesystem.exists(base + part) if part else filesystem.is_folder(base):  # no part: a separator at the end
-            yield from _matches(base + part + os.sep, rest, failed_on) if rest else [base + part]
+            yield from _matches(base + part + os.sep, tail, failed_on) if tail else [base + part]
         return
     for entry in corpus.list_folder(base or ".", failed_on):
         is_hidden = entry.name.startswith(".")
@@ -278,7 +278,7 @@ def _matches(base: str, parts: list[str], failed_on: corpus.OnFailure) -> Iterat
             if not is_hidden and entry.is_dir(follow_symlinks=False):
                 yield from _matches(base + entry.name + os.sep, parts, failed_on)
         elif (not is_hidden or part.startswith(".")) and fnmatch.fnmatch(entry.name, part):
-            yield from _matches(base + entry.name + os.sep, rest, failed_on) if rest else [base + entry.name]
+            yield from _matches(base + entry.name + os.sep, tail, failed_on) if tail else [base + entry.name]
 
 
 def written_at(file: Input) -> float | None:

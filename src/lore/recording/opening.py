@@ -136,11 +136,11 @@ def _as_unrecognised(path: str, head: bytes, cut: str) -> UnrecognisedError:
     if not head.strip():
         return UnrecognisedError(f"{corpus.show(path)} is empty", hint=_AGAIN)
     what, hint = (cut, _AGAIN) if cut else describe(head)
-    shown = f" ({what})" if what else ""
+    details = f" ({what})" if what else ""
     if head.startswith(SQLITE) and path != corpus.STDIN and not corpus.is_stream(path):
         fault = corpus.opencode().fault_of(path)
-        shown += f"; {fault}" if fault else ""
-    return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{shown}", hint=hint or HINT_FORMATS)
+        details += f"; {fault}" if fault else ""
+    return UnrecognisedError(f"{corpus.show(path)}: unrecognised format{details}", hint=hint or HINT_FORMATS)
 
 
 _BANNER = pattern(rb'(?:(?!\{|\[[ \t\r]*[{\n])[^\n`"]{0,500}+\n){1,20}?(?=\{"|\{[ \t\r]*\n|\[[ \t\r]*[{\n])')
@@ -160,7 +160,7 @@ def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
         pieces = chain((blank + next(opened.data, b"")[len(blank) :],), opened.data)
         return corpus.Opened(blank + head[len(blank) :], pieces)
     least = max(1, head.count(b"\n") - head.count(b"\n\n")) / 3
-    if head.count(b'{"') < least or sum(found[1] is not None for found in _LOGGED.finditer(head)) < least:
+    if head.count(b'{"') < least or sum(match[1] is not None for match in _LOGGED.finditer(head)) < least:
         return None
     return corpus.Opened(_blank_logged(head), map(_blank_logged, _whole_lines(opened.data)))
 
@@ -169,17 +169,17 @@ _NOT_FEED = pattern(rb"[^\n]")
 
 
 def _blank_logged(lines: bytes) -> bytes:
-    return _LOGGED.sub(lambda found: b" " * len(found[0]), lines)
+    return _LOGGED.sub(lambda match: b" " * len(match[0]), lines)
 
 
 def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    held = b""
+    buffer = b""
     for piece in pieces:
-        end = piece.rfind(b"\n") + 1 or (len(piece) if len(held) > RECORD_BYTES else 0)
+        end = piece.rfind(b"\n") + 1 or (len(piece) if len(buffer) > RECORD_BYTES else 0)
         if end:
-            yield held + piece[:end]
-        held = piece[end:] if end else held + piece
-    yield held
+            yield buffer + piece[:end]
+        buffer = piece[end:] if end else buffer + piece
+    yield buffer
 
 
 _WRAPPED = (b'"{\\"', b'"{ ')  # a text that begins as a JSON object
@@ -193,34 +193,34 @@ def _without_wrapper(opened: corpus.Opened) -> corpus.Opened | None:
     """
     first = islice(nonblank_lines(opened.head) if any(map(opened.head.count, _WRAPPED)) else (), _LOOKED_AT)
     lines = [raw_members(line) or {} for line in first]
-    name = next((name for own in lines for name, raw in own.items() if raw.startswith(_WRAPPED)), None)
+    name = next((name for record in lines for name, raw in record.items() if raw.startswith(_WRAPPED)), None)
     if name is None:
         return None
-    may_be_cut = any(own.get(name, b"").endswith(b'\\n"') for own in lines)
+    may_be_cut = any(record.get(name, b"").endswith(b'\\n"') for record in lines)
     inner = (_inner_lines(pieces, name, may_be_cut) for pieces in (iter([opened.head]), opened.data))
     return corpus.Opened(b"".join(next(inner)), next(inner))
 
 
 def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterator[bytes]:
-    """Yield what a member of each line says, as many lines and bytes as they are; a text that is no object is blank.
+    """Yield the text in a member of each line, padded to the bytes and lines of these; blank if it is no object.
 
     Docker cuts a text after 16 KiB: all up to one that ends with a line feed are one (`may_be_cut`).
     """
-    held, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
+    texts, size, ends = list[bytes](), 0, 0  # pieces of a text, with the bytes and line feeds of their lines
     for piece in _whole_lines(pieces):
         for line in piece.splitlines(keepends=True):
-            own = raw_members(line.strip())
-            if own is None and not held:
+            record = raw_members(line.strip())
+            if record is None and not texts:
                 yield line
                 continue
-            held.append(unescape((own or {}).get(name, b'""')))
+            texts.append(unescape((record or {}).get(name, b'""')))
             size, ends = size + len(line), ends + line.endswith(b"\n")
-            is_object = held[0][:1] == b"{"
-            if not (is_object and may_be_cut) or held[-1][-1:] in (b"\n", b"") or size >= RECORD_BYTES:
-                text = b"".join(held).strip().replace(b"\n", b" ") if is_object else b""
+            is_object = texts[0][:1] == b"{"
+            if not (is_object and may_be_cut) or texts[-1][-1:] in (b"\n", b"") or size >= RECORD_BYTES:
+                text = b"".join(texts).strip().replace(b"\n", b" ") if is_object else b""
                 yield text.ljust(size - ends) + b"\n" * ends
-                held, size, ends = [], 0, 0
-    yield b"".join(held).ljust(size)
+                texts, size, ends = [], 0, 0
+    yield b"".join(texts).ljust(size)
 
 
 def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
@@ -234,11 +234,11 @@ def _reader(head: bytes, format: str | None) -> Reader | None:
         reader_named(format)
         return reader_as(format, head)
     load_plugins()
-    found = reader_of(head)
-    if found is not None and found.name not in LAST:
-        return found
+    reader = reader_of(head)
+    if reader is not None and reader.name not in LAST:
+        return reader
     of_plug_ins = (READERS[name] for name in READERS if name not in FORMATS)
-    return next((kind() for kind in of_plug_ins if kind.recognises(head)), found)
+    return next((kind() for kind in of_plug_ins if kind.recognises(head)), reader)
 
 
 def reader_named(name: str) -> type[Reader]:
@@ -267,9 +267,9 @@ def pick(recording: Recording, name: corpus.Name) -> tuple[Turn | None, dict[int
     changes: dict[str, dict[int, tuple[Change, ...]]] = {}
     for turn in recording.turns():
         chain = turn.chain
-        wanted = name.chain or MAIN
+        wanted_chain = name.chain or MAIN
         numbers[chain] = max(numbers.get(chain, 0), turn.number)
-        if chain not in (wanted, next(iter(numbers)) if name.chain is None else wanted):
+        if chain not in (wanted_chain, next(iter(numbers)) if name.chain is None else wanted_chain):
             continue
         if turn.changes:
             changes.setdefault(chain, {})[turn.number] = turn.changes
@@ -278,9 +278,9 @@ def pick(recording: Recording, name: corpus.Name) -> tuple[Turn | None, dict[int
     chain = name.chain or (MAIN if MAIN in numbers else next(iter(numbers), MAIN))
     if chain not in chosen and (name.turn is not None or name.chain is not None):
         where = f" in chain {name.chain!r}" if name.chain else ""
-        named = tuple(f"#{other}:1 to {number}" for other, number in list(numbers.items())[:_CHAINS_NAMED])
-        rest = len(numbers) - len(named)
-        choices = (*named, f"and {rest:,} more chains") if rest else named  # names of chains may be content
+        ranges = tuple(f"#{other}:1 to {number}" for other, number in list(numbers.items())[:_CHAINS_NAMED])
+        others = len(numbers) - len(ranges)
+        choices = (*ranges, f"and {others:,} more chains") if others else ranges  # names of chains may be content
         has = "it has these" if numbers else "it has no turn"
         if chain in numbers:
             choices, has = (), f"it has turns 1 to {numbers[chain]}"

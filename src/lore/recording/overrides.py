@@ -42,28 +42,28 @@ class Completion(NamedTuple):
         return first if self.strict else None
 
 
-def completed(reads: Iterator[Read], given: Completion, chain: str, shown: str) -> Iterator[Read]:
+def complete_reads(reads: Iterator[Read], completion: Completion, chain: str, label: str) -> Iterator[Read]:
     """Yield a log's events, and after its header the change that completes it.
 
-    Raises LoreError if a session that was named (`given.strict`) records the given parts itself.
+    Raises LoreError if a session that the user named (`completion.strict`) records these parts itself.
     """
     is_done = False
     for read in reads:
         event = read.value
-        if isinstance(event, SessionStarted | SessionChanged) and (given.strict or not is_done):
-            has_system = given.system is not None and not is_absent(event.system)
-            has_tools = given.tools is not None and event.tools is not None
-            if given.strict and (has_system or has_tools):
+        if isinstance(event, SessionStarted | SessionChanged) and (completion.strict or not is_done):
+            has_system = completion.system is not None and not is_absent(event.system)
+            has_tools = completion.tools is not None and event.tools is not None
+            if completion.strict and (has_system or has_tools):
                 name, what = ("system", "system prompt") if has_system else ("tools", "tools")
                 hint = f"leave --{name} out: the recorded ones are those that were sent"
-                raise LoreError(f"{shown} records its own {what}", hint=hint, where=Where(shown, read.line, read.byte))
-            given = given._replace(
-                system=None if has_system else given.system, tools=None if has_tools else given.tools
+                raise LoreError(f"{label} records its own {what}", hint=hint, where=Where(label, read.line, read.byte))
+            completion = completion._replace(
+                system=None if has_system else completion.system, tools=None if has_tools else completion.tools
             )
         yield read
         if isinstance(event, SessionStarted) and not is_done:
             is_done = True
-            system = NULL if given.system is None else Raw(given.system)
-            tools = None if given.tools is None else tuple(map(Raw, given.tools))
-            if given.system is not None or tools is not None:
+            system = NULL if completion.system is None else Raw(completion.system)
+            tools = None if completion.tools is None else tuple(map(Raw, completion.tools))
+            if completion.system is not None or tools is not None:
                 yield Read(SessionChanged(chain=chain, at=event.at, system=system, tools=tools), read.line, read.byte)

@@ -68,10 +68,10 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     names = _members_in(folder)
     if folders.UI in names and folders.API in names:
         return CLINE_TASK, tuple(name for name in folders.TASK_FILES if name in names)
-    if STATE in names and (events := _numbered(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
+    if STATE in names and (events := _sort_by_number(filesystem.names(os.path.join(folder, EVENTS)), _EVENT)):
         return OPENHANDS, (STATE, *(os.path.join(EVENTS, name) for name in events))
     if folders.WIRE in names and folders.CONTEXT in names:
-        return KIMI_SESSION, (folders.WIRE, *_numbered(names, _ROTATED), folders.CONTEXT)
+        return KIMI_SESSION, (folders.WIRE, *_sort_by_number(names, _ROTATED), folders.CONTEXT)
     if any(name.endswith(REQUEST) for name in names):
         return PAIRS, tuple(name for name in names if name.endswith((REQUEST, RESPONSE)))
     documents = tuple(name for name in names if name.endswith(".json"))
@@ -83,10 +83,10 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
+def _sort_by_number(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
     """Return the names of a pattern, by the number in them."""
-    found = ((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match is not None)
-    return [name for _, name in sorted(found)]
+    pairs = ((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match is not None)
+    return [name for _, name in sorted(pairs)]
 
 
 def _members_in(folder: str) -> list[str]:
@@ -154,14 +154,14 @@ def pack_stream(folder: str, headers: Iterable[PackHeader]) -> Iterator[bytes]:
     """Yield a pack of files in a folder."""
     for header in headers:
         limit = MEMBER_BYTES if header.lore_pack in _SESSIONS else RECORD_BYTES
-        shown = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
+        member = msgspec.structs.replace(header, name=printable(os.fsencode(header.name).decode("utf-8", "replace")))
         try:
             with filesystem.opened(os.path.join(folder, header.name)) as file:
                 data = _read(file.read, limit)
         except OSError as error:
-            yield from _member(shown, fault=reason_of(error))
+            yield from _member(member, fault=reason_of(error))
             continue
-        yield from _member(shown, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
+        yield from _member(member, data or b"", fault="" if data is not None else f"longer than {limit >> 20} MiB")
 
 
 def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterator[bytes]:
@@ -173,12 +173,12 @@ def _member(header: PackHeader, data: bytes = b"", *, fault: str = "") -> Iterat
 
 def _read(read: Callable[[int], bytes | None], limit: int) -> bytes | None:
     """Read to the end without holding the bytes twice; None if there are more than `limit`."""
-    found = io.BytesIO()
+    buffer = io.BytesIO()
     while data := read(PIECE):
-        found.write(data)
-        if found.tell() > limit:
+        buffer.write(data)
+        if buffer.tell() > limit:
             return None
-    return found.getvalue()
+    return buffer.getvalue()
 
 
 def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
@@ -201,7 +201,7 @@ def ordered(folder: str, kind: str, names: tuple[str, ...]) -> list[PackHeader]:
     _answer(requests, responses, times)
     timely = requests[-1].at - requests[0].at >= SHORTEST * len(requests) if len(requests) > 1 else False
     headers: list[PackHeader] = []
-    for request in _linked(requests):
+    for request in _order_by_links(requests):
         at = request.at if timely else None  # copies are made faster than requests are sent
         headers.append(PackHeader(PAIRS, request.name, at=at, awaits=bool(request.response), place=True))
         if request.response:
@@ -273,18 +273,18 @@ def _answer(requests: list[PairedRequest], responses: dict[str, str], times: dic
             waiting.pop().response = name
 
 
-def _linked(requests: list[PairedRequest]) -> list[PairedRequest]:
+def _order_by_links(requests: list[PairedRequest]) -> list[PairedRequest]:
     """Return the requests in order, each after the one that it follows; a ring of links is cut."""
     answered = {request.response.removesuffix(RESPONSE): request for request in requests if request.response}
-    found: dict[str, PairedRequest] = {}  # by the name of the file
+    ordered_requests: dict[str, PairedRequest] = {}  # by the name of the file
     for request in requests:
         chain: dict[str, PairedRequest] = {}
         at: PairedRequest | None = request
-        while at is not None and at.name not in found and at.name not in chain:
+        while at is not None and at.name not in ordered_requests and at.name not in chain:
             chain[at.name] = at
             at = answered.get(at.previous)
-        found.update(reversed(chain.items()))
-    return list(found.values())
+        ordered_requests.update(reversed(chain.items()))
+    return list(ordered_requests.values())
 
 
 # archives

@@ -127,12 +127,12 @@ class _RequestChain:
         yield from filter(None, (end_event(exchange, turn),))
 
     def read_response(self) -> Iterator[e.Event]:
-        """Yield what the latest response said, as it was recorded."""
+        """Yield the recorded items of the latest response."""
         if self._generated is not None:
             yield from self._read_messages(group_messages(self._generated()), self._response_id)
 
     def _update_messages(self, segments: Vector[Segment]) -> Iterator[e.Event]:
-        """Yield what became of the messages since the previous request."""
+        """Yield the changes of the messages since the previous request."""
         before, common = self._messages, self._segments.common(segments)
         same = bisect_right(before, common, key=lambda message: message.end)
         if same and before[same - 1].end == common < len(segments) and segments[common].kind == "block":
@@ -144,35 +144,35 @@ class _RequestChain:
         first = raw_members(write_object(new[0], self._dialect.lists)) if new else None
         is_answered = not is_cut and self._reader.is_reply(first or {})
         if not is_answered:
-            yield from self.read_response()  # the model said it, and this request does not hold it
-        gone = [uuid for message in before[same:] for uuid in message.uuids]
+            yield from self.read_response()  # the recorded answer, which is not in this request
+        removed_uuids = [uuid for message in before[same:] for uuid in message.uuids]
         del before[same:]
         self._calls = {name: at for name, at in self._calls.items() if at < same}
         self._segments = segments
-        if gone and is_cut and any(map(is_summary, islice(segments.since(common), LOOKED_AT))):
-            kept, self._dividers = tuple([uuid for message in before for uuid in message.uuids]) or None, 1
+        if removed_uuids and is_cut and any(map(is_summary, islice(segments.since(common), LOOKED_AT))):
+            kept_uuids, self._dividers = tuple([uuid for message in before for uuid in message.uuids]) or None, 1
             uuid = f"m{next(self._numbers)}"
-            yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept, chain=self._name)
-        elif gone:
-            yield e.Remove(uuids=tuple(gone), chain=self._name, observed=True)
+            yield e.CompactApplied(uuid=uuid, trigger="auto", preserved_uuids=kept_uuids, chain=self._name)
+        elif removed_uuids:
+            yield e.Remove(uuids=tuple(removed_uuids), chain=self._name, observed=True)
         yield from self._read_messages(new, self._response_id if is_answered else "")
 
     def _read_messages(self, messages: Iterable[list[Segment]], response: str) -> Iterator[e.Event]:
         """Read messages; `response` names the response that the first of them belong to, if they are of one."""
         for segments in messages:
             raw, at = write_object(segments, self._dialect.lists), len(self._messages)
-            own = raw_members(raw) or {}
+            members = raw_members(raw) or {}
             end = len(segments) + (self._messages[-1].end if at else 0)
             self._messages.append(_SentMessage(len(segments), end, at))
-            if is_reply := self._reader.is_reply(own):
+            if is_reply := self._reader.is_reply(members):
                 response = response or f"r{next(self._numbers)}"
-                yield from self._read_reply(raw, own, response)
+                yield from self._read_reply(raw, members, response)
             else:
-                yield from self._read_user_message(raw, own)
+                yield from self._read_user_message(raw, members)
             response = response if self._dialect.name == "openai-responses" and is_reply else ""
 
-    def _read_reply(self, raw: bytes, own: dict[str, bytes], response: str) -> Iterator[e.Event]:
-        for item in items_of(self._reader.parts(raw, own), response):
+    def _read_reply(self, raw: bytes, members: dict[str, bytes], response: str) -> Iterator[e.Event]:
+        for item in items_of(self._reader.parts(raw, members), response):
             if isinstance(item, ToolCall):
                 call_id, name = printable(item.call_id), printable(item.name)
                 self._calls[call_id] = len(self._messages) - 1
@@ -180,10 +180,10 @@ class _RequestChain:
             else:
                 yield self._append_item(item)
 
-    def _read_user_message(self, raw: bytes, own: dict[str, bytes]) -> Iterator[e.Event]:
-        """Yield the results of calls that a message holds, then what else it says."""
+    def _read_user_message(self, raw: bytes, members: dict[str, bytes]) -> Iterator[e.Event]:
+        """Yield the results of calls in a message, then its other blocks."""
         blocks, message = list[Block](), self._messages[-1]
-        for piece in self._reader.split_message(raw, own):
+        for piece in self._reader.split_message(raw, members):
             result = result_of(raw_members(piece) or {})
             call_id = "" if result is None else printable(result.call_id) or next(iter(self._calls), "")
             if result is None or call_id not in self._calls:
@@ -195,7 +195,7 @@ class _RequestChain:
                 output = msgspec.json.encode([self._reader.read_block(block) for block in array(output)])
             yield e.PatchToolCall(call_id=call_id, status=status, output=Raw(output), chain=self._name)
         if blocks:
-            by_user = own.get("role") == b'"user"' or ("role" not in own and isinstance(blocks[0], TextBlock))
+            by_user = members.get("role") == b'"user"' or ("role" not in members and isinstance(blocks[0], TextBlock))
             source = "user" if by_user else INJECTED
             yield self._append_item(UserMessage("", blocks=tuple(blocks), source=source))
 
@@ -214,11 +214,11 @@ class _RequestChain:
                 continue
             place = at - len(prompt.head)
             number = bisect_right(self._messages, place, key=lambda message: message.end)
-            message, items = self._messages[number], sum(len(one.uuids) for one in self._messages[: number + 1])
+            message, items = self._messages[number], sum(len(other.uuids) for other in self._messages[: number + 1])
             after = message.end - 1 - place
             if message.results and message.uuids and after >= message.size - message.results:
-                after += 1  # what a message says after results becomes a message of its own
-            after += sum(one.results for one in self._messages[number + 1 :] if one.start <= number)
+                after += 1  # blocks after results become a separate message
+            after += sum(other.results for other in self._messages[number + 1 :] if other.start <= number)
             yield e.Mark("messages", self._dividers + items, Raw(value), after)
 
 

@@ -97,8 +97,8 @@ class RequestRecording(Recording):
                 raise UnrecognisedError(self.measures_nothing, hint=HINT_MEASURED)
             from shlex import quote  # noqa: PLC0415 - only for an error
 
-            shown = quote(self.shown)
-            hint = f"lore simulate {shown} shows that; lore simulate RECORDING --measured {shown} compares it"
+            path = quote(self.shown)
+            hint = f"lore simulate {path} shows that; lore simulate RECORDING --measured {path} compares it"
             message = "measures the reads of a cache, and holds no prompts to judge"
             raise UnrecognisedError(f"{self.shown} ({self.reader.name}) {message}", hint=hint)
         unreadable = any(self.problems.counts[code, self.shown] for code in UNREADABLE)
@@ -127,9 +127,9 @@ class RequestRecording(Recording):
         if dialect is None:
             return self._report(read, Code.REQUEST_NOT_JUDGED, "a body of no known dialect")
         parsed = dialect.parse(exchange.body, exchange.fidelity, self._memos.setdefault(dialect.name, Memo()))
-        named = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
-        if named:
-            parsed = msgspec.structs.replace(parsed, model=named)
+        model = (model_in(exchange.call.endpoint) or exchange.call.model) if parsed.model is None else None
+        if model:
+            parsed = msgspec.structs.replace(parsed, model=model)
         whole, missing = self._continuations.complete(parsed, exchange, dialect)
         if missing:
             text = f"a request continues {missing}, which is not recorded whole: its prompt is partial"
@@ -178,7 +178,7 @@ def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | No
         return TurnFailed(
             turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, error=f"HTTP status {status}"
         )
-    if status is None and not exchange.output and not name and all(known is None for known in (at, usage, verdict)):
+    if status is None and not exchange.output and not name and all(fact is None for fact in (at, usage, verdict)):
         return None
     return TurnCompleted(
         turn=turn.number, chain=turn.chain, at=at, usage=usage, verdict=verdict, response_id=name or None
@@ -186,14 +186,14 @@ def end_event(exchange: Exchange, turn: Turn) -> TurnCompleted | TurnFailed | No
 
 
 def in_time(reads: Iterable[Read]) -> Iterator[Read]:
-    """Yield exchanges by the time of asking, and other values at once.
+    """Yield exchanges in the order of their request times, and other values at once.
 
     Spans are written when they end, and exports list the latest first. An exchange without a time follows the one
     before it; equal times keep their order. At most `HELD_REQUESTS` and `HELD_BYTES` are held and sorted: one that is
     read too late for its place is yielded next.
     """
     waiting: list[tuple[float, int, int, Read]] = []
-    numbers, held, latest = count(), 0, 0.0
+    numbers, total_size, latest = count(), 0, 0.0
     for read in reads:
         exchange = read.value
         if not isinstance(exchange, Exchange):
@@ -203,10 +203,10 @@ def in_time(reads: Iterable[Read]) -> Iterator[Read]:
         output = exchange.output
         size = len(exchange.body) + len(output if isinstance(output, bytes) else output.raw)
         heapq.heappush(waiting, (latest, next(numbers), size, read))
-        held += size
-        while held > HELD_BYTES or len(waiting) > HELD_REQUESTS:
+        total_size += size
+        while total_size > HELD_BYTES or len(waiting) > HELD_REQUESTS:
             *_, size, first = heapq.heappop(waiting)
-            held -= size
+            total_size -= size
             yield first
     while waiting:
         yield heapq.heappop(waiting)[-1]
@@ -237,32 +237,32 @@ class Continuations:
         self._room = remembered
 
     def complete(self, prompt: Prompt, exchange: Exchange, dialect: Dialect) -> tuple[Prompt, str]:
-        """Return the prompt of the next request with its history, and the response that it lacks, empty without one."""
+        """Return the whole prompt of the next request, and the name of the response that it lacks (empty: none)."""
         if prompt.dialect != CONTINUING:
             return prompt, ""
         previous = exchange.call.previous or string_in(prompt.params, "previous_response_id")
         conversation = _conversation(prompt)
         before = self._responses.get(previous or conversation)
-        made, missing = prompt, ""
+        whole, missing = prompt, ""
         if before is not None:
-            made, items = _joined(before, prompt, dialect)
-            missing = previous or conversation if made.partial and not before.partial else ""
+            whole, items = _join_prompts(before, prompt, dialect)
+            missing = previous or conversation if whole.partial and not before.partial else ""
         else:
             items = _items(prompt)
             if previous:
-                made, missing = msgspec.structs.replace(prompt, partial=True), previous
+                whole, missing = msgspec.structs.replace(prompt, partial=True), previous
         for name in (exchange.response_id, conversation):
             if name:
-                self._remember(name, made, items, exchange, len(made.messages) - len(prompt.messages))
-        return made, missing
+                self._remember(name, whole, items, exchange, len(whole.messages) - len(prompt.messages))
+        return whole, missing
 
     def _remember(self, name: str, prompt: Prompt, items: int, exchange: Exchange, shared: int) -> None:
         heads, marked = len(prompt.head), zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
         new = sum(len(segment.data) + OVERHEAD for segment in prompt.messages.since(max(0, shared)))
         output = output_items(exchange.output)
         size = new + len(output) + OVERHEAD
-        gone = self._responses.pop(name, None)
-        self._room += (gone.size if gone else 0) - size
+        previous = self._responses.pop(name, None)
+        self._room += (previous.size if previous else 0) - size
         self._responses[name] = _Response(
             prompt.messages, items, tuple(segment for segment in prompt.head if _ITEM.match(segment.path)),
             tuple((place - heads, breakpoint) for place, breakpoint in marked if place >= heads),
@@ -272,31 +272,31 @@ class Continuations:
             self._room += self._responses.pop(next(iter(self._responses))).size
 
 
-def _joined(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
-    """Return a prompt after the one that it continues, and the number of items of both."""
+def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[Prompt, int]:
+    """Return a prompt with the one that it continues before it, and the number of items of both."""
     answer = dialect.parse(b'{"input":' + (before.output or b"[]") + b"}", prompt.fidelity, Memo())
-    answered = _renumbered(answer.messages, before.items)
+    answered = _renumber(answer.messages, before.items)
     items = before.items + _items(answer)
-    own = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
-    lead = list(_renumbered((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
+    own_head = [segment for segment in prompt.head if not _ITEM.match(segment.path)]
+    lead = list(_renumber((segment for segment in prompt.head if _ITEM.match(segment.path)), items))
     system = before.system
     if not before.messages and not len(answer.messages):
         system, lead = (*system, *lead), []
     for segment in lead:  # instructions in the middle of a conversation are not part of its head
         segment.section = "messages"
-    new = [*answered, *lead, *_renumbered(prompt.messages, items)]
-    head = (*own, *system)
+    new = [*answered, *lead, *_renumber(prompt.messages, items)]
+    head = (*own_head, *system)
     breakpoints = [
         *_breakpoints(head, 0),
         *((len(head) + place, breakpoint) for place, breakpoint in before.breakpoints),
         *_breakpoints(new, len(head) + len(before.messages)),
     ]
-    made = msgspec.structs.replace(
+    whole = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
         breakpoints=tuple(place for place, _ in breakpoints),
         breakpoint_values=tuple(breakpoint for _, breakpoint in breakpoints),
     )  # fmt: skip
-    return made, items + _items(prompt)
+    return whole, items + _items(prompt)
 
 
 def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int, bytes]]:
@@ -305,13 +305,13 @@ def _breakpoints(segments: Iterable[Segment], start: int) -> Iterator[tuple[int,
     )
 
 
-def _renumbered(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
+def _renumber(segments: Iterable[Segment], by: int) -> Iterator[Segment]:
     """Copy segments with paths that continue the numbers of earlier items; an input that is a text is one item."""
     for segment in segments:
         match = _ITEM.match(segment.path)
-        rest = segment.path[match.end() :] if match else ".content" if segment.path == "input" else None
+        suffix = segment.path[match.end() :] if match else ".content" if segment.path == "input" else None
         number = int(match[1]) if match else 0
-        path = segment.path if rest is None else f"input[{number + by}]{rest}"
+        path = segment.path if suffix is None else f"input[{number + by}]{suffix}"
         yield Segment(segment.section, path, segment.data, segment.kind, segment.breakpoint, segment.origin)
 
 
@@ -324,7 +324,7 @@ def _items(prompt: Prompt) -> int:
 
 
 def _conversation(prompt: Prompt) -> str:
-    """Return the name of a conversation that the provider stores; it differs from all response ids."""
-    given = raw_members(prompt.params.get("conversation", b"")) or {}
-    name = string_in(prompt.params, "conversation") or string_in(given, "id")
+    """Return the key of a conversation that the provider stores; it differs from all response ids."""
+    members = raw_members(prompt.params.get("conversation", b"")) or {}
+    name = string_in(prompt.params, "conversation") or string_in(members, "id")
     return f"conversation {name}" if name else ""

@@ -79,9 +79,9 @@ def _title_in(path: str) -> str:
         elif isinstance(event, Append) and isinstance(event.item, UserMessage) and event.item.source == "user":
             texts = [block.text for block in event.item.blocks or () if isinstance(block, TextBlock)]
             text = "\n".join(text_of(bytes(part)) for part in texts or [event.item.text])
-            found = _COMMAND.search(text)
-            command = command or (found[1] or found[2] if found else "/init" if text.startswith(_INIT) else "")
-            if prompt := spoken(text):
+            match = _COMMAND.search(text)
+            command = command or (match[1] or match[2] if match else "/init" if text.startswith(_INIT) else "")
+            if prompt := strip_client_blocks(text):
                 prompts.setdefault(event.chain == MAIN, prompt)
         if is_short and (name or prompts.get(True)):
             break
@@ -105,8 +105,8 @@ def _ends(path: str, pieces: Iterator[bytes], is_enough: Callable[[], bool]) -> 
     yield tail if length - _TAIL <= size else b"\n" + tail.partition(b"\n")[2]
 
 
-def spoken(text: str) -> str:
-    """Return what a user wrote in a message, without the blocks that clients put before it."""
+def strip_client_blocks(text: str) -> str:
+    """Return a user's text without the blocks that clients put before it."""
     while (block := _BLOCK.match(text)) is not None:
         if block[1] in _SPOKEN or (block[1] == "command-args" and len(block[2].split()) >= _WORDS):
             return block[2].strip()

@@ -61,7 +61,7 @@ def judge(file: str | os.PathLike[str] | Input, *, config: str | None = None, ro
     Cost O(bytes of the file).
     """
     if not isinstance(file, Input):
-        file = Input(os.fspath(file), named=False)
+        file = Input(os.fspath(file), is_named=False)
     context, maker = _settings(config)
     result = judge_file(file, msgspec.structs.replace(context, root=root))
     if result.error is not None:
@@ -105,13 +105,13 @@ class Result:
             members = raw_members(data) or {"": b""}
             listed = map(array, array(members.pop("files", b"")))  # names of files may not be UTF-8
             written = msgspec.json.decode(object_of(members), type=_Written)
-            named = [(int(number), canonical.text_of(path), record) for number, path, record in listed]
+            entries = [(int(number), canonical.text_of(path), record) for number, path, record in listed]
         except ValueError:
             raise LoreError("this is not a result of lore.judge", hint="give the bytes of Result.to_bytes") from None
         if written.lore_result != VERSION:
             message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
             raise LoreError(message, hint=_SAME)
-        return cls(written.maker, {_order(number, path): (path, record) for number, path, record in named})
+        return cls(written.maker, {_order(number, path): (path, record) for number, path, record in entries})
 
     def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
         """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.

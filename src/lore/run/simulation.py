@@ -121,8 +121,8 @@ class Simulation:
         chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
         for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
             for finding in late:  # about a whole chain: its cause is added to the turn that it names
-                if (named := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
-                    named.causes.extend(causes_of([finding], redact=self._redact))
+                if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
+                    cause_turn.causes.extend(causes_of([finding], redact=self._redact))
             if verdict is None:
                 return
             turn, predicted, cache = verdict.turn, verdict.foreseen, chains[verdict.turn.chain]
@@ -352,9 +352,9 @@ class _Simulator(NamedTuple):
         Raises the error of a name that cannot be read.
         """
         is_other = isinstance(error, UnrecognisedError)
-        if file.named and not is_other:
+        if file.is_named and not is_other:
             raise error
-        if is_other and not (file.named and not file.optional):
+        if is_other and not (file.is_named and not file.optional):
             self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
         refused += [error] if is_other else []

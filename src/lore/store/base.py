@@ -12,8 +12,8 @@ stored, and a delta holds the changes since a head, its base. `lore.testing.Stor
 `WRITING.md` in this folder shows how to write a store: a class with the methods of `Store`, published under
 the entry-point group `lore.stores`.
 
-Threads may share a store: each method may be called from any of them. No method knows an event loop; in asyncio call
-it with `asyncio.to_thread`.
+Threads may share a store: each method may be called from any of them. Methods block, so in asyncio call
+them with `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SessionDelta(Struct, frozen=True, kw_only=True):
 
 
 class SessionNotes(Struct, frozen=True, kw_only=True):
-    """What a store keeps besides the events. The header keeps the project of the first day; this is the current one."""
+    """What a store keeps besides the events. The project is the current one; the header has the first one."""
 
     session_id: str
     head: Head  # ignored by `Store.save`
@@ -126,11 +126,11 @@ class Verified(Struct, frozen=True):
         cls, parts: Iterable[Verified | None], damage: Iterable[DamagedPlace] = (), notes: Iterable[str] = ()
     ) -> Self:
         """Add up the results of several sessions (None: deleted meanwhile), and damage and notes of the whole store."""
-        found = [part for part in parts if part is not None]
+        results = [part for part in parts if part is not None]
         return cls(
-            sum(part.sessions for part in found), sum(part.events for part in found),
-            (*(place for part in found for place in part.damage), *damage),
-            (*(note for part in found for note in part.notes), *notes),
+            sum(part.sessions for part in results), sum(part.events for part in results),
+            (*(place for part in results for place in part.damage), *damage),
+            (*(note for part in results for note in part.notes), *notes),
         )  # fmt: skip
 
 
@@ -172,11 +172,11 @@ class DamagedError(StoreError):
         super().__init__(message, hint=hint, where=where)
 
 
-def refuse_other_version(what: str, version: int, known: int, where: Where | None = None) -> None:
+def refuse_other_version(what: str, version: int, supported: int, where: Where | None = None) -> None:
     """Raise FormatError unless a version is the one that this lore reads and writes."""
-    if version != known:
-        hint = "use a newer lore" if version > known else "make a new store, and import the sessions again"
-        message = f"{what} version {version}: this lore knows {known}"
+    if version != supported:
+        hint = "use a newer lore" if version > supported else "make a new store, and import the sessions again"
+        message = f"{what} version {version}: this lore knows {supported}"
         raise FormatError(message, hint=f"{hint}; nothing was changed", where=where)
 
 
@@ -226,11 +226,11 @@ class Store(Protocol):
         ...
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
-        """Store which session a client means; raises ConflictError if it means another, unless `replace`."""
+        """Bind a client to a session; raises ConflictError if it is bound to another one, unless `replace`."""
         ...
 
     def resolve(self, client_key: str) -> str | None:
-        """Return the session that a client means, as any process bound it."""
+        """Return the session that a client is bound to, whichever process bound it."""
         ...
 
     def verify(self, session_id: str | None = None) -> Verified:

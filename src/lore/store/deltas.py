@@ -1,4 +1,4 @@
-"""What a call adds to a stored session: the one place that decides, for every store. Pure.
+"""Compute what a call adds to a stored session, for every store. Pure functions.
 
 - Removed ids become one `remove` event before the new events.
 - A delta whose base is the stored head is appended. After an older base, the delta's own events may be stored
@@ -100,34 +100,34 @@ def settle(delta: SessionDelta, stored: Stored) -> PendingChange | Head:
     refuse_other_version("a delta of", delta.version, VERSION)
     check_notes(delta.leaf_id, delta.created_at, delta.updated_at)
     lines, base, before = lines_of(delta), delta.base, stored.summary
-    head, known = before.head, _count_known(lines, delta.base, stored)
+    head, stored_count = before.head, _count_stored(lines, delta.base, stored)
     leaf_id = before.leaf_id if delta.leaf_id is None else delta.leaf_id
     metadata = merge_metadata(before.metadata, delta.metadata)
     is_noted = digest_notes(leaf_id, metadata) == head.note
-    is_last = base.number + known == head.number  # no other writer has appended since
-    if not is_noted and not (is_last and (base.note == head.note or 0 < known < len(lines))):
+    is_last = base.number + stored_count == head.number  # no other writer has appended since
+    if not is_noted and not (is_last and (base.note == head.note or 0 < stored_count < len(lines))):
         raise conflict(base, head)
     if not is_last:
-        number = base.number + known
+        number = base.number + stored_count
         return Head(number, stored.digest(number) or "", head.note)
-    if is_noted and known == len(lines):
+    if is_noted and stored_count == len(lines):
         return head
     times = {"created_at": delta.created_at, "updated_at": delta.updated_at}
     times = {name: time for name, time in times.items() if time}
-    return extend(before, lines[known:], leaf_id=leaf_id, metadata=metadata, **times)
+    return extend(before, lines[stored_count:], leaf_id=leaf_id, metadata=metadata, **times)
 
 
-def _count_known(lines: Sequence[bytes], base: Head, stored: Stored) -> int:
+def _count_stored(lines: Sequence[bytes], base: Head, stored: Stored) -> int:
     """Return how many of a delta's events are stored already; raises ConflictError if others are in their place."""
     head = stored.summary.head
     if (base.number, base.digest) == (head.number, head.digest):
         return 0
     if not lines or base.number >= head.number or stored.digest(base.number) != base.digest:
         raise conflict(base, head)
-    known = stored.lines(base.number, len(lines))
-    if not all(map(is_same_event, known, lines)):
+    stored_lines = stored.lines(base.number, len(lines))
+    if not all(map(is_same_event, stored_lines, lines)):
         raise conflict(base, head)
-    return len(known)
+    return len(stored_lines)
 
 
 def lines_of(delta: SessionDelta) -> tuple[bytes, ...]:
@@ -147,11 +147,11 @@ def conflict(base: Head, stored: Head) -> ConflictError:
     return ConflictError(message, hint=HINT_AGAIN, base=base, stored=stored)
 
 
-def merge_metadata(known: bytes, new: bytes) -> bytes:
-    """Return a JSON object with the keys of `new` over those of `known`; raises StoreError for other JSON."""
+def merge_metadata(stored: bytes, new: bytes) -> bytes:
+    """Return a JSON object with the keys of `new` over those of `stored`; raises StoreError for other JSON."""
     if new.strip(b" \t\r\n") == b"{}":
-        return known
-    members, before = raw_members(new), raw_members(known)
+        return stored
+    members, before = raw_members(new), raw_members(stored)
     if members is None:
         raise StoreError("metadata is not a JSON object", hint="give an object")
     return object_of({**(before or {}), **members})
@@ -190,14 +190,14 @@ def settle_whole(data: SessionData, stored: Stored | None) -> PendingChange | He
         check_id(data.project_id, "project id")
     merge_metadata(EMPTY, data.metadata)
     before = header if stored is None else stored.summary
-    known, digests = before.head.number, digests_of(data.events)
+    count, digests = before.head.number, digests_of(data.events)
     base = Head(len(digests), digests[-1].hex(), digest_notes(data.leaf_id, data.metadata))
-    if known and (known > len(digests) or digests[known - 1].hex() != before.head.digest):
+    if count and (count > len(digests) or digests[count - 1].hex() != before.head.digest):
         message = f"the session ends with {base}, the store holds {before.head}, which it does not contain"
         raise ConflictError(message, hint=HINT_AGAIN, base=base, stored=before.head)
-    lines = tuple(map(check_line, data.events[known:]))
+    lines = tuple(map(check_line, data.events[count:]))
     change = extend(
-        before, lines, digests[known:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
+        before, lines, digests[count:], project_id=data.project_id, leaf_id=data.leaf_id, metadata=bytes(data.metadata),
         created_at=data.created_at, updated_at=data.updated_at,
     )  # fmt: skip
     return change.after.head if change.after == before else change
@@ -271,7 +271,7 @@ class DeltaStore(ABC):
 
 
 def refuse_binding(session_id: str | None) -> ConflictError:
-    """Return the error for a client that means another session."""
+    """Return the error for a client that is bound to another session."""
     return ConflictError(f"the client is bound to session {session_id!r}", hint="replace it if that is meant")
 
 
@@ -284,10 +284,10 @@ def session_with_forks(session_id: str, parents: Mapping[str, str | None]) -> tu
     for name, parent in sorted(parents.items()):
         if parent is not None:
             children[parent].append(name)
-    found = {session_id: None}
+    sessions = {session_id: None}
     waiting = [session_id]
     while waiting:
-        new = [child for child in children[waiting.pop()] if child not in found]
-        found.update(dict.fromkeys(new))
+        new = [child for child in children[waiting.pop()] if child not in sessions]
+        sessions.update(dict.fromkeys(new))
         waiting += new
-    return tuple(reversed(found))
+    return tuple(reversed(sessions))

@@ -52,7 +52,7 @@ from lore.store.base import (
     refuse_other_version,
 )
 from lore.store.deltas import Decide, DeltaStore, PendingChange, refuse_binding, session_with_forks
-from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, reported
+from lore.store.jsonl_log import LOG, LogFile, encode_log, encode_save, log_name, report_errors
 from lore.store.lines import check_id
 from lore.store.registry import notes_on_readers
 
@@ -106,24 +106,24 @@ class Jsonl(DeltaStore):
 
     def list(self, project_id: str | None = None) -> Sequence[SessionSummary]:
         """List the sessions; a damaged one is reported and left out. Reads each log's header and last save."""
-        found = sorted(self._each(lambda log: log.summary), key=lambda summary: summary.session_id)
-        return [summary for summary in found if project_id is None or summary.project_id == project_id]
+        summaries = sorted(self._read_each(lambda log: log.summary), key=lambda summary: summary.session_id)
+        return [summary for summary in summaries if project_id is None or summary.project_id == project_id]
 
     def delete(self, session_id: str) -> tuple[str, ...]:
-        with self._opened(session_id):
+        with self._open_log(session_id):
             pass
-        headers = self._each(lambda log: log.header)
+        headers = self._read_each(lambda log: log.header)
         deleted = session_with_forks(session_id, {header.session_id: header.parent_session_id for header in headers})
-        with self._locked(BINDINGS):
+        with self._hold_lock(BINDINGS):
             bindings = self._read_bindings()
-            left = {key: name for key, name in bindings.items() if name not in deleted}
-            if left != bindings:
-                self._replace(BINDINGS, encode(left) + b"\n")
+            remaining = {key: name for key, name in bindings.items() if name not in deleted}
+            if remaining != bindings:
+                self._replace(BINDINGS, encode(remaining) + b"\n")
         for name in deleted:
             if name == session_id:
-                self._synchronise()  # forks are gone for good before their parent
+                self._synchronise()  # forks are durably removed before their parent
             path = self._file(log_name(name))
-            with self._locked(log_name(name)), reported("remove", path), suppress(FileNotFoundError):
+            with self._hold_lock(log_name(name)), report_errors("remove", path), suppress(FileNotFoundError):
                 os.unlink(path)
         self._synchronise()
         return deleted
@@ -134,12 +134,12 @@ class Jsonl(DeltaStore):
         if not os.path.lexists(self._file(name)):
             decide(None)  # raises UnknownSessionError unless it creates the session
         self._prepare()
-        with self._locked(name):
+        with self._hold_lock(name):
             try:
-                with self._opened(session_id, write=True) as log:
+                with self._open_log(session_id, write=True) as log:
                     change = decide(log)
                     if isinstance(change, Head):  # its writer may have died before it was durable
-                        with reported("write to", log.path, _HINT_NOT_DURABLE):
+                        with report_errors("write to", log.path, _HINT_NOT_DURABLE):
                             os.fsync(log.file.fileno())
                         self._synchronise()
                         return change
@@ -156,29 +156,29 @@ class Jsonl(DeltaStore):
         part, descriptor = log.part(log.summary.head.number), log.file.fileno()
         data = encode_save(change)
         if log.length > part.end:
-            with reported("repair", log.path):
+            with report_errors("repair", log.path):
                 os.ftruncate(descriptor, part.end)
             lost = f"the last {log.length - part.end:,} bytes were an incomplete save, and were removed"
             self._tell(f"{log.path}: {lost}")
         if os.fstat(descriptor).st_size != part.end:
             message = f"somebody wrote to {log.path} without asking for its lock"
             raise StoreError(message, hint="nothing was saved: save again", where=Where(log.path))
-        with reported("write to", log.path, HINT_RETRY):
+        with report_errors("write to", log.path, HINT_RETRY):
             files.append(descriptor, data if part.has_end else b"\n" + data, part.end)
 
     # clients
 
     def bind(self, client_key: str, session_id: str, *, replace: bool = False) -> None:
         check_id(client_key, "client key")
-        with self._opened(session_id):
+        with self._open_log(session_id):
             pass
         self._prepare()
-        with self._locked(BINDINGS):
+        with self._hold_lock(BINDINGS):
             bindings = self._read_bindings()
-            known = bindings.get(client_key)
-            if known not in (None, session_id) and not replace:
-                raise refuse_binding(known)
-            if known != session_id:
+            bound_session = bindings.get(client_key)
+            if bound_session not in (None, session_id) and not replace:
+                raise refuse_binding(bound_session)
+            if bound_session != session_id:
                 self._replace(BINDINGS, encode({**bindings, client_key: session_id}) + b"\n")
 
     def resolve(self, client_key: str) -> str | None:
@@ -200,7 +200,7 @@ class Jsonl(DeltaStore):
         self._is_stamped()
         notes, damage = self._notes_on_readers(), list[DamagedPlace]()
         if session_id is not None:
-            with self._opened(session_id):
+            with self._open_log(session_id):
                 return Verified.of((self._verify(log_name(session_id)),), (), notes)
         try:
             for key, name in sorted(self._read_bindings().items()):
@@ -216,17 +216,17 @@ class Jsonl(DeltaStore):
         with ExitStack() as stack:
             for is_locked in (False, True):
                 if is_locked:
-                    stack.enter_context(self._without_writers(name))
+                    stack.enter_context(self._exclude_writers(name))
                 try:
-                    with _opened(path) as log:
-                        found = log.verify()
+                    with _open_log(path) as log:
+                        verified = log.verify()
                 except FileNotFoundError:  # deleted meanwhile
                     return None
                 except StoreError as error:  # a symbolic link, or a disk that does not answer
-                    found = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
-                if not found.damage:
+                    verified = Verified(1, 0, (DamagedPlace(None, None, path, error.message, "not known"),))
+                if not verified.damage:
                     break
-        return found
+        return verified
 
     def _notes_on_readers(self) -> tuple[str, ...]:
         """Return notes on the files that other users of this machine may read."""
@@ -239,11 +239,11 @@ class Jsonl(DeltaStore):
         self._is_stamped()
         size = 0
         for path in [self._file(name) for name in self._names() if name.startswith(".") and name.endswith(_PART)]:
-            with reported("remove", path), suppress(FileNotFoundError):
-                found = os.lstat(path)
-                if found.st_mtime < time.time() - _ABANDONED:
+            with report_errors("remove", path), suppress(FileNotFoundError):
+                status = os.lstat(path)
+                if status.st_mtime < time.time() - _ABANDONED:
                     os.unlink(path)
-                    size += found.st_size
+                    size += status.st_size
         return size
 
     def close(self) -> None:
@@ -252,11 +252,11 @@ class Jsonl(DeltaStore):
     # one session's log
 
     @contextmanager
-    def _opened(self, session_id: str, *, write: bool = False) -> Generator[LogFile]:
+    def _open_log(self, session_id: str, *, write: bool = False) -> Generator[LogFile]:
         """Open a session's log, without its lock; raises UnknownSessionError, StoreError."""
         self._is_stamped()
         try:
-            with _opened(self._file(log_name(session_id)), write=write) as log:
+            with _open_log(self._file(log_name(session_id)), write=write) as log:
                 yield log
         except FileNotFoundError:
             raise self._unknown(session_id) from None
@@ -272,23 +272,23 @@ class Jsonl(DeltaStore):
 
         An incomplete or damaged log is read again under the lock: a writer may have been in the middle of a save.
         """
-        with self._opened(session_id) as log, suppress(DamagedError):
+        with self._open_log(session_id) as log, suppress(DamagedError):
             result = read(log)
             if not log.incomplete:
                 return result
-        with self._without_writers(log_name(session_id)), self._opened(session_id) as log:
+        with self._exclude_writers(log_name(session_id)), self._open_log(session_id) as log:
             result = read(log)
             if log.incomplete:
                 self._tell(f"{log.path}: the last {log.incomplete:,} bytes are an incomplete save, and are left out")
         return result
 
-    def _each(self, read: Callable[[LogFile], _T]) -> Iterable[_T]:
+    def _read_each(self, read: Callable[[LogFile], _T]) -> Iterable[_T]:
         """Apply a function to each log; a damaged one is reported and left out. Raises StoreError without a folder."""
         self._is_stamped()
         for name in self._logs():
             path = self._file(name)
             try:
-                with _opened(path) as log:
+                with _open_log(path) as log:
                     result = read(log)
             except FileNotFoundError:  # deleted meanwhile
                 continue
@@ -305,7 +305,7 @@ class Jsonl(DeltaStore):
 
     def _names(self) -> Sequence[str]:
         """Return the names in the folder, sorted; raises StoreError."""
-        with reported("read", self._folder):
+        with report_errors("read", self._folder):
             try:
                 return sorted(os.listdir(self._folder))
             except FileNotFoundError:
@@ -343,7 +343,7 @@ class Jsonl(DeltaStore):
         """Make the folder and stamp it, unless that is done; raises FormatError, StoreError."""
         if self._is_stamped():
             return
-        with reported("make the folder", self._folder):
+        with report_errors("make the folder", self._folder):
             make_folder(self._folder)
         names = [name for name in self._names() if not name.startswith(".")]
         heads = (self._read_file(name, _HEAD) or b"" for name in names if name.endswith(LOG))
@@ -353,7 +353,7 @@ class Jsonl(DeltaStore):
         self._replace(STAMP, encode({"kind": KIND, "version": VERSION}) + b"\n")  # others write the same
 
     @contextmanager
-    def _locked(self, name: str) -> Generator[None]:
+    def _hold_lock(self, name: str) -> Generator[None]:
         """Keep all other threads and processes from writing one file; raises StoreError after a while.
 
         The lock is on a file of its own, which stays: removing it while another process opens it would give both the
@@ -362,7 +362,7 @@ class Jsonl(DeltaStore):
         path = self._file(name)
         lock = FileLock(self._file(f".{name}.lock"), timeout=self._patience, mode=0o600, poll_interval=files.PAUSE)
         try:
-            with reported("lock", path):
+            with report_errors("lock", path):
                 lock.acquire()
         except Timeout:
             hint = "nothing was saved: try again when it is done"
@@ -373,18 +373,18 @@ class Jsonl(DeltaStore):
             lock.release()
 
     @contextmanager
-    def _without_writers(self, name: str) -> Generator[None]:
+    def _exclude_writers(self, name: str) -> Generator[None]:
         """Keep writers out of a log, unless the folder is read-only or a writer takes too long."""
         with ExitStack() as stack:
             with suppress(StoreError):
-                stack.enter_context(self._locked(name))
+                stack.enter_context(self._hold_lock(name))
             yield
 
     def _read_file(self, name: str, limit: int = -1) -> bytes | None:
         """Return the bytes of a file, at most `limit`; None if it is missing; raises StoreError."""
         path = self._file(name)
         try:
-            with _opened(path) as log, reported("read", path):
+            with _open_log(path) as log, report_errors("read", path):
                 return log.file.read(limit)
         except FileNotFoundError:
             return None
@@ -392,18 +392,18 @@ class Jsonl(DeltaStore):
     def _replace(self, name: str, data: bytes) -> None:
         """Write a file whole and durably; raises StoreError, and then the folder is as it was."""
         path = self._file(name)
-        with reported("write to", path, HINT_RETRY), replaced(path, private=True) as file:
+        with report_errors("write to", path, HINT_RETRY), replaced(path, private=True) as file:
             file.write(data)
         self._synchronise()
 
     def _synchronise(self) -> None:
         """Make the names in the folder durable; raises StoreError."""
-        with reported("write to", self._folder, _HINT_NOT_DURABLE):
+        with report_errors("write to", self._folder, _HINT_NOT_DURABLE):
             synchronise_folder(self._folder)
 
 
 @contextmanager
-def _opened(path: str, *, write: bool = False) -> Generator[LogFile]:
+def _open_log(path: str, *, write: bool = False) -> Generator[LogFile]:
     """Open a regular file; raises FileNotFoundError, StoreError."""
     try:
         descriptor = os.open(path, (os.O_RDWR | os.O_APPEND if write else os.O_RDONLY) | _SAFE)
@@ -415,7 +415,7 @@ def _opened(path: str, *, write: bool = False) -> Generator[LogFile]:
             message, hint = f"{path} is a symbolic link, which a store does not follow", "put the file itself there"
         raise StoreError(message, hint=hint, where=Where(path)) from None
     with open(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise StoreError(f"{path} is not a regular file", hint="take it out of the folder", where=Where(path))
-        yield LogFile(file, path, found.st_size)
+        yield LogFile(file, path, status.st_size)

@@ -212,8 +212,8 @@ def log_name(session_id: str) -> str:
 
 
 @contextmanager
-def reported(act: str, path: str, hint: str = "") -> Generator[None]:
-    """Raise StoreError for what the system refuses within."""
+def report_errors(act: str, path: str, hint: str = "") -> Generator[None]:
+    """Raise StoreError in place of an OSError of the block: `cannot {act} {path}`."""
     try:
         yield
     except Timeout:
@@ -233,7 +233,7 @@ class LogFile:
 
     def read(self, begin: int) -> bytes:
         """Return the bytes from `begin` to the end; raises StoreError."""
-        with reported("read", self.path):
+        with report_errors("read", self.path):
             self.file.seek(begin)
             return self.file.read(self.length - begin)
 
@@ -266,7 +266,7 @@ class LogFile:
     @cached_property
     def header(self) -> SessionSummary:
         """The session as its header begins it; raises DamagedError if it is missing, or another session's."""
-        with reported("read", self.path):
+        with report_errors("read", self.path):
             self.file.seek(0)
             line = self.file.readline(RECORD_BYTES + 1)
         if not line:
@@ -317,20 +317,20 @@ class LogFile:
     def verify(self) -> Verified:
         """Recompute every digest; names the first damaged place."""
         session_id, part = None, read_part(self.read(0))
-        found, incomplete = part.fault, self.length - part.end
-        if found is None and incomplete:
+        first_fault, incomplete = part.fault, self.length - part.end
+        if first_fault is None and incomplete:
             message = (
                 f"the last {incomplete:,} bytes are an incomplete save: its writer died, or the disk lost its end, "
                 "and then it may have been acknowledged"
             )
-            found = part.end, message
+            first_fault = part.end, message
         try:
             session_id = self.header.session_id
         except DamagedError as error:
-            found = 0, error.message
-        if found is None:
+            first_fault = 0, error.message
+        if first_fault is None:
             return Verified(1, len(part.lines))
-        byte, message = found
-        left = "every event before it" if byte else "nothing"
-        damage = DamagedPlace(session_id, None, f"{self.path}, byte {byte}", message, left)
+        byte, message = first_fault
+        intact = "every event before it" if byte else "nothing"
+        damage = DamagedPlace(session_id, None, f"{self.path}, byte {byte}", message, intact)
         return Verified(1, len(part.lines), (damage,))

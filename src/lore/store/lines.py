@@ -64,7 +64,7 @@ def check_line(line: bytes) -> bytes:
 
 
 def digest_lines(digest: bytes, lines: Iterable[bytes]) -> list[bytes]:
-    """Return the digest after each of these lines, after `digest`. Costs O(bytes)."""
+    """Return the digest after each line; `digest` is the one before the first. Costs O(bytes)."""
     digests: list[bytes] = []
     for line in lines:
         hashed = sha256(digest + b"%d:" % len(line))

@@ -31,9 +31,9 @@ def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
 
     `store` may be a URL, unless the store has a method `try_lock`. Raises LoreError.
     """
-    own = None if isinstance(store, str) else getattr(store, "try_lock", None)
-    if own is not None:
-        with own(encode((agent, user)).decode()) as is_held:
+    store_lock = None if isinstance(store, str) else getattr(store, "try_lock", None)
+    if store_lock is not None:
+        with store_lock(encode((agent, user)).decode()) as is_held:
             yield is_held
         return
     path = lock_path(store if isinstance(store, str) else store.url, agent, user)
@@ -44,7 +44,7 @@ def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
         yield False
         return
     except OSError as error:
-        raise _refused(f"locks in {path.parent}", error) from None
+        raise _folder_error(f"locks in {path.parent}", error) from None
     try:
         yield True
     finally:
@@ -55,7 +55,7 @@ def trylock(store: Store | str, agent: str, user: str) -> Generator[bool]:
 
 
 def lock_path(store_url: str, agent: str, user: str) -> Path:
-    """Return the path of a lock's file: the same for every spelling of a store's place, and without its words."""
+    """Return the path of a lock's file: the same for every spelling of a store's path, which it does not reveal."""
     place = place_of(store_url)
     real = "" if place is None else os.path.realpath(place)
     is_jsonl = store_url.lower().startswith("jsonl:")
@@ -63,7 +63,7 @@ def lock_path(store_url: str, agent: str, user: str) -> Path:
         name = hashlib.sha256(encode((agent, user))).hexdigest() + ".lock"
         return Path(real, f".{name}") if is_jsonl else Path(os.path.dirname(real), f".{os.path.basename(real)}.{name}")
     url = f"{'jsonl' if is_jsonl else 'sqlite'}:{real}" if real else mask_url(store_url)
-    return private(state_folder() / "locks") / (hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock")
+    return ensure_private(state_folder() / "locks") / (hashlib.sha256(encode((url, agent, user))).hexdigest() + ".lock")
 
 
 def state_folder() -> Path:
@@ -78,18 +78,18 @@ def state_folder() -> Path:
     return base / "lore"
 
 
-def private(folder: Path) -> Path:
-    """Make a folder that only this user writes to; raises LoreError if that fails, or others may write to it."""
+def ensure_private(folder: Path) -> Path:
+    """Make a folder that only this user can write to; raises LoreError if that fails, or others may write to it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
-        raise _refused(f"locks in {folder}", error) from None
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022):
+        raise _folder_error(f"locks in {folder}", error) from None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022):
         raise LoreError(f"{folder} can be written by others: nothing is kept there", hint=f"set ${FOLDER}")
     return folder
 
 
-def _refused(what: str, error: OSError) -> LoreError:
+def _folder_error(what: str, error: OSError) -> LoreError:
     reason = (error.strerror or str(error)).lower()
     return LoreError(f"cannot keep {what}: {reason}", hint=f"name a folder in ${FOLDER}")

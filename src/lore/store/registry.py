@@ -57,7 +57,7 @@ def scheme_of(url: str) -> str | None:
 
 
 def _published_store(scheme: str) -> Callable[[str, Tell], Store] | None:
-    """Return the store that another package publishes for a scheme; None if there is none."""
+    """Return the store that another package publishes for a scheme; None if no package does."""
     if scheme not in STORES:
         for point in entry_points(GROUP):
             if point.name == scheme:
@@ -119,13 +119,13 @@ _QUERY = pattern(r"((?:https?|s3|gs|az|abfss?)://[^\s?#]*\?)([^\s#]+)", re.IGNOR
 
 def mask_url(url: str) -> str:
     """Return a URL with its password masked, and the values of a remote one's query."""
-    safe = _PASSWORD.sub(lambda found: f"{found[1]}:***" if found[1] is not None else "***", url)
+    safe = _PASSWORD.sub(lambda match: f"{match[1]}:***" if match[1] is not None else "***", url)
     return _QUERY.sub(_mask_values, safe) if "?" in safe else safe
 
 
-def _mask_values(found: re.Match[str]) -> str:
-    names = (option.partition("=") for option in found[2].split("&"))
-    return found[1] + "&".join(f"{name}=***" if equals else "***" for name, equals, _ in names)
+def _mask_values(match: re.Match[str]) -> str:
+    names = (option.partition("=") for option in match[2].split("&"))
+    return match[1] + "&".join(f"{name}=***" if equals else "***" for name, equals, _ in names)
 
 
 @lru_cache(maxsize=_MOST_NOTES)
@@ -138,16 +138,16 @@ def print_note_once(text: str) -> None:
 
 def notes_on_readers(paths: Iterable[str]) -> tuple[str, ...]:
     """Return a note for each of a store's files and folders that other users of this machine may read."""
-    found: list[str] = []
+    notes: list[str] = []
     for path in paths:
         try:
             mode = os.lstat(path).st_mode & 0o777
         except OSError:  # missing, or removed meanwhile
             continue
         if mode & 0o077 and not os.path.islink(path):
-            shown = printable(path)
-            found.append(f"{shown} can be read by other users (mode {mode:04o}): `chmod go-rwx` it")
-    return tuple(found)
+            name = printable(path)
+            notes.append(f"{name} can be read by other users (mode {mode:04o}): `chmod go-rwx` it")
+    return tuple(notes)
 
 
 # sessions by name
@@ -196,7 +196,7 @@ def load_notes(store: Store, session_id: str) -> SessionData | None:
 
 
 def session_exists(address: SessionAddress) -> bool:
-    """Return whether a session is stored; False if the store cannot be read, which reading it explains."""
+    """Return whether a session is stored; False if the store cannot be read (reading it then reports why)."""
     try:
         with closing(open_existing(address.url)) as store:
             return load_notes(store, address.session_id) is not None

@@ -114,11 +114,11 @@ class StoredSession(Session):
         check_store(store)
         data = store.load(session_id)
         session = cls(store, data, dialect=dialect, rules=rules, clock=clock, compaction=compaction)
-        began, given = session.state.dialect, session.dialect.name
-        if began not in (None, given):
+        stored_dialect, requested = session.state.dialect, session.dialect.name
+        if stored_dialect not in (None, requested):
             raise LoreError(
-                f"session {session_id!r} began in the dialect {began}, and cannot continue in {given}",
-                hint=f"open it with dialect={began!r}, or begin a session with another id",
+                f"session {session_id!r} began in the dialect {stored_dialect}, and cannot continue in {requested}",
+                hint=f"open it with dialect={stored_dialect!r}, or begin a session with another id",
             )
         return session
 
@@ -221,7 +221,7 @@ class StoredSession(Session):
             return self.head
 
     def _advance(self, delta: SessionDelta, head: Head) -> None:
-        """Drop acknowledged events; more may be held by now."""
+        """Drop the events that the store has acknowledged; others may have been added meanwhile."""
         del self._log[: len(delta.new_events)]
         self.head = head
         self.metadata = merge_metadata(self.metadata, delta.metadata)
@@ -237,10 +237,10 @@ class StoredSession(Session):
 
     @with_lock
     def reload(self) -> tuple[e.Event, ...]:
-        """Load the session as other writers stored it, apply the held events on top of it, and return their new events.
+        """Load the session as others have stored it, apply the unsaved events to it, and return the others' new events.
 
-        Events that the store has already are dropped. A held item whose uuid another item has by now gets a new one,
-        a turn that began the next number. The session is folded again: O(its events).
+        Events that the store has already are dropped. An unsaved item whose uuid another item has gets a new one,
+        an unsaved turn the next number. The session is folded again: O(its events).
         """
         self._refuse_while_saving()
         waiting, number = self.delta().new_events, self.head.number
@@ -248,13 +248,13 @@ class StoredSession(Session):
         data = self.store.load(self.session_id)
         remote = data.events[number:]
         pairs = zip(remote, waiting, strict=False)
-        known = sum(1 for _ in takewhile(lambda pair: is_same_event(*pair), pairs))
+        stored_count = sum(1 for _ in takewhile(lambda pair: is_same_event(*pair), pairs))
         self._load(data)
         self._noted_metadata, self._noted_leaf = notes
-        new = Session.events_of(_join(remote[known:]))
-        held = rebase_events(Session.events_of(_join(waiting[known:])), self.state, new)
-        self._saved.add(held)  # a turn keeps the deltas that it was sent with
-        self.apply(*held)
+        new = Session.events_of(_join(remote[stored_count:]))
+        unsaved = rebase_events(Session.events_of(_join(waiting[stored_count:])), self.state, new)
+        self._saved.add(unsaved)  # a turn keeps the deltas that it was sent with
+        self.apply(*unsaved)
         return tuple(new)
 
     def close(self) -> None:
@@ -292,15 +292,15 @@ def _is_empty(delta: SessionDelta) -> bool:
 # events that were held while another writer stored its own
 
 
-def rebase_events(held: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
-    """Return held events as they fit after the `new` ones of another writer, which `stored` has.
+def rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:
+    """Return unsaved events, changed so that they can follow the `new` ones of another writer, which `stored` has.
 
-    No item of the other writer is replaced: a held item whose uuid another one has gets a new uuid, and events about it
+    No item of the other writer is replaced: an unsaved item with a used uuid gets a new uuid, and events about it
     follow. A turn that began gets the next number; events that lore derived for it are left out, because they are
     derived again. A compaction keeps the items that it did not know.
     """
     others = [(event.chain, event.item.uuid) for event in new if isinstance(event, e.Append)]
-    uuids, turns = _rename_items(held, stored), _renumber_turns(held, stored)
+    uuids, turns = _rename_items(unsaved, stored), _renumber_turns(unsaved, stored)
 
     def rebase(event: e.Event) -> e.Event | None:
         chain = event.chain
@@ -321,34 +321,34 @@ def rebase_events(held: Sequence[e.Event], stored: FoldedSession, new: Iterable[
             case _:
                 return event
 
-    return [event for event in map(rebase, held) if event is not None]
+    return [event for event in map(rebase, unsaved) if event is not None]
 
 
-def _rename_items(held: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
-    """Return new uuids of held items whose uuid another item has, by chain and uuid."""
-    taken = {(event.chain, event.item.uuid) for event in held if isinstance(event, e.Append)}
+def _rename_items(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, str], str]:
+    """Return new uuids of unsaved items whose uuid another item has, by chain and uuid."""
+    used_ids = {(event.chain, event.item.uuid) for event in unsaved if isinstance(event, e.Append)}
     renamed: dict[tuple[str, str], str] = {}
-    for event in held:
+    for event in unsaved:
         if not isinstance(event, e.Append):
             continue
         chain, uuid = event.chain, event.item.uuid
         state = stored.chain(chain)
         index = index_of(state)
-        known, place = index.numbers, index.place(uuid)
+        numbers, place = index.numbers, index.place(uuid)
         if place is None or state.entries[place].item == event.item:
             continue
         number = 2
-        while f"{uuid}-{number}" in known or (chain, f"{uuid}-{number}") in taken:
+        while f"{uuid}-{number}" in numbers or (chain, f"{uuid}-{number}") in used_ids:
             number += 1
         renamed[chain, uuid] = f"{uuid}-{number}"
     return renamed
 
 
-def _renumber_turns(held: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
-    """Return new numbers of held turns whose number another turn has, by chain and number."""
+def _renumber_turns(unsaved: Sequence[e.Event], stored: FoldedSession) -> dict[tuple[str, int], int]:
+    """Return new numbers of unsaved turns whose number another turn has, by chain and number."""
     renumbered: dict[tuple[str, int], int] = {}
     latest: dict[str, int] = {}
-    for event in held:
+    for event in unsaved:
         if isinstance(event, e.TurnStarted):
             open_turn = stored.chain(event.chain).turn
             previous = latest.get(event.chain, 0 if open_turn is None else open_turn.turn)
@@ -392,12 +392,12 @@ def open_session(
         except UnknownSessionError:
             if model is None:
                 raise UnknownSessionError(session_id, opened.url, advice="model= begins one; ") from None
-            begun = Session(
+            new_session = Session(
                 model, system=system, tools=tools, params=params, dialect=dialect, session_id=session_id,
                 attachments=attachments, user_id=user_id, project_id=project_id, clock=clock,
             )  # fmt: skip
             with suppress(ConflictError):  # another process creates it at the same moment: continue that one
-                opened.create(begun.log()[:-1])  # its header
+                opened.create(new_session.log()[:-1])  # its header
             session = continued()
         session.owns_store = is_url
         session.change(model=model, system=system, tools=tools, params=params)

@@ -76,7 +76,7 @@ def schema() -> str:
 # rows
 
 
-def _typed(rows: object, kind: type[_T]) -> _T:
+def _convert_rows(rows: object, kind: type[_T]) -> _T:
     """Return rows as this type; raises DamagedError: a flipped bit in a file can make text of bytes."""
     try:
         return msgspec.convert(rows, kind, builtin_types=(bytes,))
@@ -140,28 +140,28 @@ class SqlSession:
 
     def __init__(self, tx: SqlTransaction, row: tuple[Any, ...]) -> None:
         """`row` has `_COLUMNS`; raises DamagedError."""
-        found = _typed(row, _SessionRow)
-        self._tx, self.key, self.summary = tx, found.session, _summary_of(found)
+        session_row = _convert_rows(row, _SessionRow)
+        self._tx, self.key, self.summary = tx, session_row.session, _summary_of(session_row)
 
     def digest(self, number: int) -> str | None:
         """Return the stored digest after event `number` (0: before the first); None if there is no such event."""
         if number == 0:
             return SEED.hex()
         sql = "SELECT digest FROM events WHERE session = ? AND number = ?"
-        rows = _typed(self._tx.execute(sql, (self.key, number)), list[tuple[bytes]])
+        rows = _convert_rows(self._tx.execute(sql, (self.key, number)), list[tuple[bytes]])
         return rows[0][0].hex() if rows else None
 
     def lines(self, after: int, count: int = 2**62) -> tuple[bytes, ...]:
         """Return at most `count` events, those after event `after`."""
         sql = "SELECT line FROM events WHERE session = ? AND number > ? AND number <= ? ORDER BY number"
         rows = self._tx.execute(sql, (self.key, after, after + count))
-        return tuple(chain.from_iterable(_typed(rows, list[tuple[bytes]])))
+        return tuple(chain.from_iterable(_convert_rows(rows, list[tuple[bytes]])))
 
     def events(self) -> Iterator[tuple[int, bytes, bytes]]:
         """Yield number, line and digest of all events; raises DamagedError."""
         after = 0
         sql = "SELECT number, line, digest FROM events WHERE session = ? AND number > ? ORDER BY number LIMIT ?"
-        while rows := _typed(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[tuple[int, bytes, bytes]]):
+        while rows := _convert_rows(self._tx.execute(sql, (self.key, after, _AT_ONCE)), list[tuple[int, bytes, bytes]]):
             yield from rows
             after = rows[-1][0]
 
@@ -176,8 +176,8 @@ class SqlSession:
 
     def write(self, change: PendingChange) -> None:
         """Write a change to the session's row, and its events."""
-        known = _columns_of(change.before)
-        columns = {name: value for name, value in _columns_of(change.after).items() if value != known[name]}
+        previous = _columns_of(change.before)
+        columns = {name: value for name, value in _columns_of(change.after).items() if value != previous[name]}
         names = ", ".join(f"{name} = ?" for name in columns)
         self._tx.execute(f"UPDATE sessions SET {names} WHERE session = ?", (*columns.values(), self.key))  # noqa: S608
         _write_events(self._tx, self.key, change)
@@ -235,8 +235,8 @@ class SqlStore(DeltaStore):
             is_whole = len(lines) == head.number - start and last == head.digest
             if not is_whole or digest_notes(summary.leaf_id, summary.metadata) != head.note:
                 damage = _verify_session(session).damage
-                found = f"{damage[0].place}: {damage[0].message}" if damage else "it changed"
-                raise DamagedError(f"session {session_id!r}: {found}")
+                reason = f"{damage[0].place}: {damage[0].message}" if damage else "it changed"
+                raise DamagedError(f"session {session_id!r}: {reason}")
         return summary.with_events(lines, after + 1)
 
     def _change(self, session_id: str, decide: Decide) -> Head:
@@ -278,9 +278,9 @@ class SqlStore(DeltaStore):
             then = "DO UPDATE SET session = excluded.session" if replace else "DO NOTHING"
             sql = f"INSERT INTO bindings (client_key, session) VALUES (?, ?) ON CONFLICT (client_key) {then}"  # noqa: S608
             tx.execute(sql, (client_key, session.key))
-            known = _resolve(tx, client_key)
-            if known != session_id:
-                raise refuse_binding(known)
+            bound_session = _resolve(tx, client_key)
+            if bound_session != session_id:
+                raise refuse_binding(bound_session)
 
     def resolve(self, client_key: str) -> str | None:
         if not is_id(client_key):
@@ -332,12 +332,12 @@ class SqlStore(DeltaStore):
 def _parents(tx: SqlTransaction) -> dict[str, str | None]:
     """Return all sessions with their parents."""
     rows = tx.execute("SELECT session_id, parent_session_id FROM sessions")
-    return dict(_typed(rows, list[tuple[str, str | None]]))
+    return dict(_convert_rows(rows, list[tuple[str, str | None]]))
 
 
 def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
     sql = "SELECT session_id FROM bindings JOIN sessions USING (session) WHERE client_key = ?"
-    rows = _typed(tx.execute(sql, (client_key,)), list[tuple[str]])
+    rows = _convert_rows(tx.execute(sql, (client_key,)), list[tuple[str]])
     return rows[0][0] if rows else None
 
 
@@ -347,8 +347,8 @@ def _resolve(tx: SqlTransaction, client_key: str) -> str | None:
 def _verify_session(session: SqlSession) -> Verified:
     """Recompute the digest of each event, and compare the session's row with them; names the first damaged place."""
     lines = list[bytes]()
-    found = _find_damage(session, lines)
-    damage = () if found is None else (DamagedPlace(session.summary.session_id, *found, "every event before it"),)
+    first = _find_damage(session, lines)
+    damage = () if first is None else (DamagedPlace(session.summary.session_id, *first, "every event before it"),)
     return Verified(1, len(lines), damage)
 
 
@@ -372,9 +372,9 @@ def _find_damage(session: SqlSession, lines: list[bytes]) -> tuple[int | None, s
 
 def _is_summary_of(summary: SessionSummary, lines: Sequence[bytes]) -> bool:
     """Return whether a session's row is what its events and its notes make it."""
-    own = ("project_id", "leaf_id", "metadata", "created_at", "updated_at")  # that no event holds
+    names = ("project_id", "leaf_id", "metadata", "created_at", "updated_at")  # that no event holds
     try:
         header = read_header(lines[0])
     except StoreError:
         return False
-    return extend(header, lines, **{name: getattr(summary, name) for name in own}).after == summary
+    return extend(header, lines, **{name: getattr(summary, name) for name in names}).after == summary

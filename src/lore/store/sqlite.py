@@ -60,11 +60,11 @@ class _Transaction(NamedTuple):
     path: str = ":memory:"
 
     def execute(self, sql: str, values: Sequence[SqlValue] = ()) -> list[tuple[Any, ...]]:
-        with _translated(self.path):
+        with _translate_errors(self.path):
             return self.connection.execute(sql, values).fetchall()
 
     def executemany(self, sql: str, values: Iterable[Sequence[SqlValue]]) -> None:
-        with _translated(self.path):
+        with _translate_errors(self.path):
             self.connection.executemany(sql, values)
 
 
@@ -93,13 +93,13 @@ class Sqlite(SqlStore):
     def open(cls, url: str, tell: Tell) -> Sqlite:
         """Open `sqlite:FILE`; raises StoreError, FormatError, DamagedError."""
         path = url.partition(":")[2]
-        shown, hint = printable(url), "write sqlite:FILE, or sqlite:/FOLDER/FILE"
+        safe_url, hint = printable(url), "write sqlite:FILE, or sqlite:/FOLDER/FILE"
         if not path or "\0" in path:
-            raise StoreError(f"{shown!r} names no file", hint=hint)
+            raise StoreError(f"{safe_url!r} names no file", hint=hint)
         if path.startswith("//"):  # one program reads `///x` as `/x`, another as `x`
-            raise StoreError(f"{shown!r} is not a path: it begins with two slashes", hint=hint)
+            raise StoreError(f"{safe_url!r} is not a path: it begins with two slashes", hint=hint)
         if path == ":memory:":
-            raise StoreError(f"{shown!r} is not a file", hint="the store `memory:` keeps sessions in memory")
+            raise StoreError(f"{safe_url!r} is not a file", hint="the store `memory:` keeps sessions in memory")
         return cls(path, tell)
 
     # transactions
@@ -107,11 +107,11 @@ class Sqlite(SqlStore):
     @contextmanager
     def transaction(self, *, write: bool) -> Generator[SqlTransaction]:
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
-        with self._own_lock(), self._connected(write=write) as connection, self._begun(connection, begin) as tx:
+        with self._own_lock(), self._get_connection(write=write) as connection, self._transact(connection, begin) as tx:
             yield tx
 
     @contextmanager
-    def _begun(self, connection: sqlite3.Connection, begin: str) -> Generator[SqlTransaction]:
+    def _transact(self, connection: sqlite3.Connection, begin: str) -> Generator[SqlTransaction]:
         tx = _Transaction(connection, self._path)
         tx.execute(begin)
         try:
@@ -137,7 +137,7 @@ class Sqlite(SqlStore):
     # the connection
 
     @contextmanager
-    def _connected(self, *, write: bool) -> Generator[sqlite3.Connection]:
+    def _get_connection(self, *, write: bool) -> Generator[sqlite3.Connection]:
         """Yield the connection, opened if necessary; an empty store if a missing file is read."""
         if self._is_closed:
             raise StoreError(f"{self.url} was closed", hint="open it again")
@@ -176,24 +176,24 @@ class Sqlite(SqlStore):
                     raise StoreError(f"{printable(name)} is not a regular file", hint="take it out of the folder")
         size = os.path.getsize(self._path)
         if 0 < size < _HEADER:
-            found = f"it has {size} byte{'s' * (size > 1)}, less than the beginning of one"
+            reason = f"it has {size} byte{'s' * (size > 1)}, less than the beginning of one"
             hint = "name another file; if this one was cut, use a backup"
-            raise FormatError(f"{printable(self._path)} is not an sqlite database: {found}", hint=hint)
+            raise FormatError(f"{printable(self._path)} is not an sqlite database: {reason}", hint=hint)
 
     def _connect(self, options: str) -> sqlite3.Connection:
-        with _translated(self._path):
+        with _translate_errors(self._path):
             return sqlite3.connect(
                 database_uri(self._path, options), uri=True, timeout=self._patience, isolation_level=None,
                 check_same_thread=False,
             )  # fmt: skip
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
-        """Make the tables of a new file. By now sqlite has undone what a process that died had begun."""
+        """Make the tables of a new file. sqlite has already rolled back what a dead process had begun."""
         tx, is_new = _Transaction(connection, self._path), self._is_new(connection)
         for pragma in _PRAGMAS:
             tx.execute(f"PRAGMA {pragma}")
         if is_new:
-            with self._begun(connection, "BEGIN IMMEDIATE"):
+            with self._transact(connection, "BEGIN IMMEDIATE"):
                 if self._is_new(connection):  # else another process made them meanwhile
                     make_tables(tx, _TYPES)
                     tx.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -206,7 +206,7 @@ class Sqlite(SqlStore):
         Reading it changes nothing. Triggers and views are refused, too: they act when rows are written or read.
         """
         tx = _Transaction(connection, self._path)
-        moment = nullcontext() if connection.in_transaction else self._begun(connection, "BEGIN")
+        moment = nullcontext() if connection.in_transaction else self._transact(connection, "BEGIN")
         try:
             with moment:  # between two statements another process may make the tables
                 application = tx.execute("PRAGMA application_id")[0][0]
@@ -254,28 +254,28 @@ class Sqlite(SqlStore):
     # the whole store
 
     def integrity(self) -> Sequence[DamagedPlace]:
-        place, left = f"file {printable(self._path)}", "the sessions in which nothing else is named"
+        place, intact = f"file {printable(self._path)}", "the sessions in which nothing else is named"
         try:
             with self.transaction(write=False) as tx:
-                found = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
+                messages = [text for (text,) in tx.execute(f"PRAGMA integrity_check({_MOST_FOUND})")]
                 orphans = Counter(row[0] for row in tx.execute("PRAGMA foreign_key_check"))
         except DamagedError as error:
-            found, orphans = [error.message], Counter[str]()
-        found += [f"{count} rows of {table} belong to no session" for table, count in orphans.items()]
-        return [DamagedPlace(None, None, place, text, left) for text in found if text != "ok"]
+            messages, orphans = [error.message], Counter[str]()
+        messages += [f"{count} rows of {table} belong to no session" for table, count in orphans.items()]
+        return [DamagedPlace(None, None, place, text, intact) for text in messages if text != "ok"]
 
     def notes(self) -> tuple[str, ...]:
-        found = notes_on_readers(_beside(self._path, end) for end in ("", *BESIDE))
+        notes = notes_on_readers(_beside(self._path, end) for end in ("", *BESIDE))
         if os.path.exists(self._path) and _is_missing(self._path):
             empty = f"{printable(self._path)} is empty: nothing was ever stored in it, or all of it was lost"
-            return (*found, empty)
-        return found
+            return (*notes, empty)
+        return notes
 
     def vacuum(self) -> int:
         """Checkpoint the log and rewrite the file without free pages. Needs as much room again."""
         before = self._size()
         if before:
-            with self._own_lock(), self._connected(write=True) as connection:
+            with self._own_lock(), self._get_connection(write=True) as connection:
                 tx = _Transaction(connection, self._path)
                 for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
                     tx.execute(statement)
@@ -336,10 +336,10 @@ def _make_in_memory() -> sqlite3.Connection:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _beside(path: str, end: str) -> str:
@@ -350,14 +350,14 @@ def _beside(path: str, end: str) -> str:
 def _is_missing(path: str) -> bool:
     """Return whether the file is missing or empty; raises StoreError if it is not a regular file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return True
     except OSError as error:
         raise StoreError(f"{printable(path)}: {error.strerror}", hint="name a file that can be read") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise StoreError(f"{printable(path)} is not a regular file", hint="name a file, new or of this store")
-    return found.st_size == 0
+    return status.st_size == 0
 
 
 def _is_writable(path: str) -> bool:
@@ -403,8 +403,8 @@ def _code_of(error: BaseException | None) -> int:
 
 
 @contextmanager
-def _translated(path: str) -> Generator[None]:
-    """Raise lore's error for one of sqlite's."""
+def _translate_errors(path: str) -> Generator[None]:
+    """Raise lore's error in place of one of sqlite's."""
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:

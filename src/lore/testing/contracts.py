@@ -39,10 +39,10 @@ class ReaderContract:
 
     def test_any_cut_gives_the_same(self) -> None:
         for sample in self.samples:
-            whole = _shown(everything(self.reader(), sample))
+            whole = _comparable(everything(self.reader(), sample))
             for cut in range(0, len(sample) + 1, max(1, len(sample) // 40)):
                 pieces = [sample[:cut], sample[cut:]]
-                assert _shown(list(self.reader().read(pieces))) == whole, cut
+                assert _comparable(list(self.reader().read(pieces))) == whole, cut
 
     def test_garbage_gives_problems_and_nothing_else(self) -> None:
         for junk in (b"", b"\x00\xff\n", b"{", b"[1,2]\n", b'{"a":', b"null\n\n", b'"\\ud800"\n', b"{}{}\n"):
@@ -78,20 +78,20 @@ def _with_wrong_values(text: bytes) -> Iterator[bytes]:
 def _copies(value: Any, wrong: Iterator[Any]) -> Iterator[Any]:
     yield next(wrong)
     if isinstance(value, dict):
-        for key, own in (members := cast("dict[str, Any]", value)).items():
-            yield from ({**members, key: copy} for copy in _copies(own, wrong))
+        for key, inner in (members := cast("dict[str, Any]", value)).items():
+            yield from ({**members, key: copy} for copy in _copies(inner, wrong))
     elif isinstance(value, list):
-        for at, own in enumerate(elements := cast("list[Any]", value)):
-            yield from ([*elements[:at], copy, *elements[at + 1 :]] for copy in _copies(own, wrong))
+        for at, inner in enumerate(elements := cast("list[Any]", value)):
+            yield from ([*elements[:at], copy, *elements[at + 1 :]] for copy in _copies(inner, wrong))
 
 
-def _shown(reads: list[Read]) -> list[tuple[bytes, int, int]]:
+def _comparable(reads: list[Read]) -> list[tuple[bytes, int, int]]:
     """Return reads in a form that can be compared."""
     return [(msgspec.json.encode(read.value, enc_hook=list), read.line, read.byte) for read in reads]
 
 
 _CALL = ToolCall("t", "c", "n", Raw(b"{}"), status="completed", output=Raw(b'"o"'))
-_SAID = (
+_UNITS = (
     Unit("user", (TextBlock(Raw(b'"a"')),)),
     Unit("user", (TextBlock(Raw(b'"b"')),), joins=True),
     Unit("system", (TextBlock(Raw(b'"c"')),)),
@@ -125,19 +125,19 @@ class DialectContract:
 
     def test_written_breakpoints_are_read_back(self) -> None:
         for prompt in self.prompts:
-            made = self.dialect.breakpoint(prompt.model, "5m")
+            mark = self.dialect.breakpoint(prompt.model, "5m")
             stable = [*prompt.head, *prompt.messages]
-            first = 0 if made is not None and made.on_tools else prompt.tool_count
+            first = 0 if mark is not None and mark.on_tools else prompt.tool_count
             may = [n for n, segment in enumerate(stable) if n >= first and self.dialect.takes_breakpoint(segment)]
-            if made is None or not may:
+            if mark is None or not may:
                 continue
             places = tuple(dict.fromkeys((may[0], may[len(may) // 2], may[-1])))
-            marks = {"breakpoints": places, "breakpoint_values": (made.value,) * len(places)}
+            marks = {"breakpoints": places, "breakpoint_values": (mark.value,) * len(places)}
             _assert_read_back(self.dialect, msgspec.structs.replace(prompt, **marks))
 
     def test_later_units_change_no_earlier_segment(self) -> None:
         place, segments = self.dialect.first(()), tuple[Segment, ...]()
-        for unit in _SAID:
+        for unit in _UNITS:
             rendered = self.dialect.render(unit, place)
             place, segments = rendered.after, (*segments, *rendered.segments)
             _assert_read_back(self.dialect, Prompt(self.dialect.name, "reconstructed", messages=Vector(segments)))
@@ -169,7 +169,7 @@ class CacheContract:
 
     def test_parts_sum_to_the_prompt(self) -> None:
         model = self.make()
-        for request in _ASKED:
+        for request in _REQUESTS:
             prediction = model.predict(request)
             model.learn(None)
             assert prediction.confidence in CONFIDENCES
@@ -179,22 +179,22 @@ class CacheContract:
             assert prediction.total == sum(piece.tokens or 0 for piece in request.pieces)
 
     def test_new_prompts_read_nothing(self) -> None:
-        assert not self.make().predict(_ASKED[0]).read
+        assert not self.make().predict(_REQUESTS[0]).read
         model = self.make()
-        for request in _ASKED[:3]:
+        for request in _REQUESTS[:3]:
             model.predict(request)
             model.learn(None)
-        assert not model.predict(_ASKED[3]).read
+        assert not model.predict(_REQUESTS[3]).read
 
     def test_own_usage_changes_no_prediction(self) -> None:
         predictions: list[Prediction] = []
         for bill in (None, Usage(uncached_tokens=1, read_tokens=2, write_tokens=3)):
             model = self.make()
-            for request in _ASKED:
+            for request in _REQUESTS:
                 predictions.append(model.predict(request))
                 assert model.learn(None) == ""
             model.learn(bill)
-        assert predictions[: len(_ASKED)] == predictions[len(_ASKED) :]
+        assert predictions[: len(_REQUESTS)] == predictions[len(_REQUESTS) :]
 
     def test_odd_requests_raise_no_error(self) -> None:
         model = self.make()
@@ -208,7 +208,7 @@ def _text(name: str) -> Piece:
     return Piece(name.encode() * 4096, "messages", tokens=4096)
 
 
-_ASKED = (
+_REQUESTS = (
     Request("main", [_text("a"), _text("b")], breakpoints=(Breakpoint(1),), at=0.0, answered=1.0),
     Request("main", [_text("a"), _text("b"), _text("c")], 2, breakpoints=(Breakpoint(2),), at=10.0, answered=11.0),
     Request("main", [_text("a"), _text("d")], 1, breakpoints=(Breakpoint(1),), at=5.0, answered=None),

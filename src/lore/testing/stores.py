@@ -109,13 +109,13 @@ def ids(store: Store, project_id: str | None = None) -> list[str]:
 
 def content(store: Store) -> list[tuple[object, ...]]:
     """Return everything that a store holds, without its clients."""
-    return [(found, store.load(found.session_id)) for found in store.list()]
+    return [(summary, store.load(summary.session_id)) for summary in store.list()]
 
 
-def attempt(call: Callable[..., object], *arguments: Any, **named: Any) -> object:
+def attempt(call: Callable[..., object], *arguments: Any, **keywords: Any) -> object:
     """Return what a call returns, or what its StoreError tells a program."""
     try:
-        return call(*arguments, **named)
+        return call(*arguments, **keywords)
     except StoreError as error:
         stored = (error.base, error.stored) if isinstance(error, ConflictError) else ()
         return type(error).__name__, stored, bool(error.hint)
@@ -128,10 +128,10 @@ def call_at_once(call: Callable[..., object], *arguments: Sequence[Any]) -> list
     """
     gate = Barrier(len(arguments[0]))
 
-    def answer(*each: object) -> object:
+    def answer(*values: object) -> object:
         gate.wait()
         try:
-            return call(*each)
+            return call(*values)
         except StoreError as error:
             return error
 
@@ -495,9 +495,9 @@ class StoreContract(StoreScenarios):
         before = store.load("s")
         assert before.events == (header(), message("u1"))
         assert {type(value) for value in (*before.events, before.metadata, before.log)} == {bytes}
-        found = store.list()
-        if isinstance(found, list):
-            cast("list[object]", found).clear()
+        listed = store.list()
+        if isinstance(listed, list):
+            cast("list[object]", listed).clear()
         assert (store.load("s"), len(store.list())) == (before, 1)
 
     def test_record_of_a_store_is_kept_or_refused(self, store: Store) -> None:
@@ -556,8 +556,8 @@ class StoreContract(StoreScenarios):
             stored = events(stores[0])[1:]
             assert len(stored) == _WRITERS * _EACH
             for writer in range(_WRITERS):
-                own = [text for text in stored if b'"u%d-' % writer in text]
-                assert own == [message(f"u{writer}-{number}") for number in range(_EACH)]
+                lines = [text for text in stored if b'"u%d-' % writer in text]
+                assert lines == [message(f"u{writer}-{number}") for number in range(_EACH)]
                 assert len(events(stores[0], f"own {writer}")) == _EACH + 1
 
     # versions

@@ -230,7 +230,7 @@ class Flue(RecordReader):
             self._add(data)
         return self._session.take()
 
-    def _rest(self) -> Sequence[Read]:
+    def _flush(self) -> Sequence[Read]:
         """Move to the final leaf, along parents that came late."""
         if not self._session.is_started and (self._is_known or self._entries):
             self._start()

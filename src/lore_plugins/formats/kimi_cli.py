@@ -329,5 +329,5 @@ class KimiCliSession(PackReader):
         lines, self._file = [*cutter.feed(member.data), *cutter.finish()], name
         return [*before, *in_file(name, [read for line in lines for read in self._reader.read_line(line)])]
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         return in_file(self._file, self._reader.end())

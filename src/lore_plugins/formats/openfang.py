@@ -19,7 +19,7 @@ from typing import ClassVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from lore.formats import LogReader, Said, nonblank_lines, said_in, text_in
+from lore.formats import LogReader, MessageParts, nonblank_lines, split_content, text_in
 from lore.model import NULL, AssistantMessage, Code, TextBlock, UserMessage, array, cut_masked, printable, raw_members
 
 Members = dict[str, bytes]
@@ -70,7 +70,7 @@ class OpenFang(LogReader):
         if role not in ("user", "assistant"):
             session.keep_opaque(Code.UNKNOWN_RECORD, f"a message of role {printable(cut_masked(role, 40))!r}")
             return
-        message, tool_uses = said_in(content), said_in(record.get("tool_use", b"[]"))
+        message, tool_uses = split_content(content), split_content(record.get("tool_use", b"[]"))
         for parts, tool_parts in zip(message, tool_uses, strict=True):
             parts += tool_parts
         uuid = _text(record, "msg_id") or _text(record, "id") or f"m{session.line.number}"
@@ -84,7 +84,7 @@ class OpenFang(LogReader):
             text = bytes(message.blocks[0].text) if isinstance(message.blocks[0], TextBlock) else b""
             session.append(UserMessage(uuid, blocks=tuple(message.blocks), source=_source_of(record, text)))
 
-    def _read_answer(self, message: Said, uuid: str) -> None:
+    def _read_answer(self, message: MessageParts, uuid: str) -> None:
         session = self.session
         session.start_turn(None)
         if message.blocks:

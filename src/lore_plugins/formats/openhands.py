@@ -33,7 +33,7 @@ from lore.formats import (
     SessionBuilder,
     Yields,
     blocks_in,
-    called,
+    call_item,
     fault,
     image_at,
     object_of,
@@ -200,7 +200,7 @@ def output_of(observation: _Observation, extended: Raw) -> Raw:
     """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        members = lenient.decoded(_METADATA, observation.metadata)
+        members = lenient.decode_or_convert(_METADATA, observation.metadata)
         text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"[Current working directory: {members.working_dir}]" if members.working_dir else "",
@@ -277,7 +277,7 @@ class OpenHands(PackReader):
             session.problem(Code.UNREADABLE_LINE, f"unreadable file: {reason}")
         return reads or session.take()
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         session = self.session
         session.start_record(session.line)
         session.file = STATE
@@ -385,7 +385,7 @@ class OpenHands(PackReader):
             self._dialect = "openai-responses"
             self.session.emit(e.SessionChanged(dialect=self._dialect))
         call_id = event.tool_call_id or call.id or event.id
-        item = called(f"{event.id}/call", call_id, call.name, call.arguments, response)
+        item = call_item(f"{event.id}/call", call_id, call.name, call.arguments, response)
         self._add_answer(event, [*thoughts_of(event), *blocks_of(event.thought)], response, item)
 
     def _add_answer(self, event: _OpenHandsEvent, blocks: list[Block], response: str, *calls: Item) -> None:

@@ -32,7 +32,7 @@ from lore.formats import (
     array_at,
     billed_of,
     blocks_in,
-    called,
+    call_item,
     opens,
     output_of,
     stamp_of,
@@ -287,12 +287,12 @@ class MiniSweAgent(DocumentReader):
     def _read_response(self, message: _MiniMessage, uuid: str) -> None:
         session = self.session
         session.start_turn(None)
-        for number, raw in enumerate(lenient.decoded(_ITEMS, message.output)):
+        for number, raw in enumerate(lenient.decode_or_convert(_ITEMS, message.output)):
             item, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
             kind = text_in(item.get("type", b""))
             if kind == "function_call":
                 call_id, function = text_in(item.get("call_id", b"")), text_in(item.get("name", b""))
-                session.append(called(name, call_id, function, Raw(item.get("arguments", b"null")), uuid))
+                session.append(call_item(name, call_id, function, Raw(item.get("arguments", b"null")), uuid))
                 continue
             is_message, content = kind == "message", Raw(item.get("content", b"null"))
             blocks = blocks_in(content) if is_message else (RawBlock(Raw(bytes(raw)), "openai-responses"),)

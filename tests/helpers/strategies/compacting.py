@@ -8,7 +8,7 @@ from lore.compaction.executor import compaction_events
 from lore.compaction.policy import PolicyInput, find_due
 from lore.compaction.settings import Compaction
 from lore.model import events as e
-from lore.model.state import settled
+from lore.model.state import with_streamed_text
 
 OUTSIDE = "what happened outside, number {}"
 
@@ -21,7 +21,7 @@ class Compacted(Agent):
         self.made: list[tuple[tuple[e.Event, ...], bytes, bytes]] = []
 
     def entries(self, chain="main"):
-        return settled(self.session.state.chain(chain)).entries
+        return with_streamed_text(self.session.state.chain(chain)).entries
 
     def squeeze(self, keep=2, context=None, chain="main", *, way=""):
         """Compact by hand, with outside context or without; `way` restarts the agent afterwards."""

@@ -124,11 +124,11 @@ class _Importer:
                 self._store.move(source.header.session_id, project)
             return imported
         except LoreError as error:
-            if source is None and not file.named and isinstance(error, UnrecognisedError | _RequestsError):
+            if source is None and not file.is_named and isinstance(error, UnrecognisedError | _RequestsError):
                 self.requests += isinstance(error, _RequestsError)
                 self.skipped += isinstance(error, UnrecognisedError)
                 return None
-            if (self._is_alone and file.named) or (source is not None and self._refuses_all(error)):
+            if (self._is_alone and file.is_named) or (source is not None and self._refuses_all(error)):
                 raise
             is_placed = isinstance(error, DamagedError) and error.where is not None
             message = f"{error.where}: {error.message}" if is_placed else error.message
@@ -161,7 +161,7 @@ class _Importer:
         data = self._count(opened.data)
         recording = self._options.open(path, problems, subagents=True, opened=opened._replace(data=data))
         is_of_requests = isinstance(recording, RequestRecording)
-        is_completed = is_of_requests and recording.options.completion is not None and not file.named
+        is_completed = is_of_requests and recording.options.completion is not None and not file.is_named
         if is_completed or not isinstance(recording, EventRecording | RequestRecording):
             raise _RequestsError(
                 f"{recording.shown} is read as {HOLDS[recording.reader.yields]}, not as a session",
@@ -183,12 +183,12 @@ class _Importer:
         if is_of_requests and session_id in self._taken:
             session_id = self._free_name(path)
         self._taken.add(session_id)
-        named = header if event.session_id == session_id else rename_session(header, session_id)
+        new_header = header if event.session_id == session_id else rename_session(header, session_id)
         notes, address = None, address_of(path)
         if address is not None:
             with closing(open_existing(address.url)) as store:
                 notes = load_notes(store, address.session_id)
-        return SyncSource(read_header(named), chain((named,), lines), not is_own, is_of_requests, notes)
+        return SyncSource(read_header(new_header), chain((new_header,), lines), not is_own, is_of_requests, notes)
 
     def _count(self, data: Iterable[bytes]) -> Iterator[bytes]:
         self._read = 0

@@ -41,7 +41,7 @@ from lore.formats.builder import DocumentReader
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import API, CLINE_TASK, HISTORY, METADATA, UI, PackMember, PackReader, in_file
 from lore.formats.lines import Line, fault, problem
-from lore.formats.values import Said, count_in, opens, said_in, stamp_of, text_in
+from lore.formats.values import MessageParts, count_in, opens, split_content, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import decode, encode
@@ -134,7 +134,7 @@ def is_environment(block: Block) -> bool:
 
 def text_joined(content: Raw) -> Raw:
     """Return the texts of a message as one JSON text, without the details of the environment."""
-    blocks = (block for block in said_in(content).blocks if not is_environment(block))
+    blocks = (block for block in split_content(content).blocks if not is_environment(block))
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
 
@@ -194,7 +194,7 @@ class _ClineRequest:
     provider: str | None = None
     is_prompted: bool = False  # the history has the message that it sent
     is_answered: bool = False  # the history has its answer
-    shown: list[Block] = field(default_factory=list[Block])  # the answer as the screen showed it
+    screen_answer: list[Block] = field(default_factory=list[Block])  # the answer as the screen showed it
     shown_at: str | None = None
 
 
@@ -246,7 +246,7 @@ class Cline(DocumentReader):
         self._session_id = text_in(members.get("sessionId", b""))
 
     def handle(self, data: bytes) -> None:
-        self._read_record(lenient.decoded(RECORD, data))
+        self._read_record(lenient.decode_or_convert(RECORD, data))
 
     def _read_record(self, record: _ClineRecord) -> None:
         self.session.at = stamp_of(record.ts)
@@ -272,21 +272,21 @@ class Cline(DocumentReader):
     # the screen
 
     def _read_screen(self, record: _ClineRecord) -> None:
-        session, shown = self.session, record.say or record.ask or ""
+        session, kind = self.session, record.say or record.ask or ""
         left_out = record.conversation_history_deleted_range
         if left_out is not None and len(left_out) == 2 and left_out != self._left_out:
             self._leave_out(left_out, record)
-        if shown == "api_req_started":
+        if kind == "api_req_started":
             self._start_request(record)
-        elif shown in ("condense_context", "sliding_window_truncation"):
+        elif kind in ("condense_context", "sliding_window_truncation"):
             self._show_cut(record)
-        elif shown in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
+        elif kind in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
             if self._request is not None and memoryview(record.text).nbytes > len('""'):
-                self._request.shown.append(_ANSWERS[shown](record.text))
+                self._request.screen_answer.append(_ANSWERS[kind](record.text))
                 self._request.shown_at = session.at
-        elif shown in ("resume_task", "resume_completed_task") and session.is_started:
+        elif kind in ("resume_task", "resume_completed_task") and session.is_started:
             session.signal(Sign("resume"))
-        elif shown in _FAILURES and session.is_started:
+        elif kind in _FAILURES and session.is_started:
             session.signal(Sign("api-error"))
 
     def _start_request(self, record: _ClineRecord) -> None:
@@ -305,30 +305,30 @@ class Cline(DocumentReader):
         self._request = _ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
     def _end_request(self, record: _ClineRecord | None) -> None:
-        """End the latest request at its own place, with the answer on the screen if the history has none."""
+        """End the latest request at its own line and time; use the answer on the screen if the history has none."""
         session, request, self._request = self.session, self._request, None
         if request is None or request.is_answered:
             return
-        here = session.line, session.file, session.at
+        place = session.line, session.file, session.at
         session.line, session.file, session.at = request.line, request.file, request.at
         usage = self._usage_of(request, record)
-        has_answer = bool(request.shown) or usage is not None
+        has_answer = bool(request.screen_answer) or usage is not None
         if has_answer and not request.is_prompted and opens(request.counts.request) == '"':
             self._add_prompt([TextBlock(request.counts.request)], _ClineMessage(is_logged=False))
         self._start_turn(request)
         if has_answer:
-            if request.shown:
+            if request.screen_answer:
                 uuid = self._uuid_of(_ClineMessage(is_logged=False))
-                session.append(AssistantMessage(uuid, blocks=tuple(request.shown), response_id=uuid))
+                session.append(AssistantMessage(uuid, blocks=tuple(request.screen_answer), response_id=uuid))
             session.at = request.shown_at
             session.end_turn(usage)
         else:
             error = request.counts.cancel_reason or "no answer is recorded"
             session.emit(e.TurnFailed(turn=session.counter.number, error=error))
-        session.line, session.file, session.at = here
+        session.line, session.file, session.at = place
 
     def _end_if_answered(self, record: _ClineRecord) -> None:
-        if self._request is not None and (self._request.is_answered or self._request.shown):
+        if self._request is not None and (self._request.is_answered or self._request.screen_answer):
             self._end_request(record)
 
     def _usage_of(self, request: _ClineRequest, record: _ClineRecord | None) -> e.Usage | None:
@@ -343,28 +343,28 @@ class Cline(DocumentReader):
     # condensations and truncations
 
     def _show_cut(self, record: _ClineRecord) -> None:
-        """Apply a cut at the moment when the screen shows it, with the summary of the history if that has one."""
-        shown = record.context_condense or record.context_truncation
-        if shown is None:  # it has only begun
+        """Apply a cut when the screen shows it, with its summary from the history if there is one."""
+        cut = record.context_condense or record.context_truncation
+        if cut is None:  # the cut has begun, and is not done
             return
         self._end_if_answered(record)
-        cut_id = shown.condense_id or shown.truncation_id or ""
-        summary = shown.summary if opens(shown.summary) == '"' else NULL
+        cut_id = cut.condense_id or cut.truncation_id or ""
+        summary = cut.summary if opens(cut.summary) == '"' else NULL
         at = next((at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id), None)
         if at is not None:
             cut_id, summary = self._waiting.pop(at)
         self._coming -= 1
-        self._cut(cut_id, summary, shown)
+        self._cut(cut_id, summary, cut)
 
-    def _cut(self, cut_id: str, summary: Raw, shown: _Condense | None = None) -> None:
-        """Drop the messages that name a cut, and those that only the screen showed."""
+    def _cut(self, cut_id: str, summary: Raw, cut: _Condense | None = None) -> None:
+        """Drop the messages that are marked as removed by a cut, and those that only the screen showed."""
         self._history = [
             message
             for message in self._history
             if message.is_logged and (not cut_id or cut_id not in (message.condensed, message.truncated))
         ]
-        shown = shown or _Condense()
-        before, after = count_in(shown.prev_context_tokens), count_in(shown.new_context_tokens)
+        cut = cut or _Condense()
+        before, after = count_in(cut.prev_context_tokens), count_in(cut.new_context_tokens)
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
     def _leave_out(self, left_out: list[int], record: _ClineRecord) -> None:
@@ -379,8 +379,8 @@ class Cline(DocumentReader):
 
     def _prune(self, trigger: str = "auto", **details: Raw | int | None) -> None:
         self._count += 1
-        kept = [uuid for message in self._history for uuid in message.items]
-        self.session.prune(f"c{self._count}", kept or None, trigger=trigger, **details)
+        kept_items = [uuid for message in self._history for uuid in message.items]
+        self.session.prune(f"c{self._count}", kept_items or None, trigger=trigger, **details)
 
     # the history
 
@@ -389,8 +389,8 @@ class Cline(DocumentReader):
         notes, session = record.metadata or {}, self.session
         if text_in(notes.get("kind", NULL)) == "compaction_summary":  # of the command line: it replaces all before it
             self._history = []
-            shown = _Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
-            self._cut("", text_joined(record.content), shown)
+            cut = _Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
+            self._cut("", text_joined(record.content), cut)
             return
         if bytes(notes.get("displayOnly", NULL)) == b"true":
             return
@@ -402,21 +402,21 @@ class Cline(DocumentReader):
                 self._cut(cut_id, summary)
             return
         message = _ClineMessage(record.condense_parent or "", record.truncation_parent or "")
-        said = said_in(record.content)
+        parts = split_content(record.content)
         if record.role == "assistant":
-            self._read_answer(record, said, message)
+            self._read_answer(record, parts, message)
             return
-        for result in said.results:
+        for result in parts.results:
             session.emit(replace(result, at=session.at))
         if self._request is not None and not self._request.is_answered:
             self._request.is_prompted = True
         else:
             session.counter.asked_at = session.at
-        self._add_prompt(said.blocks, message, has_results=bool(said.results))
+        self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
 
-    def _add_prompt(self, said: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
-        blocks = [block for block in said if not is_environment(block)]
-        environment = [block for block in said if is_environment(block)]
+    def _add_prompt(self, message_blocks: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
+        blocks = [block for block in message_blocks if not is_environment(block)]
+        environment = [block for block in message_blocks if is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
         for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
             self._model = model_in(text) or self._model
@@ -430,7 +430,7 @@ class Cline(DocumentReader):
             message.items += [name] if blocks else []
             self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
-    def _read_answer(self, record: _ClineRecord, said: Said, message: _ClineMessage) -> None:
+    def _read_answer(self, record: _ClineRecord, parts: MessageParts, message: _ClineMessage) -> None:
         session, request, usage = self.session, self._request, None
         if request is not None and request.is_answered:
             request = None
@@ -443,9 +443,9 @@ class Cline(DocumentReader):
             usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
             usage = with_cost(usage, bytes(record.metrics.get("cost", NULL)))
         uuid = self._uuid_of(message)
-        if blocks := tuple([block for block in said.blocks if not is_environment(block)]):
+        if blocks := tuple([block for block in parts.blocks if not is_environment(block)]):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
-        for number, call in enumerate(said.calls):
+        for number, call in enumerate(parts.calls):
             message.items.append(f"{uuid}.{number}")
             session.append(replace(call, uuid=f"{uuid}.{number}", response_id=uuid))
         session.end_turn(usage)
@@ -465,7 +465,7 @@ class Cline(DocumentReader):
 
 
 def moment_of(record: _ClineRecord) -> float:
-    """Return when a record was written, in milliseconds; 0 if it does not say."""
+    """Return when a record was written, in milliseconds; 0 if unknown."""
     moment = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
     return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
 
@@ -488,21 +488,21 @@ class ClineTask(PackReader):
         self._files[member.header.name] = member.data
         return self._read_files() if member.header.name == API else []
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         return self._read_files() if self._files else []
 
     def _read_files(self) -> list[Read]:
         files, self._files = self._files, {}
         problems: list[Read] = []
-        shown, sent = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
+        screen, messages = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
         item, metadata = (_notes_in(files.get(name, b"")) for name in (HISTORY, METADATA))
-        coming = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in shown)
+        coming = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in screen)
         reader = Cline(item.id or "", item.parent, metadata.model_usage)
-        return problems + reader.read_task(_merge(shown, sent), coming)
+        return problems + reader.read_task(_merge(screen, messages), coming)
 
 
 def _notes_in(data: bytes) -> _TaskNotes:
-    """Return the notes in a file; one that cannot be read is as good as empty."""
+    """Return the notes in a file; empty if it cannot be read."""
     try:
         return msgspec.json.decode(data, type=_TaskNotes)
     except (ValueError, RecursionError):
@@ -523,24 +523,24 @@ def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed
         problems += in_file(name, [torn])
 
 
-def _merge(shown: list[Placed], sent: list[Placed]) -> Iterator[Placed]:
-    """Yield two files by the times of their records, each in its own order.
+def _merge(screen: list[Placed], messages: list[Placed]) -> Iterator[Placed]:
+    """Merge the records of two files by their times; each file keeps its order.
 
     A message without a time comes with the next request of the screen.
     """
     at = 0
-    for message in sent:
+    for message in messages:
         moment, has_time, role = moment_of(message[1]), opens(message[1].ts) != "n", message[1].role
-        while at < len(shown):
-            record = shown[at][1]
+        while at < len(screen):
+            record = screen[at][1]
             is_request = record.say == "api_req_started"
             if has_time and moment_of(record) > moment:
                 break
             if not has_time and (role == "assistant" or (is_request and role != "user")):
                 break
-            yield shown[at]
+            yield screen[at]
             at += 1
             if not has_time and is_request:
                 break
         yield message
-    yield from shown[at:]
+    yield from screen[at:]

@@ -107,7 +107,7 @@ _NO_TEXT = google.digest_of(b"gemini", ())
 
 
 class GeminiCli(LogReader):
-    """Reader of chats with a record a line."""
+    """Reader of chats with one record on each line."""
 
     name: ClassVar[str] = "gemini-cli"
 
@@ -184,7 +184,7 @@ class GeminiCli(LogReader):
         return self._merged.get(name, name)
 
     def _uuid(self, name: str) -> str:
-        """Name a message's item; an item that a rewritten history removed is never named again."""
+        """Return a new uuid for a message's item; those of items that a rewritten history removed are not reused."""
         return f"{name}~{self._rewrites}" if self._rewrites else name
 
     # the user's messages
@@ -192,13 +192,13 @@ class GeminiCli(LogReader):
     def _read_prompt(self, record: _GeminiRecord, *, is_rewritten: bool = False) -> None:
         name = self._id_of(record)
         blocks = self._read_results(google.content_of(record.content))
-        text, known = google.digest_of(b"user", blocks), self._messages.get(name)
-        if not blocks or (known is not None and known.text == text):
+        text, previous = google.digest_of(b"user", blocks), self._messages.get(name)
+        if not blocks or (previous is not None and previous.text == text):
             return
         if not is_rewritten:
             self._end_response()
             self._is_prompted, self.session.counter.asked_at = True, record.timestamp
-        uuid = known.items[0] if known is not None and known.items else self._uuid(name)
+        uuid = previous.items[0] if previous is not None and previous.items else self._uuid(name)
         self._messages[name] = _GeminiMessage(text, [uuid])
         first = blocks[0]
         is_client = isinstance(first, TextBlock) and bytes(memoryview(first.text)[:32]).startswith(_CLIENT_TEXTS)
@@ -295,57 +295,57 @@ class GeminiCli(LogReader):
     # histories
 
     def _replace_history(self, records: Sequence[_GeminiRecord]) -> None:
-        """Replace the history; the messages that both begin with stay."""
+        """Replace the history; keep the messages with which the old and the new one begin."""
         session, at = self.session, self.session.at
         history = [(record, google.content_of(record.content)) for record in records]  # a malformed one raises here
         self._end_response()
-        before, known = list(self._messages.values()), set(self._messages)
+        before, known_ids = list(self._messages.values()), set(self._messages)
         self._messages, self._callers, self._merged = {}, {}, {}
-        same = next((number for number, one in enumerate(history) if not self._keeps(before, *one)), len(history))
+        same = next((number for number, entry in enumerate(history) if not self._keeps(before, *entry)), len(history))
         dropped, added = before[len(self._messages) :], history[same:]
         session.at, self._rewrites = at, self._rewrites + 1
         texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in added}
         if any(message.text not in texts for message in dropped):
-            kept = [item for message in self._messages.values() for item in message.items]
-            session.prune(f"history-{self._rewrites}", kept, pre_tokens=self._input_tokens)
+            kept_items = [item for message in self._messages.values() for item in message.items]
+            session.prune(f"history-{self._rewrites}", kept_items, pre_tokens=self._input_tokens)
         else:
             session.remove(item for message in dropped for item in message.items)
         for record, _ in added:
             session.at = record.timestamp
             if record.type == "user":
                 self._read_prompt(record, is_rewritten=True)
-            elif record.type == "gemini" and (record.id in known or record.tokens is None):
+            elif record.type == "gemini" and (record.id in known_ids or record.tokens is None):
                 self._add_answer(record, self._id_of(record))
             else:
                 self._read_message(record)
 
     def _keeps(self, before: list[_GeminiMessage], record: _GeminiRecord, content: GoogleContent) -> bool:
-        """Return whether the next message of the old history is this one of the new; it then stays."""
+        """Return whether a new record is the next message of the old history, and if so keep that message."""
         self.session.at = record.timestamp
         if record.type == "user" and content.results:
             return not self._read_results(content)
-        kept = len(self._messages)
-        if kept == len(before) or before[kept].text != google.digest_of(record.type.encode(), content.blocks):
+        count = len(self._messages)
+        if count == len(before) or before[count].text != google.digest_of(record.type.encode(), content.blocks):
             return False
-        name, message = self._id_of(record), before[kept]
+        name, message = self._id_of(record), before[count]
         self._messages[name] = message
         self._callers.update(dict.fromkeys(message.results, name))
         self._add_calls(record, content, name)
         return True
 
     def _rewind_to(self, name: str) -> None:
-        """Remove a message and all that follow; all messages if it is unknown, as the client does."""
+        """Remove a message and all after it; if it is unknown remove all messages, as the client does."""
         self._end_response()
         name, names = self._merged.get(name, name), list(self._messages)
         if name not in self._messages:
             reason = f"$rewindTo names unknown message {mask(name)[:60]!r}; all are taken back"
             self.session.problem(Code.UNKNOWN_ID, reason)
         removed = names[names.index(name) :] if name in self._messages else names
-        self.session.remove([item for one in removed for item in self._messages.pop(one).items])
+        self.session.remove([item for message_id in removed for item in self._messages.pop(message_id).items])
 
 
 def usage_of(tokens: _GeminiTokens | None) -> e.Usage | None:
-    """Return the counts of a response; None if the client knew none."""
+    """Return the counts of a response; None if the client recorded none."""
     if tokens is None or not any(msgspec.structs.astuple(tokens)):  # the client writes zeros for unknown counts
         return None
     passes: list[e.Usage] = []

@@ -93,7 +93,7 @@ class PrintedRun(LogReader):
         return self.response
 
     def end_text(self) -> None:
-        """Append the text that is held of the response."""
+        """Append the collected text of the response."""
 
     def end_response(self, usage: e.Usage | None = None) -> None:
         """End the response, if there is one; the next request is asked for by the record that ends it."""
@@ -153,9 +153,9 @@ class GeminiStream(PrintedRun):
             case "tool_use":
                 response = self.start_part()
                 self.end_text()
-                given = Raw(b"{}") if is_absent(record.parameters) else record.parameters
+                arguments = Raw(b"{}") if is_absent(record.parameters) else record.parameters
                 call = record.tool_id or session.line_id
-                session.append(ToolCall(session.line_id, call, record.tool_name, given, response_id=response))
+                session.append(ToolCall(session.line_id, call, record.tool_name, arguments, response_id=response))
             case "tool_result":
                 self.end_response()
                 error = (record.error or {}).get("message", NULL)

@@ -100,7 +100,7 @@ def result_of(raw: Raw, call_id: str) -> PatchToolCall | None:
 
 
 def add_blocks(result: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCall:
-    """Return a result followed by these blocks; a failed one stays a text."""
+    """Append blocks to a result; a failed result remains a text."""
     if not blocks or result.status == "failed":
         return result
     first = (TextBlock(result.output),) if opens(result.output) == '"' else blocks_of(bytes(result.output))
@@ -108,7 +108,7 @@ def add_blocks(result: PatchToolCall, blocks: tuple[Block, ...]) -> PatchToolCal
 
 
 def digest(*pieces: Raw | bytes) -> int:
-    """Return a number that tells texts apart, in one process."""
+    """Return a hash of texts, valid only in this process."""
     return hash(tuple(map(bytes, pieces)))
 
 

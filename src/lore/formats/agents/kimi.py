@@ -19,7 +19,7 @@ from msgspec import Raw, Struct
 from lore.formats.bills import usage_without_cached_input
 from lore.formats.builder import LogReader, Message
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import CalledFunction, blocks_in, called, image_at, opens, result_of, stamp_of, text_in
+from lore.formats.values import CalledFunction, blocks_in, call_item, image_at, opens, result_of, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import (
@@ -56,23 +56,23 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     """Return the blocks of a text, a part or a list of parts; raise ValueError for any other content."""
     listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[Block]()
     for block in blocks_in(listed):
-        own = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-        kind, thought, known = own.get("type"), own.get("think", b""), None
+        members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
+        kind, thought, special_block = members.get("type"), members.get("think", b""), None
         if kind == b'"think"' and thought[:1] == b'"':
-            known = ThinkingBlock(Raw(thought), text_in(own.get("encrypted", b"")) or None)
+            special_block = ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None)
         elif kind == b'"image_url"':
-            url = (raw_members(own.get("image_url", own.get("imageUrl", b"null"))) or {}).get("url", b"")
-            known = image_at(url)
-        blocks.append(known or block)
+            url = (raw_members(members.get("image_url", members.get("imageUrl", b"null"))) or {}).get("url", b"")
+            special_block = image_at(url)
+        blocks.append(special_block or block)
     return tuple(blocks)
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
     """Return the item of a call; without arguments it has an empty object."""
     function = call.function or CalledFunction(call.name, call.arguments)
-    given = function.arguments
-    given = _NO_INPUT if is_absent(given) or given == _EMPTY else given
-    return called(uuid, call.id or uuid, function.name, given, response)
+    arguments = function.arguments
+    arguments = _NO_INPUT if is_absent(arguments) or arguments == _EMPTY else arguments
+    return call_item(uuid, call.id or uuid, function.name, arguments, response)
 
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:
@@ -91,7 +91,7 @@ def counts_of(usage: KimiUsage) -> tuple[int | None, ...]:
 
 
 def billed(usage: KimiUsage, client: str, dialect: str) -> e.Usage:
-    """Return usage in lore's counts."""
+    """Convert usage to lore's counts."""
     uncached, read, write, output = counts_of(usage)
     return usage_without_cached_input(uncached, read, write, output, client=client, dialect=dialect)
 
@@ -194,10 +194,10 @@ class KimiCode(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        own = raw_members(next(nonblank_lines(head), b"")) or {}
-        if own.get("type") == b'"metadata"':
-            return {"protocol_version", "created_at"} <= own.keys()
-        return text_in(own.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(own)
+        record = raw_members(next(nonblank_lines(head), b"")) or {}
+        if record.get("type") == b'"metadata"':
+            return {"protocol_version", "created_at"} <= record.keys()
+        return text_in(record.get("type", b"")) in _OWN and not {"time", "created_at"}.isdisjoint(record)
 
     def handle(self, data: bytes) -> None:
         record, session = self._decode(data), self.session
@@ -346,15 +346,15 @@ class KimiCode(LogReader):
         trigger, before, after = self._compacting or "auto", record.tokens_before, record.tokens_after
         self._step = None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages
-            kept = history[max(0, record.compacted_count or record.count or 0) :]
-            session.compact(uuid, kept, trigger=trigger, pre_tokens=before, post_tokens=after, summary=summary)
+            kept_messages = history[max(0, record.compacted_count or record.count or 0) :]
+            session.compact(uuid, kept_messages, trigger=trigger, pre_tokens=before, post_tokens=after, summary=summary)
             session.history.insert(0, Message())
             return
-        prompts = [message for message in history if message.is_prompt]  # some of the first and of the last stay
+        prompts = [message for message in history if message.is_prompt]  # some of the first and of the last are kept
         head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
         tail = min(max(0, count - head), max(0, len(prompts) - head))
-        kept = [*prompts[:head], *prompts[len(prompts) - tail :]]
-        session.compact(uuid, kept, trigger=trigger, pre_tokens=before, post_tokens=after)
+        kept_messages = [*prompts[:head], *prompts[len(prompts) - tail :]]
+        session.compact(uuid, kept_messages, trigger=trigger, pre_tokens=before, post_tokens=after)
         if not is_absent(summary):
             blocks = blocks_of(summary)
             session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))

@@ -24,7 +24,7 @@ from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import blocks_in, result_of, said_in, text_in
+from lore.formats.values import blocks_in, result_of, split_content, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, ToolCall, UserMessage, is_absent
@@ -93,8 +93,8 @@ class ManagedAgents(LogReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        records = (own for line in islice(nonblank_lines(head), _FIRST) if (own := raw_members(line)) is not None)
-        first = next((own for own in records if own.get("type") != b'"session"'), dict[str, bytes]())
+        records = (record for line in islice(nonblank_lines(head), _FIRST) if (record := raw_members(line)) is not None)
+        first = next((record for record in records if record.get("type") != b'"session"'), dict[str, bytes]())
         if first.keys() & {"type", "data"} == {"data"}:
             first = raw_members(next(iter(array(first["data"])), b"")) or {}
         return "processed_at" in first and _EVENT.match(b'"type":' + first.get("type", b"")) is not None
@@ -132,11 +132,11 @@ class ManagedAgents(LogReader):
             if blocks := blocks_in(event.content):
                 session.append(AssistantMessage(event.id, blocks=blocks, response_id=self._request))
         elif kind in CALLS:
-            given = Raw(b"{}") if is_absent(event.input) else event.input
-            session.append(ToolCall(event.id, event.id, event.name, given, response_id=self._request))
+            arguments = Raw(b"{}") if is_absent(event.input) else event.input
+            session.append(ToolCall(event.id, event.id, event.name, arguments, response_id=self._request))
         elif kind in RESULTS:
             call = event.tool_use_id or event.mcp_tool_use_id or event.custom_tool_use_id
-            session.add_result(call, result_of(said_in(event.content).blocks), failed=bool(event.is_error))
+            session.add_result(call, result_of(split_content(event.content).blocks), failed=bool(event.is_error))
         elif kind == "span.model_request_start":
             self._start_request(event.id)
         elif kind in ("span.model_request_end", "model_request_end"):
@@ -155,7 +155,7 @@ class ManagedAgents(LogReader):
     def _add_message(self, event: _ManagedEvent) -> None:
         """Append a message to the next request; one that is queued comes again when it is processed."""
         content = event.content if is_absent(event.description) else event.description
-        if not (blocks := tuple(said_in(content).blocks)):
+        if not (blocks := tuple(split_content(content).blocks)):
             return
         message = UserMessage(event.id, blocks=blocks, source=MESSAGES[event.type])
         if event.processed_at is None:

@@ -80,11 +80,11 @@ class _OpenCodeTokens(Struct, frozen=True, gc=False):
         return (self.input or 0) + (self.cache.read or 0) + (self.cache.write or 0)
 
 
-class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "asked": "modelID"}):
+class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "providerID", "response_model": "modelID"}):
     id: str = ""
     role: str = ""
     provider: str = ""  # of a response
-    asked: str | None = None  # the model of a response
+    response_model: str | None = None
     agent: str | None = None
     model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
     time: Time = Time()
@@ -179,29 +179,29 @@ _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "ge
 _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
 
 
-def with_own_ids(record: _OpenCodeRecord, line_id: str, seen: set[str]) -> _OpenCodeRecord:
-    """Return a message without ids that identify nothing: a redactor's placeholders, ids that several records share.
+def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[str]) -> _OpenCodeRecord:
+    """Remove ids that are not unique from a message: a redactor's placeholders, ids that several records share.
 
-    Such an id of a call is replaced by a unique one, any other by an empty text. `seen` has the ids of earlier
-    messages; this one's is added.
+    Such an id of a call is replaced by a unique one, any other by an empty text. `earlier_ids` are those of earlier
+    messages; the id of this message is added.
     """
     ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
     ids = list(filter(None, ids))
     shared = {name for name in ids if ids.count(name) > 1} if len({*ids}) < len(ids) else set[str]()
     if record.info.id:
-        shared |= {record.info.id} & seen
-        seen.add(record.info.id)
+        shared |= {record.info.id} & earlier_ids
+        earlier_ids.add(record.info.id)
     if not shared and all(_OWN_ID.match(name) or visible_value(name) for name in ids):
         return record
 
-    def own(name: str) -> str:
+    def clean(name: str) -> str:
         return "" if name in shared else visible_value(name)
 
     parts = [
-        replace(part, id=own(part.id), call_id=own(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
+        replace(part, id=clean(part.id), call_id=clean(part.call_id) or (part.call_id and f"{line_id}:{number}:call"))
         for number, part in enumerate(record.parts)
     ]
-    return _OpenCodeRecord(replace(record.info, id=own(record.info.id)), parts)
+    return _OpenCodeRecord(replace(record.info, id=clean(record.info.id)), parts)
 
 
 # parts in a prompt
@@ -238,8 +238,8 @@ def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage |
     if part.type == "text" and opens(part.text) == '"':
         return AssistantMessage(uuid, blocks=(TextBlock(part.text),), response_id=response)
     if part.type == "reasoning" and opens(part.text) == '"':
-        providers = (raw_members(own) or {} for own in (raw_members(bytes(part.metadata)) or {}).values())
-        signatures = (text_in(value) for own in providers for name, value in own.items() if name in _SIGNATURES)
+        providers = (raw_members(entry) or {} for entry in (raw_members(bytes(part.metadata)) or {}).values())
+        signatures = (text_in(value) for entry in providers for name, value in entry.items() if name in _SIGNATURES)
         thinking = ThinkingBlock(part.text, next(filter(None, signatures), None))
         return AssistantMessage(uuid, blocks=(thinking,), response_id=response)
     if part.type == "tool":
@@ -264,8 +264,8 @@ def result_of(state: _OpenCodeState) -> tuple[Literal["failed", "completed"], Ra
 # usage
 
 
-def counted(parts: list[_OpenCodePart]) -> tuple[_OpenCodeTokens | None, Raw]:
-    """Return tokens and cost of a step, which its end states."""
+def usage_of_step(parts: list[_OpenCodePart]) -> tuple[_OpenCodeTokens | None, Raw]:
+    """Return the tokens and the cost in the record that ends a step."""
     ends = (part for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None)
     end = next(ends, _OpenCodePart())
     return end.tokens, end.cost
@@ -289,8 +289,8 @@ def dialect_of(provider: str, model: str) -> str:
     """Return the dialect of a provider's requests to a model."""
     if provider in _BY_MODEL:
         name = model.rpartition("/")[2].lower()
-        found = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
-        return "openai-chat" if provider == "github-copilot" and found != "openai-responses" else found
+        model_dialect = next((dialect for begin, dialect in _MODELS if name.startswith(begin)), "openai-chat")
+        return "openai-chat" if provider == "github-copilot" and model_dialect != "openai-responses" else model_dialect
     return _DIALECTS.get(provider, "openai-chat")
 
 
@@ -299,7 +299,7 @@ _BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|v
 
 
 @dataclass(slots=True)
-class Asked:
+class UserSettings:
     """The settings of the latest message of the user."""
 
     agent: str | None = None
@@ -310,7 +310,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Marker:
-    """A compaction that was asked for."""
+    """A requested compaction."""
 
     id: str  # its message
     trigger: str = "auto"
@@ -331,7 +331,7 @@ class OpenCode(DocumentReader):
         self.dialect: str | None = None
         self.prompt_size: int | None = None  # of the latest request, in tokens
         self.summaries = 0
-        self.asked = Asked()
+        self.user_settings = UserSettings()
         self.message_ids: set[str] = set()  # of the messages read so far
         self.marker: Marker | None = None
         self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
@@ -358,7 +358,7 @@ class OpenCode(DocumentReader):
     def handle(self, data: bytes) -> None:
         if not self.session.is_started:
             self._start_session(OpenCodeSession())
-        record = with_own_ids(decode_record(data), self.session.line_id, self.message_ids)
+        record = drop_ambiguous_ids(decode_record(data), self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:
             self.reverted_at = len(self.session.history)
@@ -401,24 +401,24 @@ class OpenCode(DocumentReader):
 
     def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from those of the user's previous message."""
-        asked, system = self.asked, text_in(info.system)
+        previous, system = self.user_settings, text_in(info.system)
         effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
         signs: list[Sign] = []
-        if asked.agent is not None and info.agent not in (None, asked.agent):
-            signs.append(_sign_of_change("instructions", asked.agent, info.agent))
-        elif asked.system is not None and system != asked.system:
+        if previous.agent is not None and info.agent not in (None, previous.agent):
+            signs.append(_sign_of_change("instructions", previous.agent, info.agent))
+        elif previous.system is not None and system != previous.system:
             signs.append(Sign("instructions"))
-        if asked.agent is not None and effort != asked.effort:
-            signs.append(_sign_of_change("effort", asked.effort, effort))
+        if previous.agent is not None and effort != previous.effort:
+            signs.append(_sign_of_change("effort", previous.effort, effort))
         tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
-        before, now = asked.tools or {}, tools or {}
+        before, now = previous.tools or {}, tools or {}
         added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
         added += [name for name, is_on in before.items() if not is_on and name not in now]
         removed = [name for name, is_on in now.items() if not is_on and before.get(name, True)]
-        removed = removed if asked.agent is not None else []
+        removed = removed if previous.agent is not None else []
         if added or removed:
             signs.append(Sign("tools-delta", bounded_names(added), bounded_names(removed)))
-        self.asked = Asked(info.agent or asked.agent, effort, system, tools)
+        self.user_settings = UserSettings(info.agent or previous.agent, effort, system, tools)
         self.session.version = self.client.partition(" ")[2]
         self.session.signal(*signs)
         self.session.version = ""
@@ -433,7 +433,7 @@ class OpenCode(DocumentReader):
             self._clear_pruned(count_in(info.time.created, LATEST_MS))
             turn = self._start_turn(info, asked_at)
             tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
-            tokens, cost = counted(step)
+            tokens, cost = usage_of_step(step)
             tokens = tokens or (info.tokens if is_last else None)
             cost = info.cost if len(steps) == 1 and is_absent(cost) else cost
             self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
@@ -451,12 +451,12 @@ class OpenCode(DocumentReader):
 
     def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
         session, counter = self.session, self.session.counter
-        dialect, is_main = dialect_of(info.provider, info.asked or ""), session.chain == e.MAIN
-        if not is_main or (info.asked, dialect) != (counter.model, self.dialect):
-            session.emit(e.SessionChanged(model=info.asked, dialect=dialect, chain=session.chain))
+        dialect, is_main = dialect_of(info.provider, info.response_model or ""), session.chain == e.MAIN
+        if not is_main or (info.response_model, dialect) != (counter.model, self.dialect):
+            session.emit(e.SessionChanged(model=info.response_model, dialect=dialect, chain=session.chain))
         if is_main and info.error is None:
             session.setting("provider", info.provider)
-        counter.model, counter.asked_at = info.asked, asked_at
+        counter.model, counter.asked_at = info.response_model, asked_at
         self.dialect = dialect if is_main else self.dialect
         return session.start_turn(None)
 
@@ -492,7 +492,7 @@ class OpenCode(DocumentReader):
         self, turn: int, info: _OpenCodeInfo, tokens: _OpenCodeTokens | None, cost: Raw, *, is_last: bool
     ) -> None:
         session = self.session
-        usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.asked or ""))
+        usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
         if info.error is None or not is_last:
             session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
@@ -507,7 +507,7 @@ class OpenCode(DocumentReader):
     # compactions
 
     def _read_summary(self, record: _OpenCodeRecord) -> None:
-        """Read the response to a compaction: a request of its own, whose text replaces the history."""
+        """Read the response to a compaction: a separate request, whose text replaces the history."""
         info, session = record.info, self.session
         self.summaries += 1
         session.chain = f"utility-{self.summaries}"
@@ -517,7 +517,7 @@ class OpenCode(DocumentReader):
             if isinstance(item, AssistantMessage):
                 session.emit(e.Append(item=item, chain=session.chain))
         session.at = stamp_of(info.time.completed)
-        tokens, _ = counted(record.parts)
+        tokens, _ = usage_of_step(record.parts)
         self._end_turn(turn, info, tokens or info.tokens, info.cost, is_last=True)
         session.chain = e.MAIN
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
@@ -526,9 +526,9 @@ class OpenCode(DocumentReader):
             marker = marker or Marker(info.id)
             names, pre_tokens = [message.name for message in session.history], self.prompt_size
             first = names.index(marker.tail) if marker.tail in names else len(names)
-            kept = [message for message in session.history[first:] if message.name != marker.id]
+            tail = [message for message in session.history[first:] if message.name != marker.id]
             session.compact(
-                f"{marker.id}:summary", kept, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
+                f"{marker.id}:summary", tail, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
             )
 
 

@@ -76,7 +76,7 @@ class Pi(LogReader):
         super().__init__()
         self.nodes: dict[str, _Node] = {}  # all entries by id
         self.path: list[_Node] = []  # from the root to the latest entry
-        self.shown: list[_Node] = []  # those whose items the timeline has
+        self.shown_nodes: list[_Node] = []  # those whose items the timeline has
         self.title = ""
         self.has_header = False
         self.forked = ("", "")  # the session that this one was forked from, and when
@@ -175,25 +175,25 @@ class Pi(LogReader):
         return node.depth < len(self.path) and self.path[node.depth] is node
 
     def _move_to(self, leaf: _Node | None) -> None:
-        """Continue after another entry: remove what follows it, and append again what its branch holds."""
+        """Continue after another entry: remove the entries after it, and append those of its branch again."""
         branch = list[_Node]()
         while leaf is not None and not self._is_on_path(leaf):
             branch.append(leaf)
             leaf = leaf.parent
         keep = 0 if leaf is None else leaf.depth + 1
         while 0 < keep < len(self.path) and self.path[keep].kind == "result":
-            keep -= 1  # a result is removed together with its call only
+            keep -= 1  # a result can only be removed together with its call
             branch.append(self.path[keep])
         branch.reverse()
-        gone, self.path[keep:] = self.path[keep:], branch
-        if not any(node.is_boundary for node in (*gone, *branch)):
-            self.session.remove(_items_of(gone))
-            for node in reversed(gone):
-                if self.shown and self.shown[-1] is node:
-                    self.shown.pop()
+        removed_nodes, self.path[keep:] = self.path[keep:], branch
+        if not any(node.is_boundary for node in (*removed_nodes, *branch)):
+            self.session.remove(_items_of(removed_nodes))
+            for node in reversed(removed_nodes):
+                if self.shown_nodes and self.shown_nodes[-1] is node:
+                    self.shown_nodes.pop()
             self._show_again(branch)
             return
-        self._hide_all()  # all is appended again from the last compaction or reset that remains
+        self._hide_all()  # append again all since the last remaining compaction or reset
         at = max((node.depth for node in self.path if node.is_boundary), default=-1)
         if at >= 0 and self.path[at].kind == "compaction":
             entry = records.decode_entry(self.path[at].line)
@@ -203,8 +203,8 @@ class Pi(LogReader):
         self._show_again(self.path[at + 1 :])
 
     def _hide_all(self) -> None:
-        self.session.remove(_items_of(self.shown))
-        self.shown = []
+        self.session.remove(_items_of(self.shown_nodes))
+        self.shown_nodes = []
 
     def _show_again(self, nodes: Iterable[_Node]) -> None:
         session, lost = self.session, 0
@@ -222,25 +222,25 @@ class Pi(LogReader):
             session.problem(Code.CAPTURE_TOO_LARGE, detail)
 
     def _compact(self, node: _Node, entry: records.PiEntry) -> None:
-        """Compact the history; what it keeps and the timeline lacks is appended again."""
+        """Compact the history; append again the kept entries that are not on the timeline."""
         node.kind = "compaction"
-        kept = [kept for kept in self.path[self._first_kept(entry, node.depth) : node.depth] if not kept.is_boundary]
-        known = set(map(id, self.shown))
-        if any(id(one) not in known for one in kept):
+        nodes = [past for past in self.path[self._first_kept(entry, node.depth) : node.depth] if not past.is_boundary]
+        shown_ids = set(map(id, self.shown_nodes))
+        if any(id(other) not in shown_ids for other in nodes):
             self._hide_all()
-            self._show_again(kept)
+            self._show_again(nodes)
         tokens, summary = count_in(entry.tokens_before), records.wrap_summary(entry.summary)
-        self.session.prune(node.id, _items_of(kept), pre_tokens=tokens, summary=summary)
+        self.session.prune(node.id, _items_of(nodes), pre_tokens=tokens, summary=summary)
         tail: list[str] = []
         for number, raw in enumerate(entry.retained_tail or ()):
-            made = records.made_of(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
-            if isinstance(made, e.PatchToolCall):
-                self._add_result(made)
+            content = records.convert(records.decode_message(bytes(raw)), f"{node.id}:{number}", self.session.at) or ()
+            if isinstance(content, e.PatchToolCall):
+                self._add_result(content)
             else:
-                for item in made:
+                for item in content:
                     self.session.append(item)
                     tail.append(item.uuid)
-        node.items, self.shown = (node.id, *tail), [node, *kept]
+        node.items, self.shown_nodes = (node.id, *tail), [node, *nodes]
 
     def _first_kept(self, entry: records.PiEntry, at: int) -> int:
         """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
@@ -256,37 +256,37 @@ class Pi(LogReader):
     # entries
 
     def _show(self, node: _Node, entry: records.PiEntry) -> None:
-        session, made, reason = self.session, None, ""
-        self.shown.append(node)
+        session, content, reason = self.session, None, ""
+        self.shown_nodes.append(node)
         try:
-            made = self._made_of(entry, node.id)
+            content = self._convert(entry, node.id)
         except (ValueError, RecursionError) as error:
             reason = cut_masked(str(error).partition("\n")[0], 120)
-        if made is None:
+        if content is None:
             what = ("message role", entry.message.role) if entry.message is not None else ("entry type", entry.type)
             code = Code.MALFORMED_RECORD if reason else Code.UNKNOWN_RECORD
             session.problem(code, f"{reason or f'unknown {what[0]} {mask(what[1])[:60]!r}'}; kept as opaque")
-            made = (OpaqueItem(node.id, Raw(node.line or session.line.data)),)
-        if isinstance(made, e.PatchToolCall):
+            content = (OpaqueItem(node.id, Raw(node.line or session.line.data)),)
+        if isinstance(content, e.PatchToolCall):
             node.kind = "result"
-            self._add_result(made)
+            self._add_result(content)
             return
-        node.items = tuple([item.uuid for item in made])
-        for item in made:
+        node.items = tuple([item.uuid for item in content])
+        for item in content:
             session.append(item)
-        if records.has_image(made):
+        if records.has_image(content):
             session.signal(Sign("image"))
 
-    def _made_of(self, entry: records.PiEntry, id: str) -> records.Made | None:
-        """Return what an entry is in a prompt, () for one that changes something else; None: unknown."""
+    def _convert(self, entry: records.PiEntry, id: str) -> records.PromptContent | None:
+        """Return what an entry adds to prompts: () for one that adds nothing, None if its type is unknown."""
         match entry.type:
             case "message":
-                return None if entry.message is None else records.made_of(entry.message, id, entry.timestamp)
+                return None if entry.message is None else records.convert(entry.message, id, entry.timestamp)
             case "custom_message":
                 return (records.user_message(id, entry.content),)
             case "branch_summary":
                 text = records.wrap_summary(entry.summary, records.BRANCH)
-                return () if is_absent(text) else (records.injected(id, text),)
+                return () if is_absent(text) else (records.client_message(id, text),)
             case "thinking_level_change":
                 self.level = entry.thinking_level
                 return ()
@@ -300,10 +300,10 @@ class Pi(LogReader):
             case kind:
                 return () if kind in records.SILENT else None
 
-    def _add_result(self, made: e.PatchToolCall) -> None:
-        if made.call_id not in self.skipped_calls:
-            self.session.emit(made)
-            if records.has_image(made):
+    def _add_result(self, result: e.PatchToolCall) -> None:
+        if result.call_id not in self.skipped_calls:
+            self.session.emit(result)
+            if records.has_image(result):
                 self.session.signal(Sign("image"))
 
     def _add_answer(self, node: _Node, entry: records.PiEntry, message: records.PiMessage) -> None:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import recorded_dollars, usage_without_cached_input
 from lore.formats.contents import unescape
-from lore.formats.values import Other, Parts, result_of, spoken, text_in
+from lore.formats.values import Other, Parts, result_of, split_response, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import PatchToolCall, Usage
@@ -156,11 +156,11 @@ _NEAR = 200  # bytes in which a reasoning item should name its type
 
 # messages as items
 
-Made: TypeAlias = tuple[Item, ...] | PatchToolCall
+PromptContent: TypeAlias = tuple[Item, ...] | PatchToolCall
 
 
-def made_of(message: PiMessage, id: str, at: str | None) -> Made | None:
-    """Return the items or the result that a message is in a prompt, () if no prompt holds it; None: unknown role."""
+def convert(message: PiMessage, id: str, at: str | None) -> PromptContent | None:
+    """Return what a message adds to prompts: items or a result, () if it is never sent, None if its role is unknown."""
     match message.role:
         case "user":
             return (user_message(id, message.content, "user"),)
@@ -168,11 +168,11 @@ def made_of(message: PiMessage, id: str, at: str | None) -> Made | None:
             if message.stop_reason in UNFINISHED:
                 return ()
             stop = STOP_REASONS.get(message.stop_reason, message.stop_reason) or None
-            said = (
+            answer_parts = (
                 ToolCall("", part.id, part.name, part.arguments) if type(part) is PiCall else block_of(part)
                 for part in parts_of(message.content)
             )
-            return tuple(spoken(said, id, message.response_id or id, stop))
+            return tuple(split_response(answer_parts, id, message.response_id or id, stop))
         case "toolResult":
             parts: Sequence[PiPart | Other] = () if is_absent(message.content) else parts_of(message.content)
             status = "failed" if _is_true(message.is_error) else "completed"
@@ -182,13 +182,13 @@ def made_of(message: PiMessage, id: str, at: str | None) -> Made | None:
             return (user_message(id, message.content),)
         case "bashExecution" | "pythonExecution":
             is_hidden = _is_true(message.exclude_from_context)
-            return () if is_hidden else (injected(id, Raw(encode(_execution(message)))),)
+            return () if is_hidden else (client_message(id, Raw(encode(_execution(message)))),)
         case _:
             return None
 
 
-def injected(id: str, text: Raw) -> UserMessage:
-    """Return a text of the client's own."""
+def client_message(id: str, text: Raw) -> UserMessage:
+    """Return a text that the client wrote as a message."""
     return UserMessage(id, text=text, source=_INJECTED)
 
 
@@ -214,11 +214,11 @@ def call_ids(message: PiMessage) -> list[str]:
         return []
 
 
-def has_image(made: Made) -> bool:
-    """Return whether a message brought an image into the prompt."""
-    if isinstance(made, PatchToolCall):
-        return memoryview(made.output)[0] == _BRACKET and b'"type":"image"' in bytes(made.output)
-    blocks = made[0].blocks if made and isinstance(made[0], UserMessage) else None
+def has_image(content: PromptContent) -> bool:
+    """Return whether a message has an image."""
+    if isinstance(content, PatchToolCall):
+        return memoryview(content.output)[0] == _BRACKET and b'"type":"image"' in bytes(content.output)
+    blocks = content[0].blocks if content and isinstance(content[0], UserMessage) else None
     return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
 
 
@@ -260,7 +260,7 @@ def _block_of_thinking(part: PiThinking) -> Block:
 
 
 def _execution(message: PiMessage) -> str:
-    """Return what a command of the user did, in the client's words to the model."""
+    """Return the client's text for the model about a command that the user ran."""
     command, output = text_in(message.command) or text_in(message.code), text_in(message.output)
     text = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
     code: object = decode(bytes(message.exit_code))

@@ -189,11 +189,11 @@ class QwenCode(LogReader):
         if depth < chain.pruned:
             reason = "a record continues one before a compression; lore does not restore that history"
             self.session.problem(Code.DANGLING_PARENT, reason)
-        kept = max(0, depth - chain.pruned)
+        count = max(0, depth - chain.pruned)
         chain.pruned = min(chain.pruned, depth)
-        chain.depths = {uuid: known if known <= depth else _REMOVED for uuid, known in chain.depths.items()}
+        chain.depths = {uuid: place if place <= depth else _REMOVED for uuid, place in chain.depths.items()}
         chain.response = chain.prompt = None
-        self.session.rewind_to(kept)
+        self.session.rewind_to(count)
 
     # messages
 
@@ -277,15 +277,15 @@ class QwenCode(LogReader):
         message: Message | None = None
         for number, (role, content) in enumerate(history):
             uuid = f"{self._uuid(record)}/{number + 1}"
-            made: list[Item] = []
+            items: list[Item] = []
             if role == "model":
-                made = _items_of(content, uuid, uuid)
+                items = _items_of(content, uuid, uuid)
             elif content.results:
                 self._add_results(content.results, content.blocks, record)
             elif content.blocks:
                 source = "user" if number else "context_injection"
-                made = [UserMessage(uuid, blocks=content.blocks, source=source)]
-            for item in made:
+                items = [UserMessage(uuid, blocks=content.blocks, source=source)]
+            for item in items:
                 message = message or self.session.add_message()
                 self.session.add_item(message, item)
 
@@ -315,7 +315,7 @@ class QwenCode(LogReader):
 
 def _payload_of(record: _QwenRecord) -> _QwenPayload:
     raw = record.system_payload
-    return _QwenPayload() if is_absent(raw) else lenient.decoded(_PAYLOAD, raw)
+    return _QwenPayload() if is_absent(raw) else lenient.decode_or_convert(_PAYLOAD, raw)
 
 
 def _contents(messages: Iterable[_QwenMessage]) -> list[tuple[str, GoogleContent]]:

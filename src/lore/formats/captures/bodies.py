@@ -36,15 +36,15 @@ class Bodies(LineReader):
 
     name: ClassVar[str] = "bodies"
 
-    def __init__(self, known: bytes | None = None) -> None:
-        """Make a reader of a file; `known` is its first request if that was sliced to recognise the file."""
+    def __init__(self, first_request: bytes | None = None) -> None:
+        """Make a reader; `first_request` is the file's first request, if it was sliced to recognise the file."""
         super().__init__()
-        self._known = known
+        self._first_request = first_request
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         lines = (line.strip(SPACE) for line in nonblank_lines(head))
-        if any(line[:1] == b"{" and isinstance(next(iter(_judged(line)), None), Exchange) for line in lines):
+        if any(line[:1] == b"{" and isinstance(next(iter(_read_object(line)), None), Exchange) for line in lines):
             return True
         if not (_looks_like_body(head) and fault(next(nonblank_lines(head), b""))):  # what decodes all of it comes last
             return False
@@ -52,11 +52,11 @@ class Bodies(LineReader):
 
     def _record(self, line: Line) -> list[Read] | None:
         text = line.data.strip(SPACE)
-        if self._known is not None and self._known == text:
-            text, self._known = self._known, None
-        return [placed(value, line) for value in _judged(text)] or None
+        if self._first_request is not None and self._first_request == text:
+            text, self._first_request = self._first_request, None
+        return [placed(value, line) for value in _read_object(text)] or None
 
-    def _odd(self, line: Line) -> list[Read]:
+    def _read_other(self, line: Line) -> list[Read]:
         return [problem(Code.REQUEST_NOT_JUDGED, "a record without a request body that lore knows", line)]
 
 
@@ -75,7 +75,7 @@ class BodyPairs(PackReader):
 
     def _read(self, member: PackMember) -> Iterable[Read]:
         """Return what a file completes: the waiting request comes first, if this file is its unreadable response."""
-        return chained(self._rest() if member.header.fault else [], super()._read(member))
+        return chained(self._flush() if member.header.fault else [], super()._read(member))
 
     def _read_member(self, member: PackMember) -> list[Judged | Read]:
         """Return the call of a response and the request before it; a request waits for its response."""
@@ -85,19 +85,19 @@ class BodyPairs(PackReader):
         if self._request is not None:
             if raw_members(data) is None:
                 return [
-                    *self._rest(),
+                    *self._flush(),
                     Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object"),
                 ]
             request, call = self._request
             self._request = request, replace(call, response=Content(data, "json"))
-            return list[Judged | Read](self._rest())
+            return list[Judged | Read](self._flush())
         body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
         self._request = member, Http(request=Content(body.body, "json"), fidelity="wire", at=header.at)
-        return [] if header.awaits else list[Judged | Read](self._rest())
+        return [] if header.awaits else list[Judged | Read](self._flush())
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         if self._request is None:
             return []
         (member, call), self._request = self._request, None
@@ -107,13 +107,13 @@ class BodyPairs(PackReader):
 def _looks_like_body(head: bytes) -> bool:
     """Return whether the beginning names the members of a request body, even if its JSON is damaged."""
     text = head.removeprefix(BOM).lstrip(SPACE)
-    named = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
+    is_chat = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
     gemini = b'"contents"' in text and b'"parts"' in text
     responses = b'"model"' in text and b'"input"' in text and any(b'"' + name.encode() + b'"' in text for name in ASKED)
-    return text[:1] == b"{" and (named or gemini or responses)
+    return text[:1] == b"{" and (is_chat or gemini or responses)
 
 
-def _judged(data: bytes, *, is_part: bool = False) -> list[Judged]:
+def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
     """Return the request of a JSON object, and a problem if the API refused it; nothing if it has no body.
 
     Each member of an object whose members are all calls is a request of its own. `is_part` is True for such a member,
@@ -125,14 +125,14 @@ def _judged(data: bytes, *, is_part: bool = False) -> list[Judged]:
     if members is None:
         return []
     if is_body(members):
-        http = _answered(members) if not members.keys().isdisjoint(_ANSWER) else None
+        http = _call_with_answer(members) if not members.keys().isdisjoint(_ANSWER) else None
         return exchanges_of(http or Http(request=Content(data, "json", members), fidelity="wire"))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
     if http.request.form == "json" and not is_body(http.request.members):
         http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
     is_whole = http.request is NO_CONTENT and not is_part and len(members) > 1
     if is_whole and all(raw[:1] == b"{" for raw in members.values()):  # calls by their names or hashes
-        several = [_judged(raw, is_part=True) for raw in members.values()]
+        several = [_read_object(raw, is_part=True) for raw in members.values()]
         if all(several):
             return [*chained(*several)]
     if http.request is NO_CONTENT or (http.response is NO_CONTENT and http.usage is None):
@@ -144,11 +144,11 @@ _ANSWER = {"response", "response_body", "responseBody", "output", "completion", 
 _APART = _ANSWER.union(path for paths in (BODIES.at, BODIES.status, BODIES.cost) for path in paths)
 
 
-def _answered(members: dict[str, bytes]) -> Http | None:
+def _call_with_answer(members: dict[str, bytes]) -> Http | None:
     """Return the call in a record that is a request body with its answer or usage; None if it has neither."""
-    apart = {name: members[name] for name in members if name in _APART}
-    own = object_of({name: raw for name, raw in members.items() if name not in apart})
-    http = _search(apart, call_in(Record({**apart, "request": own}), BODIES))
+    answer_members = {name: members[name] for name in members if name in _APART}
+    body = object_of({name: raw for name, raw in members.items() if name not in answer_members})
+    http = _search(answer_members, call_in(Record({**answer_members, "request": body}), BODIES))
     is_answered = http.response is not NO_CONTENT or http.usage is not None
     return replace(http, is_export=True) if is_answered else None
 
@@ -163,11 +163,11 @@ _AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=
 
 
 def _search(members: dict[str, bytes], http: Http) -> Http:
-    """Return the call in a record whose bodies have other names, found by what they look like."""
+    """Return the call in a record whose bodies have unknown names: they are recognised by their members."""
     request, response, around, objects = http.request, http.response, dict[str, bytes](), [members]
-    for own in objects:
-        around = {**own, **around}
-        for raw in own.values():
+    for candidate in objects:
+        around = {**candidate, **around}
+        for raw in candidate.values():
             text = unescape(raw) if raw[:2] == b'"{' else raw
             inner = raw_members(text) if text[:1] == b"{" and raw is not request.raw else None
             if inner is None:

@@ -105,35 +105,35 @@ def _calls_of_sample(data: bytes, name: str = "a sample") -> Iterator[Judged]:
     for raw in sample.events:
         event = bytes(raw)
         if _MODEL.search(event):
-            yield from _called(event, pools, sample.attachments, session)
+            yield from _read_event(event, pools, sample.attachments, session)
 
 
-def _called(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> list[Judged]:
+def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], session: str) -> list[Judged]:
     """Return the call of an event; nothing if it is not a call, or Inspect's own cache answered it."""
     event = raw_members(data) or {}
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
         return []
     record = Record(event)
-    sent = _requested(record, pools) or _asked(event, pools)
-    if sent is None:
+    body = _provider_body(record, pools) or _inspect_body(event, pools)
+    if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
     usage = billed_of(counts, record.at("call.response.service_tier")) or _usage(record)
-    sent = replace(sent, body=_whole(sent.body, attachments))
-    return exchanges_of(replace(call_in(record, INSPECT, sent), session=session, usage=usage))
+    body = replace(body, body=_fill_attachments(body.body, attachments))
+    return exchanges_of(replace(call_in(record, INSPECT, body), session=session, usage=usage))
 
 
-def _requested(record: Record, pools: _Pools) -> RecordedBody | None:
+def _provider_body(record: Record, pools: _Pools) -> RecordedBody | None:
     """Return the provider's body, with its messages from the pool."""
     request, refs = record.at("call.request"), record.first(("call.call_refs",))
-    own = raw_members(request) or {}
+    body = raw_members(request) or {}
     if refs:
         key = record.text(("call.call_key",)) or "messages"
-        return RecordedBody(object_of({**own, key: array_of(_from(refs, pools.calls))}), "parsed")
-    return RecordedBody(request, "parsed") if any(name in own for name in ("messages", "input", "contents")) else None
+        return RecordedBody(object_of({**body, key: array_of(_messages_in_ranges(refs, pools.calls))}), "parsed")
+    return RecordedBody(request, "parsed") if any(name in body for name in ("messages", "input", "contents")) else None
 
 
-def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
+def _messages_in_ranges(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
     """Yield the messages in ranges of a pool, up to the length that a line may have."""
     room = RECORD_BYTES
     for span in array(refs) if refs[:1] == b"[" else []:
@@ -148,11 +148,11 @@ def _from(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
             yield text
 
 
-def _asked(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
+def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
     """Return a body made of the messages that Inspect passed to the provider's client."""
-    given = event.get("input", b"")
-    listed = array(given) if given[:1] == b"[" else []
-    listed = listed or list(_from(event.get("input_refs", b""), pools.messages))
+    raw_input = event.get("input", b"")
+    listed = array(raw_input) if raw_input[:1] == b"[" else []
+    listed = listed or list(_messages_in_ranges(event.get("input_refs", b""), pools.messages))
     messages = [message for raw in listed for message in messages_of(raw_members(raw) or {})]
     if not messages:
         return None
@@ -169,7 +169,7 @@ _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "re
            "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
 
 
-def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
+def _fill_attachments(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
     """Return a body with attachments in their places, as many as fit into the length of a record."""
     if not attachments or b'"attachment://' not in body:
         return body
@@ -177,8 +177,8 @@ def _whole(body: bytes, attachments: Mapping[str, Raw]) -> bytes:
 
     def put(match: re.Match[bytes]) -> bytes:
         nonlocal room
-        held = attachments.get(match[1].decode())
-        if held is None or len(text := bytes(held)) > room or text[:1] != b'"':
+        attachment = attachments.get(match[1].decode())
+        if attachment is None or len(text := bytes(attachment)) > room or text[:1] != b'"':
             return match[0]
         room -= len(text)
         return text

@@ -136,9 +136,9 @@ class Record:
 
     def at(self, path: str) -> bytes:
         """Return the JSON at a path; empty if the record has no such path."""
-        found = self.members.get(path)
-        if found is not None:
-            return found
+        raw = self.members.get(path)
+        if raw is not None:
+            return raw
         whole, _, name = path.rpartition(".")
         if not whole:
             return b""
@@ -169,14 +169,14 @@ class Record:
         return NO_CONTENT
 
 
-def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None = None) -> Http:
-    """Return the call in a record; parts that are missing or malformed are unknown. `sent`: a body written in code."""
+def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None = None) -> Http:
+    """Return the call in a record; missing or malformed parts are unknown. `body` overrides the layout's request."""
     members = record.members
     at, ended = record.time(layout.at), record.time(layout.ended)
     answered = record.time(layout.answered)
     if layout.is_logged_late and answered is not None and (ended is None or answered > ended - _BEFORE_END):
         answered = None
-    if "timings" in members and at is not None and (waited := _waited(members["timings"])) is not None:
+    if "timings" in members and at is not None and (waited := _wait_seconds(members["timings"])) is not None:
         answered = at + waited
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
     texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
@@ -185,9 +185,9 @@ def call_in(record: Record, layout: Layout = COMMON, sent: RecordedBody | None =
     return Http(
         **texts,
         headers=headers_of(record.first(layout.headers)) if layout.headers else {},
-        request=Content(sent.body, "json") if sent else record.content(layout.request),
-        fidelity=sent and sent.fidelity,
-        status=next((found for path in layout.status if (found := status_of(record.at(path))) is not None), None),
+        request=Content(body.body, "json") if body else record.content(layout.request),
+        fidelity=body and body.fidelity,
+        status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
         response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
         response=record.content(layout.response, listed=True),
         at=at,
@@ -209,7 +209,7 @@ def seconds_after(at: float | None, raw: bytes, unit: float = 1.0) -> float | No
     return at + passed if at is not None and 0 < passed < _LONGEST else None
 
 
-def _waited(raw: bytes) -> float | None:
+def _wait_seconds(raw: bytes) -> float | None:
     """Return the seconds from the start of a call to the first byte of its response, from HAR's timings.
 
     They are milliseconds, and -1 if a phase does not apply; `ssl` is part of `connect`.

@@ -40,7 +40,7 @@ class LiteLLM(RecordReader):
         return any(is_logged(raw_members(record) or {}) for record in first_records(head))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
-        return _judged(raw_members(members.get("standard_logging_object", b"null")) or members)
+        return _read_payload(raw_members(members.get("standard_logging_object", b"null")) or members)
 
 
 class Completions(PackReader):
@@ -52,7 +52,7 @@ class Completions(PackReader):
         record = raw_members(member.data.strip())
         if record is None or not is_completion(record):
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{member.header.name}: not a completion of LiteLLM")]
-        return _judged(record)
+        return _read_payload(record)
 
 
 def is_logged(record: dict[str, bytes]) -> bool:
@@ -65,19 +65,19 @@ def is_logged(record: dict[str, bytes]) -> bool:
 
 def is_completion(record: dict[str, bytes]) -> bool:
     """Return whether a record is one completion as agents write it, with the arguments of the call."""
-    given = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
-    return given and "timestamp" in record and any(key in record for key in ANSWERED)
+    has_bodies = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
+    return has_bodies and "timestamp" in record and any(key in record for key in ANSWERED)
 
 
-def _judged(members: dict[str, bytes]) -> list[Judged]:
+def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     """Return the call of a payload or a completion; nothing for a call without messages, as of embeddings."""
     if text_of(members.get("call_type", b'""')).removeprefix("a").startswith(_OTHER):
         return []
     record = Record(members)
-    sent = _sent_body(record)
-    if sent is None:
+    body = _sent_body(record)
+    if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
-    call = replace(call_in(record, LITELLM, sent), usage=_usage(record), usage_from="LiteLLM's usage_object")
+    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_from="LiteLLM's usage_object")
     return exchanges_of(call)
 
 
@@ -89,12 +89,12 @@ _SENT = tuple(
 
 
 def _sent_body(record: Record) -> RecordedBody | None:
-    own = next((found for path in _SENT if (found := recorded_body(record.at(path))) is not None), None)
+    sent_body = next((body for path in _SENT if (body := recorded_body(record.at(path))) is not None), None)
     proxied = recorded_body(record.at("proxy_server_request.body"))
-    return own or (proxied and replace(proxied, fidelity="parsed")) or _normalised(record)
+    return sent_body or (proxied and replace(proxied, fidelity="parsed")) or _body_of_params(record)
 
 
-def _normalised(record: Record) -> RecordedBody | None:
+def _body_of_params(record: Record) -> RecordedBody | None:
     """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.at("messages")
     if messages[:1] == b'"':  # a text instead of messages says that content is not logged
@@ -115,9 +115,9 @@ def _usage(record: Record) -> Usage | None:
     """Return LiteLLM's own usage, else the sums of the payload if the response has no usage either."""
     tier = record.at("response.service_tier")
     paths = ("metadata.usage_object", "usage")
-    own = next((found for path in paths if (found := billed_of(record.at(path), tier)) is not None), None)
-    if own is not None or record.at("response.usage")[:1] == b"{":
-        return own
+    own_usage = next((usage for path in paths if (usage := billed_of(record.at(path), tier)) is not None), None)
+    if own_usage is not None or record.at("response.usage")[:1] == b"{":
+        return own_usage
     sums = {key: record.members[key] for key in _SUMS if key in record.members}
     return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
 

@@ -74,9 +74,9 @@ class LoreCapture(LineReader):
         if members is None:
             return None
         if (version := members.get("lore_capture")) is not None:
-            shown = cut_masked(version.decode("utf-8", "replace"), 20)
-            newer = problem(Code.BAD_HEADER, f"written by a newer lore: version {shown}", line)
-            return [*self._rest(), newer] if version != str(VERSION).encode() else self._rest()
+            version_text = cut_masked(version.decode("utf-8", "replace"), 20)
+            newer = problem(Code.BAD_HEADER, f"written by a newer lore: version {version_text}", line)
+            return [*self._flush(), newer] if version != str(VERSION).encode() else self._flush()
         name, part = text_of(members.get("call", b'""')), members.get("part")
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
@@ -121,27 +121,27 @@ class LoreCapture(LineReader):
                 side.size += len(raw)
 
     def _close(self, name: str) -> list[Read]:
-        """Return the call whose pieces were held, as an exchange, and forget it."""
+        """Return a call as an exchange, and drop its pieces."""
         call = self._calls.pop(name)
         self._held -= call.size
-        return [placed(value, call.place) for value in exchanges_of(_joined(call))]
+        return [placed(value, call.place) for value in exchanges_of(_join_parts(call))]
 
     def _close_oldest(self) -> list[Read]:
-        """Read the oldest calls without their rest, as long as too much is held."""
+        """Close the oldest calls, though incomplete, as long as the pieces in memory are too large."""
         reads: list[Read] = []
         while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
             reads += self._close(next(iter(self._calls)))
         return reads
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name)]
 
 
-def _joined(call: _OpenCall) -> Http:
+def _join_parts(call: _OpenCall) -> Http:
     request, response = call.request, call.response
     http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
     return replace(
-        http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_ended(http, call),
+        http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_end_time(http, call),
         answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
         account=text_in(request.members.get("account", b"")),
     )  # fmt: skip
@@ -159,7 +159,7 @@ def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
     return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
 
 
-def _ended(http: Http, call: _OpenCall) -> float | None:
+def _end_time(http: Http, call: _OpenCall) -> float | None:
     """Return when the last piece of a response arrived, else when its last record was begun."""
     pairs = array(call.response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []
@@ -170,17 +170,17 @@ def _ended(http: Http, call: _OpenCall) -> float | None:
 
 
 def join_pieces(pieces: list[tuple[bool, bytes]]) -> Content:
-    """Return the pieces of a body as one content; the recorder cuts between characters. A damaged piece is returned."""
+    """Join the pieces of a body, which the recorder cut between characters; return a damaged piece alone."""
     if not pieces:
         return NO_CONTENT
     if len(pieces) == 1:
         return Content(pieces[0][1], "base64" if pieces[0][0] else "text")
     if not any(binary for binary, _ in pieces):
         return Content(b'"' + b"".join(raw[1:-1] for _, raw in pieces) + b'"', "text")
-    found: list[bytes] = []
+    decoded_pieces: list[bytes] = []
     for binary, raw in pieces:
         try:
-            found.append(base64.b64decode(unescape(raw), validate=True) if binary else unescape(raw))
+            decoded_pieces.append(base64.b64decode(unescape(raw), validate=True) if binary else unescape(raw))
         except (binascii.Error, ValueError):
             return Content(raw, "base64")
-    return Content(b'"' + base64.b64encode(b"".join(found)) + b'"', "base64")
+    return Content(b'"' + base64.b64encode(b"".join(decoded_pieces)) + b'"', "base64")

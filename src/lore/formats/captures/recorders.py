@@ -119,7 +119,7 @@ def _nock_call(members: dict[str, bytes]) -> Http:
     """Return a call that nock recorded: headers are a flat list, a compressed response is a list of hex strings."""
     headers, response = members.get("rawHeaders", b""), members.get("response", b"")
     flat = array(headers) if headers[:1] == b"[" else []
-    if flat and all(one[:1] == b'"' for one in flat):
+    if flat and all(element[:1] == b'"' for element in flat):
         headers = array_of(array_of(pair) for pair in zip(flat[::2], flat[1::2], strict=False))
     pieces = array(response) if response[:2] == b'["' else []
     try:
@@ -237,20 +237,20 @@ class ProxyHalves(RecordReader):
         call = self._calls.pop(name)
         self._held -= call.size
         sides = {
-            "request": _merged(call.request, "request"),
-            "response": _merged({**call.begin, **response}, "response"),
+            "request": _merge_members(call.request, "request"),
+            "response": _merge_members({**call.begin, **response}, "response"),
         }
         http = call_in(Record(sides["request"], **sides), HALVES)
-        answers = ((found, own) for found, own in _objects(sides["response"], "response") if own.keys() & ANSWERS)
-        answer, said = next(answers, (http.response, dict[str, bytes]()))
-        if call.pieces and said.keys().isdisjoint(_CONTENTS):
-            http = replace(http, usage=billed_of(said.get("usage", b"")))
+        answers = ((body, inner) for body, inner in _objects(sides["response"], "response") if inner.keys() & ANSWERS)
+        answer, answer_members = next(answers, (http.response, dict[str, bytes]()))
+        if call.pieces and answer_members.keys().isdisjoint(_CONTENTS):
+            http = replace(http, usage=billed_of(answer_members.get("usage", b"")))
             answer = Content(array_of(call.pieces), "events")
-        bodies = (found for found, own in _objects(sides["request"], "request") if is_body(own))
+        bodies = (body for body, inner in _objects(sides["request"], "request") if is_body(inner))
         http = replace(http, request=next(bodies, http.request), response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name, {})]
 
 
@@ -264,10 +264,10 @@ def _side_of(members: dict[str, bytes]) -> str:
 
 
 def _is_begin(members: dict[str, bytes]) -> bool:
-    """Return whether a response has headers, or a success's status, alone: its body follows, or is not recorded."""
-    own = next(filter(None, (raw_members(members.get(name, b"")) for name in (*_HALVES["response"], *_INNER))), members)
-    is_success = any((status_of(own.get(name, b"")) or 0) // 100 == 2 for name in _STATUS)
-    return (is_success or "headers" in own) and own.keys().isdisjoint(_BODIES)
+    """Return whether a response has headers or a successful status, but no body: it follows, or is not recorded."""
+    half = next(filter(None, (raw_members(members.get(key, b"")) for key in (*_HALVES["response"], *_INNER))), members)
+    is_success = any((status_of(half.get(key, b"")) or 0) // 100 == 2 for key in _STATUS)
+    return (is_success or "headers" in half) and half.keys().isdisjoint(_BODIES)
 
 
 def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
@@ -287,16 +287,16 @@ def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
     return b""
 
 
-def _merged(members: dict[str, bytes], side: str) -> dict[str, bytes]:
-    """Return a half's members, with those of the object that holds them."""
+def _merge_members(members: dict[str, bytes], side: str) -> dict[str, bytes]:
+    """Return a half's members, together with those of the object inside it."""
     objects = (raw_members(members.get(name, b"")) for name in (*_HALVES[side], *_INNER))
     return {**members, **next(filter(None, objects), dict[str, bytes]())}
 
 
 def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, dict[str, bytes]]]:
-    """Yield the objects that may be a half's body: those in its members, and the half without what joins it."""
+    """Yield the objects that may be a half's body: those in its members, and the half without its ids."""
     for name in (*_HALVES[side], *_INNER):
-        if (own := raw_members(members.get(name, b""))) is not None:
-            yield Content(members[name], "json", own), own
-    own = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
-    yield Content(object_of(own), "json"), own
+        if (body := raw_members(members.get(name, b""))) is not None:
+            yield Content(members[name], "json", body), body
+    body = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
+    yield Content(object_of(body), "json"), body

@@ -71,54 +71,54 @@ class _SpanRecord(NamedTuple):  # a span or log record
 
 def span_records(record: dict[str, bytes]) -> list[_SpanRecord]:
     """Return the spans and log records in an object; any other object is returned as a record without attributes."""
-    found: list[_SpanRecord] = []
+    spans: list[_SpanRecord] = []
     if record.keys().isdisjoint(_OF_SPANS):  # an exporter's batch
-        found += [_span_of(span, {}) for name in ("events", "spans") for span in _objects_in(record.get(name, b""))]
+        spans += [_span_of(span, {}) for name in ("events", "spans") for span in _objects_in(record.get(name, b""))]
     for outer, middle, inner in _NESTED:
         for resource in _objects_in(record.get(outer, b"")):
             shared = _attributes((raw_members(resource.get("resource", b"")) or {}).get("attributes", b""))
             for scope in _objects_in(resource.get(middle, b"")):
-                found += [_span_of(span, shared) for span in _objects_in(scope.get(inner, b""))]
-    return found or [_span_of(record, {})]
+                spans += [_span_of(span, shared) for span in _objects_in(scope.get(inner, b""))]
+    return spans or [_span_of(record, {})]
 
 
 def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
-    own = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
+    attrs = _attributes(record.get("attributes", record.get("tags", b"")))  # tags: Jaeger and Zipkin
     for event in _objects_in(record.get("events", b"")):
         for key, value in _attributes(event.get("attributes", b"")).items():
             if key not in shared:
-                own.setdefault(key, value)
-    body = _plain(record["body"]) if "body" in record else b'""'
+                attrs.setdefault(key, value)
+    body = _untype(record["body"]) if "body" in record else b'""'
     name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
-    at = next((found for key in _STARTS if (found := decode_time(record.get(key, b"null"))) is not None), None)
+    at = next((moment for key in _STARTS if (moment := decode_time(record.get(key, b"null"))) is not None), None)
     name = name or (text_of(body) if body[:1] == b'"' else "")
-    return _SpanRecord(name, Record(ChainMap(own, shared)), at, _failure_message(record, own))
+    return _SpanRecord(name, Record(ChainMap(attrs, shared)), at, _failure_message(record, attrs))
 
 
-def _failure_message(record: dict[str, bytes], own: Mapping[str, bytes]) -> str | None:
+def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> str | None:
     status = raw_members(record.get("status", b"")) or {}
     if status.get("status_code", status.get("code")) not in _ERRORS:
         return None
-    said = (own.get("exception.message", b""), status.get("description", b""), status.get("message", b""))
-    kind = text_in(own.get("exception.type", own.get("error.type", b"")))
-    text = next((text for raw in said if (text := text_in(raw))), "")
+    messages = (attrs.get("exception.message", b""), status.get("description", b""), status.get("message", b""))
+    kind = text_in(attrs.get("exception.type", attrs.get("error.type", b"")))
+    text = next((text for raw in messages if (text := text_in(raw))), "")
     return text or kind if not text or kind.isdigit() or kind in text else f"{kind}: {text}"
 
 
 def _attributes(raw: bytes) -> dict[str, bytes]:
     """Return attributes that are an object, or a list of `{key, value}`."""
     if raw[:1] != b"[":
-        return {key: _plain(value) for key, value in (raw_members(raw) or {}).items()}
+        return {key: _untype(value) for key, value in (raw_members(raw) or {}).items()}
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _objects_in(raw))
-    return {text_of(key): _plain(value) for key, value in pairs}
+    return {text_of(key): _untype(value) for key, value in pairs}
 
 
-def _plain(raw: bytes, depth: int = 0) -> bytes:
+def _untype(raw: bytes, depth: int = 0) -> bytes:
     """Return a typed value as plain JSON, and any other value unchanged."""
-    own = raw_members(raw) if raw[:1] == b"{" else None
-    if own is None or len(own) != 1 or depth > TYPED_LEVELS:
+    typed_value = raw_members(raw) if raw[:1] == b"{" else None
+    if typed_value is None or len(typed_value) != 1 or depth > TYPED_LEVELS:
         return raw
-    kind, value = next(iter(own.items()))
+    kind, value = next(iter(typed_value.items()))
     match kind:
         case "stringValue" | "boolValue" | "doubleValue":
             return value
@@ -126,17 +126,17 @@ def _plain(raw: bytes, depth: int = 0) -> bytes:
             return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
         case "arrayValue":
             items = array((raw_members(value) or {}).get("values", b"[]"))
-            return array_of(_plain(item, depth + 1) for item in items)
+            return array_of(_untype(item, depth + 1) for item in items)
         case "kvlistValue":
             pairs = _objects_in((raw_members(value) or {}).get("values", b"[]"))
             members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
-            return b"{" + b",".join([encode(key) + b":" + _plain(value, depth + 1) for key, value in members]) + b"}"
+            return b"{" + b",".join([encode(key) + b":" + _untype(value, depth + 1) for key, value in members]) + b"}"
         case _:
             return raw
 
 
 def _objects_in(raw: bytes) -> list[dict[str, bytes]]:
-    return [found for element in array(raw) if (found := raw_members(element)) is not None] if raw[:1] == b"[" else []
+    return [inner for element in array(raw) if (inner := raw_members(element)) is not None] if raw[:1] == b"[" else []
 
 
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages")
@@ -165,31 +165,31 @@ class GenAI(RecordReader):
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
         if _NAMED.search(line.data) is None:  # most records of a log are not calls
             return []
-        return [found for span in span_records(members) if _is_call(span) for found in _call_of_span(span)]
+        return [value for span in span_records(members) if _is_call(span) for value in _call_of_span(span)]
 
 
 def _is_call(span: _SpanRecord) -> bool:
     """Return whether a span is a model call; an agent's span sums up the spans of its calls."""
-    own = span.attributes
-    if span.text("gen_ai.operation.name") in _OTHER or own.at("gen_ai.tool.call.id"):
+    attrs = span.attributes
+    if span.text("gen_ai.operation.name") in _OTHER or attrs.at("gen_ai.tool.call.id"):
         return False
-    return any(own.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
+    return any(attrs.at(key) for key in ("gen_ai.request.model", "llm.input_messages.0.message.role", *_INPUT))
 
 
 def _call_of_span(span: _SpanRecord) -> list[Judged]:
-    own = span.attributes
-    messages = _sent_messages(own)
-    params = {name: value for key, name in _PARAMS.items() if (value := own.at(key))}
-    tools = _list(own.at("gen_ai.tool.definitions") or own.at("gen_ai.request.tools")) or _numbered_tools(own)
-    model = own.first(_MODELS)
-    sent = RecordedBody(body_of(model, messages, tools, params), "structural")
-    call = replace(call_in(own, SPANS, sent), at=span.at, usage=_usage(own), failure=span.failure or "")
-    if span.failure and call.status is None and (named := _CODE.search(span.failure[:_BEGINNING])) is not None:
-        call = replace(call, status=int(named[1]))
+    attrs = span.attributes
+    messages = _sent_messages(attrs)
+    params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
+    tools = _list(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
+    model = attrs.first(_MODELS)
+    body = RecordedBody(body_of(model, messages, tools, params), "structural")
+    call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
+    if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
+        call = replace(call, status=int(code[1]))
     if messages:
         return exchanges_of(call)
-    wanted = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
-    message = f"{span.name or 'a span'} has no messages that were sent: {wanted}"
+    lacks = "it has none of gen_ai.input.messages, gen_ai.prompt.N.content, events"
+    message = f"{span.name or 'a span'} has no messages that were sent: {lacks}"
     failed = failure_of(call)
     return [Problem(Code.CONTENT_NOT_RECORDED, message), *([failed] if failed else [])]
 
@@ -199,13 +199,13 @@ _CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)
 _BEGINNING = 300  # characters of a message that are searched for it
 
 
-def _sent_messages(own: Record) -> list[bytes]:
-    given = next((_list(raw) for key in _INPUT if (raw := own.at(key))), b"")
-    messages = [message for raw in array(given) for message in messages_of(raw_members(raw) or {"content": raw})]
-    if not given:
-        numbered = (_numbered_messages(own, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
-        messages = list(chained.from_iterable(numbered)) or _event_messages(own)
-    instructions = _list(own.at("gen_ai.system_instructions")) if messages else b""
+def _sent_messages(attrs: Record) -> list[bytes]:
+    listed = next((_list(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
+    messages = [message for raw in array(listed) for message in messages_of(raw_members(raw) or {"content": raw})]
+    if not listed:
+        numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
+        messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
+    instructions = _list(attrs.at("gen_ai.system_instructions")) if messages else b""
     if instructions:
         parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
         messages.insert(0, message_of("system", parts))
@@ -246,35 +246,35 @@ _COUNTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _usage(own: Record) -> Usage | None:
+def _usage(attrs: Record) -> Usage | None:
     """Return the counts of a span.
 
     By the conventions the input includes tokens read from or written to a cache. Instrumentations that copy
     Anthropic's or Bedrock's counts leave them out: their total is then the sum of all four.
     """
-    found = dict[str, int]()
+    usage = dict[str, int]()
     for name, keys in _COUNTS.items():
-        counts = (count_in(raw.strip(b'"')) for key in keys if (raw := own.at(key)))
+        counts = (count_in(raw.strip(b'"')) for key in keys if (raw := attrs.at(key)))
         count = next((count for count in counts if count is not None), None)
         if count is not None:
-            found[name] = count
-    if not found.keys() - {"total_tokens"}:
+            usage[name] = count
+    if not usage.keys() - {"total_tokens"}:
         return None
-    if "cache_write_tokens" not in found and (writes := _provider_writes(own)) is not None:
-        found["cache_write_tokens"] = writes
-    total = found.pop("total_tokens", None)
-    sent, cached = found.get("prompt_tokens"), found.get("cached_tokens", 0) + found.get("cache_write_tokens", 0)
-    if sent is not None and cached and total == sent + cached + found.get("completion_tokens", 0):
-        found["prompt_tokens"] = sent + cached
-    return billed_from({"prompt_tokens": None, **found})
+    if "cache_write_tokens" not in usage and (writes := _provider_writes(attrs)) is not None:
+        usage["cache_write_tokens"] = writes
+    total = usage.pop("total_tokens", None)
+    prompt, cached = usage.get("prompt_tokens"), usage.get("cached_tokens", 0) + usage.get("cache_write_tokens", 0)
+    if prompt is not None and cached and total == prompt + cached + usage.get("completion_tokens", 0):
+        usage["prompt_tokens"] = prompt + cached
+    return billed_from({"prompt_tokens": None, **usage})
 
 
-def _provider_writes(own: Record) -> int | None:
+def _provider_writes(attrs: Record) -> int | None:
     """Return the written tokens that Vercel's AI SDK 5 records only among its provider's own data."""
-    for provider in (raw_members(unescape(own.at("ai.response.providerMetadata"))) or {}).values():
-        given = raw_members(provider) or {}
-        usage = raw_members(given.get("usage", b"")) or {}
-        counts = given.get("cacheCreationInputTokens"), usage.get("cacheWriteInputTokens")
+    for provider in (raw_members(unescape(attrs.at("ai.response.providerMetadata"))) or {}).values():
+        metadata = raw_members(provider) or {}
+        usage = raw_members(metadata.get("usage", b"")) or {}
+        counts = metadata.get("cacheCreationInputTokens"), usage.get("cacheWriteInputTokens")
         if (count := next((count_in(raw) for raw in counts if raw is not None), None)) is not None:
             return count
     return None
@@ -284,19 +284,19 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
 _DIGITS = 9  # of a number in a key
 
 
-def _numbered(own: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
-    """Return the members that keys name for each number after a prefix (`PREFIX.N.MEMBER`), in order."""
-    found: dict[int, dict[str, bytes]] = {}
-    for key, value in own.items():
+def _members_by_number(attrs: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
+    """Return the members of each number in keys `PREFIX.N.MEMBER`, in the order of the numbers."""
+    groups: dict[int, dict[str, bytes]] = {}
+    for key, value in attrs.items():
         number, dot, member = key.removeprefix(prefix).partition(".") if key.startswith(prefix) else ("", "", "")
         if dot and number.isdecimal() and len(number) <= _DIGITS:
-            found.setdefault(int(number), {})[member] = value
-    return [found[number] for number in sorted(found)]
+            groups.setdefault(int(number), {})[member] = value
+    return [groups[number] for number in sorted(groups)]
 
 
-def _numbered_tools(own: Record) -> bytes:
+def _numbered_tools(attrs: Record) -> bytes:
     functions: list[bytes] = []
-    for function in _numbered(own.members, "llm.request.functions."):
+    for function in _members_by_number(attrs.members, "llm.request.functions."):
         parameters = function.get("parameters", b"")
         if parameters[:1] == b'"':
             text = unescape(parameters).strip()
@@ -306,31 +306,31 @@ def _numbered_tools(own: Record) -> bytes:
     return array_of(functions) if functions else b""
 
 
-def _numbered_messages(own: Record, prefix: str) -> list[bytes]:
-    found: list[bytes] = []
-    for numbered in _numbered(own.members, prefix):
+def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
+    messages: list[bytes] = []
+    for numbered in _members_by_number(attrs.members, prefix):
         message = {name.removeprefix("message."): raw for name, raw in numbered.items()}
-        texts = (part.get("message_content.text", b'""') for part in _numbered(message, "contents."))
+        texts = (part.get("message_content.text", b'""') for part in _members_by_number(message, "contents."))
         if parts := [b'{"type":"text","text":' + text + b"}" for text in texts]:
             message["content"] = array_of(parts)
         calls = [
             {name.removeprefix("tool_call.").removeprefix("function."): raw for name, raw in call.items()}
-            for call in _numbered(message, "tool_calls.")
+            for call in _members_by_number(message, "tool_calls.")
         ]
         if message.get("content") == b'""' and message.get("role") != b'"tool"':
             del message["content"]
         if calls or message.keys() & {"role", "content"}:
-            found += messages_of({**message, "tool_calls": array_of(map(object_of, calls))})
-    return found
+            messages += messages_of({**message, "tool_calls": array_of(map(object_of, calls))})
+    return messages
 
 
-def _event_messages(own: Record) -> list[bytes]:
+def _event_messages(attrs: Record) -> list[bytes]:
     """Return the messages in `events`; the content of one is text, or a list of texts and parts."""
-    found: list[bytes] = []
-    for event in filter(None, map(raw_members, array(_list(own.at("events"))))):
+    messages: list[bytes] = []
+    for event in filter(None, map(raw_members, array(_list(attrs.at("events"))))):
         if (match := _EVENT.match(text_of(event.get("event.name", b'""')))) is not None:
-            found += messages_of({**event, "role": encode(match[1])})
-    return found
+            messages += messages_of({**event, "role": encode(match[1])})
+    return messages
 
 
 WAITING = 16  # requests that wait for spans that describe them
@@ -368,18 +368,18 @@ class ClaudeEvents(RecordReader):
         return any(_kind_of_event(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Problem | Read]:
-        found: list[Problem | Read] = []
+        values: list[Problem | Read] = []
         for span in span_records(members):
             kind = _kind_of_event(span)
             if kind == _REQUEST:
-                found += self._read_request(span, line)
+                values += self._read_request(span, line)
             elif kind == _RESPONSE:
-                found += self._read_response(span)
-        return found
+                values += self._read_response(span)
+        return values
 
-    def _rest(self) -> list[Read]:
-        left, self._pending = self._pending, []
-        return [read for request in left for read in request.reads()]
+    def _flush(self) -> list[Read]:
+        pending, self._pending = self._pending, []
+        return [read for request in pending for read in request.reads()]
 
     def _read_request(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
         body, call = _body(span), None

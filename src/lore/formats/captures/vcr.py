@@ -67,7 +67,7 @@ class Vcr(Documents):
 
 
 def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
-    """Yield the interactions of a cassette in YAML; one that is too long, and a cassette without any, have no bytes."""
+    """Yield a YAML cassette's interactions, or a line without bytes for one that is too long, or if there is none."""
     pending, begin, is_mock = b"", None, False
     for piece in pieces:
         pending += piece
@@ -83,8 +83,8 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
     at = scanned = begin.end()
     line, byte, is_skipping = 1 + pending.count(b"\n", 0, at), at, False
     while True:
-        found = ends.search(pending, scanned)
-        if found is None:
+        match = ends.search(pending, scanned)
+        if match is None:
             piece = next(pieces, b"")
             pending, at = pending[at:] + piece, 0
             scanned = max(0, len(pending) - len(piece) - len(indent) - 8)
@@ -98,7 +98,7 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
                 line, byte, is_skipping = line + pending.count(b"\n", 0, scanned), byte + scanned, True
                 pending, scanned = pending[scanned:], 0
             continue
-        end = found.end()
+        end = match.end()
         if not is_skipping:
             yield Line(line, byte, pending[at:end])
         line, byte, is_skipping = line + pending.count(b"\n", at, end), byte + end - at, False

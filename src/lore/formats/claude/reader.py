@@ -61,7 +61,7 @@ class _ClaudeChain(Struct):
     early: dict[str, tuple[Line, str, records.ToolResult]] = {}  # results before their calls, and their records
     prompts: dict[str, str] = {}  # the user's message under each parent
     boundary: e.CompactApplied | None = None  # a compaction that waits for its summary
-    held: list[tuple[Line, e.Append]] = []  # between the two
+    waiting_appends: list[tuple[Line, e.Append]] = []  # attachments read while it waits
     has_answer: bool = False  # since the latest prompt
     has_thought: bool = False  # since the latest prompt
     ever_thought: bool = False
@@ -134,7 +134,7 @@ class ClaudeCode(LogReader):
         session.chain = self._chain_of(record)
         session.at, session.agent = record.timestamp, record.agent_id
         if record.version != self._version:
-            self._version, session.version = record.version.copy(), records.shown(bytes(record.version))
+            self._version, session.version = record.version.copy(), records.format_setting(bytes(record.version))
         if record.type not in records.MODELLED:
             self._read_metadata(record)
             return
@@ -238,10 +238,10 @@ class ClaudeCode(LogReader):
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
-        own = raw_members(self.session.line.data) or {}
-        title = text_in(own.get(records.TITLES[kind], b""))
+        members = raw_members(self.session.line.data) or {}
+        title = text_in(members.get(records.TITLES[kind], b""))
         if kind == "summary":
-            self._summaries[text_in(own.get("leafUuid", b""))] = title
+            self._summaries[text_in(members.get("leafUuid", b""))] = title
         elif title and (kind == "custom-title" or not self._has_own_title):
             self._has_own_title = kind == "custom-title"
             self._set_title(title)
@@ -258,7 +258,7 @@ class ClaudeCode(LogReader):
         The records of stream-json count the output before it is complete.
         """
         session, result = self.session, raw_members(self.session.line.data) or {}
-        for name, chain in sorted(self._chains.items(), key=lambda named: named[0] == e.MAIN):
+        for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
         self._run = _ClaudeRun()
@@ -270,7 +270,7 @@ class ClaudeCode(LogReader):
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
-                self._add_silent(record, chain, (chain.boundary.uuid,))  # who keeps this record keeps the divider
+                self._add_silent(record, chain, (chain.boundary.uuid,))  # keeping this record keeps the divider
                 self._end_compaction(chain)
                 return
             self._end_compaction(chain)
@@ -280,7 +280,7 @@ class ClaudeCode(LogReader):
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._add_silent(record, chain)
             return
-        if chain.is_bridged:  # a request that was being answered then had been sent before
+        if chain.is_bridged:  # signalled now: a request under way at the switch was already sent
             chain.is_bridged = False
             self.session.signal(Sign("remote-control"))
         counter = self.session.counter
@@ -302,8 +302,8 @@ class ClaudeCode(LogReader):
         if record.uuid is not None:
             chain.order[record.uuid] = None
             if answered:
-                made = [*answered, record.uuid] if others else answered
-                self._items[record.uuid] = tuple(filter(None, made))
+                items = [*answered, record.uuid] if others else answered
+                self._items[record.uuid] = tuple(filter(None, items))
         if others:
             self._add_prompt(record, chain, others, has_result=bool(answered))
 
@@ -325,7 +325,7 @@ class ClaudeCode(LogReader):
             self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
     def _add_silent(self, record: ClaudeRecord, chain: _ClaudeChain, items: tuple[str, ...] = ()) -> None:
-        """Remember a record that makes no item of its own, but may lead to records that do."""
+        """Remember a record without items: its descendants may have some."""
         if record.uuid is not None:
             chain.order[record.uuid] = None
             self._items[record.uuid] = items
@@ -343,7 +343,7 @@ class ClaudeCode(LogReader):
         self.session.append(
             records.prompt_item(uuid, records.message_of(record).content, parts, records.source_of(record))
         )
-        self.session.setting("permission-mode", records.shown(bytes(record.permission_mode)))
+        self.session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
                 self.session.signal(Sign("restart", (records.LAST_PROMPT,)))
@@ -359,10 +359,10 @@ class ClaudeCode(LogReader):
         if record.is_meta:
             chain.aside = chain.expands or chain.aside
         elif not has_result:
-            chain.expands = next((name for one in signals if one.name == "slash-command" for name in one.names), "")
+            chain.expands = next((name for sign in signals if sign.name == "slash-command" for name in sign.names), "")
 
     def _note_thinking(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
-        """Signal that thinking is on, by the prompt's metadata or by earlier answers, and the latest ones had none."""
+        """Signal thinking that is on (by the prompt's metadata or earlier answers) if the latest answers had none."""
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
         is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
         if chain.has_answer and not chain.has_thought and is_on:
@@ -371,7 +371,7 @@ class ClaudeCode(LogReader):
         chain.is_thinking_on = chain.is_thinking_on if chain.aside else is_on
 
     def _replace_prompt(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
-        """Remove a prompt under the parent of an answer: the answer is not one to it."""
+        """Remove a prompt with the same parent as an answer: the answer does not belong to it."""
         before = chain.prompts.pop(record.parent_uuid or "", None)
         if before is not None:
             self._rewind(chain, before, record.uuid or "")
@@ -457,7 +457,7 @@ class ClaudeCode(LogReader):
                 session.emit(e.SessionChanged(model=message.model, chain=session.chain))
             session.setting("client-version", session.version)
             chain.states_effort = chain.states_effort or not is_absent(record.effort)
-            session.setting("effort", records.shown(bytes(record.effort)))
+            session.setting("effort", records.format_setting(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
             omits = chain.is_thinking_on and records.omits_thinking_aside(session.version)
@@ -495,14 +495,14 @@ class ClaudeCode(LogReader):
         chain.response, chain.usage, chain.verdict = None, NULL, None
 
     def _complete_run(self, usage: e.Usage, result: Mapping[str, bytes]) -> e.Usage:
-        """Return the usage of a run's last response with the cost of the run, and the output that the others lack."""
+        """Return the usage of a run's last response with the cost of the run, and the output that no record counts."""
         run, stated = self._run, billed_of(result.get("usage", b""))
         output = None if stated is None else stated.output_tokens
         if output is not None and output > run.output_tokens and len(self._chains) == 1:
             text = f"the records of this run count {run.output_tokens:,} output tokens, its result {output:,}; the "
             self.session.problem(Code.FIELDS_FILLED_IN, f"{text}difference is added to its last response")
-            rest = output - run.output_tokens
-            usage = msgspec.structs.replace(usage, output_tokens=(usage.output_tokens or 0) + rest)
+            missing_output = output - run.output_tokens
+            usage = msgspec.structs.replace(usage, output_tokens=(usage.output_tokens or 0) + missing_output)
         cost = recorded_dollars(result.get("total_cost_usd", b""))
         if cost is None or run.has_cost:
             return usage
@@ -533,13 +533,13 @@ class ClaudeCode(LogReader):
         self._add_silent(record, chain)
 
     def _compact(self, record: ClaudeRecord, chain: _ClaudeChain, meta: records.Compact) -> e.CompactApplied:
-        """Return a compaction, and forget the records that it removes."""
-        session, kept, items = self.session, self._kept_records(chain, meta), None
-        if kept is not None:  # a record that no one knows is its own item, for the fold to report
-            made = (self._items_of(chain, uuid) if uuid in self._graph.parents else (uuid,) for uuid in kept)
-            items = tuple(dict.fromkeys(item for own in made for item in own))
-        if not kept or any(uuid in chain.order for uuid in kept):  # one that finds none of its records removes none
-            live = set(kept or ())
+        """Return a compaction event, and drop the records that it removes."""
+        session, uuids, items = self.session, self._kept_records(chain, meta), None
+        if uuids is not None:  # an unknown record is passed on as an item: the fold reports it
+            groups = (self._items_of(chain, uuid) if uuid in self._graph.parents else (uuid,) for uuid in uuids)
+            items = tuple(dict.fromkeys(item for group in groups for item in group))
+        if not uuids or any(uuid in chain.order for uuid in uuids):  # all unknown: remove none
+            live = set(uuids or ())
             chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
             chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
         chain.prompts = {}
@@ -550,7 +550,7 @@ class ClaudeCode(LogReader):
         )  # fmt: skip
 
     def _kept_records(self, chain: _ClaudeChain, meta: records.Compact) -> list[str] | None:
-        """Return the records that a compaction kept; None if it does not say. A list supersedes a segment."""
+        """Return the records that a compaction kept; None if not recorded. A list overrides a segment."""
         messages, segment = meta.preserved_messages, meta.preserved_segment
         if messages is not None and messages.uuids is not None:
             return list(dict.fromkeys(messages.uuids))
@@ -560,20 +560,20 @@ class ClaudeCode(LogReader):
         if path is None:  # no record has this name, so that the fold prunes nothing and reports it
             return [f"{segment.head_uuid} to {segment.tail_uuid}"]
         responses = {chain.order.get(uuid) for uuid in path} - {None}  # parallel calls are not on the path
-        kept = [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
-        self._graph.walked += len(kept)
-        return kept
+        uuids = [uuid for uuid, response in chain.order.items() if uuid in path or response in responses]
+        self._graph.walked += len(uuids)
+        return uuids
 
     def _end_compaction(self, chain: _ClaudeChain) -> None:
-        """Emit the compaction that waits for its summary, and the events between the two."""
+        """Emit the compaction that waits for its summary, and the attachments read while it waited."""
         session, boundary = self.session, chain.boundary
         if boundary is None:
             return
         session.emit(e.CompactStarted(trigger=boundary.trigger, chain=session.chain))
         session.emit(boundary)
-        chain.boundary, held, chain.held = None, chain.held, []
+        chain.boundary, appends, chain.waiting_appends = None, chain.waiting_appends, []
         line = session.line
-        for session.line, event in held:
+        for session.line, event in appends:
             session.emit(event)
         session.line = line
 
@@ -586,9 +586,9 @@ class ClaudeCode(LogReader):
             session.append(item)
         else:
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
-            chain.held.append((session.line, event))
+            chain.waiting_appends.append((session.line, event))
         self._note_start()
-        found = records.signals_of_attachment(bytes(record.attachment))
+        signs = records.signals_of_attachment(bytes(record.attachment))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
-            found = (sign for sign in found if sign.names != (records.PENDING,))
-        self.session.signal(*found)
+            signs = (sign for sign in signs if sign.names != (records.PENDING,))
+        self.session.signal(*signs)

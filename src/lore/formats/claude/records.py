@@ -225,11 +225,11 @@ def decode_record(data: bytes) -> ClaudeRecord:
     """
     if _TEXT not in data[:_BEGINNING]:
         with suppress(msgspec.DecodeError, RecursionError):
-            found = _BLOCK_RECORD.decode(data)
-            blocks = () if found.message is None else found.message.content
-            is_plain = found.parent_uuid is not None or found.uuid is None
-            if is_plain and (blocks or found.message is None) and _PARTS.are_sound(blocks):
-                return found
+            block_record = _BLOCK_RECORD.decode(data)
+            blocks = () if block_record.message is None else block_record.message.content
+            is_plain = block_record.parent_uuid is not None or block_record.uuid is None
+            if is_plain and (blocks or block_record.message is None) and _PARTS.are_sound(blocks):
+                return block_record
     try:
         record = _RECORD.decode(data)
     except msgspec.ValidationError:
@@ -300,8 +300,8 @@ def fork_source(record: ClaudeRecord) -> str:
 
 
 @lru_cache(64)
-def shown(raw: bytes) -> str:
-    """Return the value of a setting as it is shown; empty if it is absent."""
+def format_setting(raw: bytes) -> str:
+    """Return a setting's value as a short masked text; empty if it is absent."""
     return "" if raw == b"null" else cut_masked(raw.decode("utf-8", "replace").strip('"'), LONGEST)
 
 
@@ -318,7 +318,7 @@ def prompt_item(
 
 
 def response_item(uuid: str, part: Part, message: ClaudeMessage, response: str) -> items.Item:
-    """Return a part of a response: a call, or something that the model said."""
+    """Return a part of a response as an item: a call or a message."""
     if type(part) is ClaudeToolUse:
         return items.ToolCall(uuid, part.id, part.name, part.input, response_id=response)
     content = message.content
@@ -416,7 +416,7 @@ def _signals_of_text(raw: Raw) -> Iterator[Sign]:
 def effort_of_command(parts: Sequence[Part]) -> str:
     """Return the effort that the output of `/effort` in a user's message says was set; empty without one."""
     outputs = (_EFFORT.match(_head(part.text)) for part in parts if type(part) is TextBlock)
-    return next((found[1].decode() for found in outputs if found is not None), "")
+    return next((match[1].decode() for match in outputs if match is not None), "")
 
 
 def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
@@ -500,16 +500,16 @@ def signals_of_result(content: Raw) -> Iterator[Sign]:
     if b'"tool_reference"' in head:
         blocks = [raw_members(block) or {} for block in array(bytes(content))]
         is_sound = all(block.get("type", b"")[:1] == b'"' for block in blocks)
-        found = [block for block in blocks if block.get("type") == b'"tool_reference"' and is_sound]
-        yield Sign("tool-reference", bounded_names(name for block in found for name in names_in(block, "tool_name")))
+        tools = [block for block in blocks if block.get("type") == b'"tool_reference"' and is_sound]
+        yield Sign("tool-reference", bounded_names(name for block in tools for name in names_in(block, "tool_name")))
     if b'"type":"image"' in head:
         yield Sign("image")
 
 
 def signal_of_skill(call: ClaudeToolUse) -> Sign:
     """Return the signal of a call that loads a skill; its input has one of two spellings."""
-    given = raw_members(bytes(call.input)) or {}
-    return Sign("skill", bounded_names(names_in(given, "skill") or names_in(given, "command")))
+    arguments = raw_members(bytes(call.input)) or {}
+    return Sign("skill", bounded_names(names_in(arguments, "skill") or names_in(arguments, "command")))
 
 
 def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:

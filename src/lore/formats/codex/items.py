@@ -58,37 +58,37 @@ class ContextField(NamedTuple):
 
     text: bytes
     content: bytes  # the part of it that counts
-    shown: str  # a short text as it is, an object by its name, a long text not at all
+    label: str  # a short text as it is, an object by its name, a long text not at all
 
 
-def signals_of_context(known: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
-    """Return what differs from the previous context, one signal a name; `known` then holds this context."""
+def signals_of_context(fields: dict[str, ContextField], context: dict[str, Raw]) -> list[Sign]:
+    """Return the changes since the previous context, whose `fields` are updated: one signal for each name."""
     signals: dict[str, Sign] = {}
     for name, signal in _SIGNALS.items():
-        value, before = context.get(name, NULL), known.get(name)
+        value, before = context.get(name, NULL), fields.get(name)
         if is_absent(value) or (before is not None and value == before.text):
             continue
-        after = known[name] = _context_field(name, bytes(value))
+        after = fields[name] = _context_field(name, bytes(value))
         if before is None or before.content == after.content:
             continue
-        joined = signals.get(signal, Sign(signal))
-        pair = (before.shown, after.shown) if before.shown != after.shown else ("", "")
-        texts = [", ".join(filter(None, both)) for both in zip((joined.before, joined.after), pair, strict=True)]
-        signals[signal] = Sign(signal, (*joined.names, name), before=texts[0], after=texts[1])
+        earlier = signals.get(signal, Sign(signal))
+        pair = (before.label, after.label) if before.label != after.label else ("", "")
+        texts = [", ".join(filter(None, both)) for both in zip((earlier.before, earlier.after), pair, strict=True)]
+        signals[signal] = Sign(signal, (*earlier.names, name), before=texts[0], after=texts[1])
     return list(signals.values())
 
 
 def _context_field(name: str, text: bytes) -> ContextField:
     content, members = text, raw_members(text) if text[:1] == b"{" else None
     if members is None:
-        shown = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
+        label = text_of(text) if text[:1] == b'"' else text.decode("utf-8", "replace")
     else:
         title = next((members[key] for key in ("mode", "type") if members.get(key, b"")[:1] == b'"'), b'""')
         settings = raw_members(members.get("settings", b"")) if name == "collaboration_mode" else None
         if settings is not None:  # its other settings, as the model, are fields of the context
             content = title + settings.get("developer_instructions", b"")
-        shown = text_of(title)
-    return ContextField(text, content, "" if len(shown) > LONGEST or "\n" in shown else shown)
+        label = text_of(title)
+    return ContextField(text, content, "" if len(label) > LONGEST or "\n" in label else label)
 
 
 # Types of records that no model sees: what the screen shows, notes of the client, realtime items.
@@ -271,8 +271,8 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
         return UserMessage(uuid, blocks=blocks_in(payload.content), source="context_injection")
     if kind in _CLIENT_ITEMS:
         members = raw_members((raw_members(raw) or {}).get("payload", raw)) or {}
-        sent = object_of({name: value for name, value in members.items() if name not in _UNSENT})
-        return UserMessage(uuid, blocks=(RawBlock(Raw(sent), _DIALECT),), source="context_injection")
+        item = object_of({name: value for name, value in members.items() if name not in _UNSENT})
+        return UserMessage(uuid, blocks=(RawBlock(Raw(item), _DIALECT),), source="context_injection")
     return OpaqueItem(uuid, Raw(raw))
 
 
@@ -299,8 +299,8 @@ def _input_of(payload: CodexPayload) -> Raw:
     """Return a call's arguments; those of a function are JSON in a string."""
     arguments = payload.arguments
     if is_absent(arguments):
-        given = payload.action if is_absent(payload.input) else payload.input
-        return Raw(b"{}") if is_absent(given) else given
+        value = payload.action if is_absent(payload.input) else payload.input
+        return Raw(b"{}") if is_absent(value) else value
     try:
         inner = _TEXT.decode(arguments).encode()
         _RAW.decode(inner)
@@ -341,26 +341,26 @@ def _tools_in(namespace: dict[str, bytes]) -> list[bytes]:
     return array(tools) if tools[:1] == b"[" else []
 
 
-def message_of(told: _CodexCommunication) -> CodexPayload:
-    """Return the item that the model gets of another agent's message."""
-    parts = [{"type": "input_text", "text": told.content}]
-    if not is_absent(told.encrypted_content):
-        kind = "NEW_TASK" if told.trigger_turn else "MESSAGE"
-        text = f"Message Type: {kind}\nTask name: {told.recipient}\nSender: {told.author}\nPayload:\n"
-        sealed = {"type": "encrypted_content", "encrypted_content": told.encrypted_content}
+def message_of(message: _CodexCommunication) -> CodexPayload:
+    """Return another agent's message as the payload that the model gets."""
+    parts = [{"type": "input_text", "text": message.content}]
+    if not is_absent(message.encrypted_content):
+        kind = "NEW_TASK" if message.trigger_turn else "MESSAGE"
+        text = f"Message Type: {kind}\nTask name: {message.recipient}\nSender: {message.author}\nPayload:\n"
+        sealed = {"type": "encrypted_content", "encrypted_content": message.encrypted_content}
         parts = [{"type": "input_text", "text": Raw(encode(text))}, sealed]
     return CodexPayload(type="agent_message", content=Raw(msgspec.json.encode(parts)))
 
 
 def signal_of_search(payload: CodexPayload) -> Sign:
     """Return the signal of a tool search, with the tools that it found."""
-    found: list[str] = []
+    tool_names: list[str] = []
     for tool in _tools_in({"tools": bytes(payload.tools)}):
         members = raw_members(tool) or {}
         name = text_in(members.get("name", b""))
         names = [text_in((raw_members(inner) or {}).get("name", b"")) for inner in _tools_in(members)]
-        found += [f"{name}__{inner}" for inner in names if inner] or [name]
-    return Sign("tool-reference", bounded_names(found))
+        tool_names += [f"{name}__{inner}" for inner in names if inner] or [name]
+    return Sign("tool-reference", bounded_names(tool_names))
 
 
 def spawner_of(source: Raw) -> str | None:

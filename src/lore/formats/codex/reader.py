@@ -49,7 +49,7 @@ class _CodexResponse(Struct):  # a run of items that the model made, without usa
     at: str | None  # when that was written
     asked_at: str | None
     model: str | None
-    held: list[Read] = []  # reads of its items and of its tools' results
+    reads: list[Read] = []  # reads of its items and of its tools' results
     has_results: bool = False  # results of tools follow it
     is_over: bool = False  # something else follows it, or it was given up
     is_given_up: bool = False
@@ -71,16 +71,16 @@ class CodexSession(SessionBuilder):
         self.call: e.Call | None = None  # facts about it
 
     def emit(self, event: e.Event) -> None:
-        held = self.waiting[-1].held if self.waiting else self._reads
-        held.append(Read(event, self.line.number, self.line.byte, self.file))
+        reads = self.waiting[-1].reads if self.waiting else self._reads
+        reads.append(Read(event, self.line.number, self.line.byte, self.file))
 
     def append(self, item: Item) -> None:
-        self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # which may hold it
+        self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # may be kept back
 
     def release(self, responses: Iterable[_CodexResponse]) -> None:
-        """Emit what these responses made, though they are not requests."""
+        """Emit the events of responses that are not requests."""
         for response in responses:
-            self._reads += response.held
+            self._reads += response.reads
 
     def begin_response(self) -> _CodexResponse:
         """Return a new response, whose first item comes."""
@@ -119,7 +119,7 @@ class CodexSession(SessionBuilder):
                 self._complete(response, response.usage, response.name)
 
     def _complete(self, response: _CodexResponse, usage: e.Usage | None, name: str | None) -> None:
-        """Emit the turn of a response: its start at its first record, the events that it held, its end."""
+        """Emit the turn of a response: its start at its first record, its waiting events, its end."""
         line, self.line = self.line, response.line
         self.counter.asked_at = response.asked_at or response.at
         turn = self.start_turn(response.model, self.call)
@@ -313,11 +313,11 @@ class Codex(LogReader):
         session = self._session
         session.end_responses()
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
-        kept = [message for message in session.history if message.is_prompt] if is_older else []
-        self._prompts, self._contextual = list(range(len(kept))), 0
+        prompts = [message for message in session.history if message.is_prompt] if is_older else []
+        self._prompts, self._contextual = list(range(len(prompts))), 0
         message = compacted.message  # newer compactions leave it empty
         summary = message if opens(message) == '"' and not is_blank(message) else NULL
-        session.compact(f"compaction-{self._items + 1}", kept, pre_tokens=self._tokens, summary=summary)
+        session.compact(f"compaction-{self._items + 1}", prompts, pre_tokens=self._tokens, summary=summary)
         for raw in map(bytes, compacted.replacement_history or ()):
             payload = items.payload_of(raw)
             if payload.type not in items.NEVER_SENT:
@@ -361,7 +361,7 @@ class Codex(LogReader):
 
     def _add_missing_usage(self, before: CodexSums, latest: CodexSums, sums: CodexSums, name: str) -> None:
         """Bill a response that was given up, if the sums grew by more than the latest usage."""
-        whole, read, output = (now - had - own for had, own, now in zip(before, latest, sums, strict=True))
+        whole, read, output = (now - had - last for had, last, now in zip(before, latest, sums, strict=True))
         if not (whole or read or output):
             return
         if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:

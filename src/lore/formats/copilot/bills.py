@@ -121,7 +121,7 @@ _NOTED = msgspec.json.Decoder(_Noted)
 
 def _billed_counts(billed: records.BilledCounts) -> records.CopilotUsage:
     """Return the counts that a request was charged for, with cached tokens in the input."""
-    counts = {one.token_type: one.token_count for one in billed.token_details}
+    counts = {detail.token_type: detail.token_count for detail in billed.token_details}
     read, write = counts.get("cache_read"), counts.get("cache_write")
     return records.CopilotUsage(counts.get("input", 0) + (read or 0) + (write or 0), counts.get("output"), read, write)
 
@@ -281,20 +281,20 @@ class CopilotBills:
 
     def _complete_noted(self, chain: str, last: Answer, model: str, request: _NotedRequest) -> None:
         counts = records.CopilotUsage(request.prompt_tokens, None, request.cache_read, request.cache_write)
-        noted, known = self._usage(counts, model), last.usage
-        if known.read_tokens is not None and noted.read_tokens not in (None, known.read_tokens):
-            detail = f"{noted.read_tokens} tokens read by the checkpoint, {known.read_tokens} by session-store.db"
+        noted, usage = self._usage(counts, model), last.usage
+        if usage.read_tokens is not None and noted.read_tokens not in (None, usage.read_tokens):
+            detail = f"{noted.read_tokens} tokens read by the checkpoint, {usage.read_tokens} by session-store.db"
             message = f"two sources disagree about {mask(request.ids[0])[:80]!r}: {detail}"
             self.session.problem(Code.UNKNOWN_ID, message)
         if noted.read_tokens is not None:
-            last.usage = replace(noted, output_tokens=known.output_tokens, recorded=known.recorded)
+            last.usage = replace(noted, output_tokens=usage.output_tokens, recorded=usage.recorded)
         last.hashes = request.hashes
         self.end_turn(chain, last)
 
     def _record_cost(self, nano_aiu: float | None, premium: float | None, requests: int | None = None) -> None:
-        """Record with the latest response what the client states as cost since it stated it last.
+        """Add the cost since the client's previous total to the latest response.
 
-        Its totals are of the whole session; one that fell began again at 0.
+        Totals count the whole session; one that fell was reset to 0.
         """
         dollars = None if nano_aiu is None else nano_aiu / _NANO_AIU_PER_DOLLAR
         new: dict[str, float] = {}
@@ -307,9 +307,9 @@ class CopilotBills:
         if answered and (new.get("dollars") or new.get("premium_requests")):
             name = e.MAIN if e.MAIN in answered else next(reversed(answered))
             last = answered[name]
-            known = last.usage.recorded or e.RecordedCost(requests=0)
-            sums = {name: (getattr(known, name) or 0) + value for name, value in new.items() if value}
-            last.usage = replace(last.usage, recorded=replace(known, **sums))
+            previous = last.usage.recorded or e.RecordedCost(requests=0)
+            sums = {name: (getattr(previous, name) or 0) + value for name, value in new.items() if value}
+            last.usage = replace(last.usage, recorded=replace(previous, **sums))
             self.end_turn(name, last)
 
     # sums at the end
@@ -323,16 +323,16 @@ class CopilotBills:
                 continue
             name = next(reversed(spent))[0]
             last = self.chains[name].last if name in self.chains else None
-            own, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+            log, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
             differ = any(
-                None not in (ours, theirs) and ours != theirs for ours, theirs in zip(own, stated, strict=True)
+                None not in (ours, theirs) and ours != theirs for ours, theirs in zip(log, stated, strict=True)
             )
             is_only = requests == len(spent) == 1 and last is not None and last.model == model
             if is_only and last is not None and last.usage.read_tokens is None:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)
                 self.end_turn(name, last)
             elif requests < len(spent) or (requests == len(spent) and differ):
-                detail = f"{_describe_sums(requests, stated)} by the sums at the end, {_describe_sums(len(spent), own)}"
+                detail = f"{_describe_sums(requests, stated)} by the sums at the end, {_describe_sums(len(spent), log)}"
                 self.session.problem(Code.UNKNOWN_ID, f"{model}: {detail} in the log: one is incomplete")
         self.spent = {}
         requests = sum(count_in(sums.requests.get("count", NULL)) or 0 for sums in metrics.values())
@@ -340,9 +340,9 @@ class CopilotBills:
 
     def report_missing(self) -> None:
         if self._missing:
-            left = sum(map(len, self._rows.values())) + self._skipped
+            unused_rows = sum(map(len, self._rows.values())) + self._skipped
             requests = f"{self._missing} requests of the log have no usage in session-store.db"
-            self.session.problem(Code.UNKNOWN_ID, f"{requests}; {left} of its rows belong to no request")
+            self.session.problem(Code.UNKNOWN_ID, f"{requests}; {unused_rows} of its rows belong to no request")
 
 
 def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
@@ -356,6 +356,6 @@ def _sums_of(usages: Iterable[e.Usage]) -> list[int | None]:
 
 
 def _describe_sums(requests: int, sums: Iterable[int | None]) -> str:
-    known = zip(sums, ("input", "read", "output"), strict=True)
-    counts = [f"{count:,} {word}" for count, word in known if count is not None]
+    pairs = zip(sums, ("input", "read", "output"), strict=True)
+    counts = [f"{count:,} {word}" for count, word in pairs if count is not None]
     return f"{requests} requests ({', '.join(counts)} tokens)" if counts else f"{requests} requests"

@@ -277,10 +277,10 @@ class Copilot(LogReader):
         if compaction.success is False:
             return
         self.bills.spent = {}  # the client counts from 0 again
-        kept = [] if first_kept is None else self.session.history[first_kept:]
+        kept_messages = [] if first_kept is None else self.session.history[first_kept:]
         summary = compaction.summary_content
         self.session.compact(
-            uuid, kept, pre_tokens=compaction.pre_compaction_tokens,
+            uuid, kept_messages, pre_tokens=compaction.pre_compaction_tokens,
             post_tokens=compaction.post_compaction_tokens, duration_ms=None if used is None else used.duration,
             summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip

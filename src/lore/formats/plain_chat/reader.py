@@ -36,7 +36,7 @@ from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line
 from lore.formats.plain_chat import signs
 from lore.formats.plain_chat.signs import Role
-from lore.formats.values import arguments_of, block_in, opens, parts_in, spoken, stamp_of, text_in
+from lore.formats.values import arguments_of, block_in, opens, parts_in, split_response, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, printable
@@ -73,7 +73,7 @@ def decode(data: bytes) -> Members:
     members = raw_members(data)
     if members is None:
         raise ValueError("not a JSON object")
-    return signs.unpacked(members)
+    return signs.unwrap_langchain(members)
 
 
 def body_of(message: Members) -> Raw:
@@ -126,8 +126,8 @@ def _read_part(raw: Raw) -> Part:
         case "tool_use":
             return _call_in(members, "id", "name", "input")
         case "tool-call":
-            given = "args" if members.get("input", b"null") == b"null" else "input"
-            return _call_in(members, "toolCallId", "toolName", given)
+            input_key = "args" if members.get("input", b"null") == b"null" else "input"
+            return _call_in(members, "toolCallId", "toolName", input_key)
         case "tool_result":
             call, output = text_in(members.get("tool_use_id", b"")), output_of(Raw(members.get("content", b"null")))
             return _ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
@@ -137,8 +137,8 @@ def _read_part(raw: Raw) -> Part:
             return block_in(raw)
 
 
-def _call_in(members: Members, call_id: str, name: str, given: str) -> ToolCall:
-    arguments = arguments_of(Raw(members.get(given, b"null")))
+def _call_in(members: Members, call_id: str, name: str, input_key: str) -> ToolCall:
+    arguments = arguments_of(Raw(members.get(input_key, b"null")))
     return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
 
 
@@ -189,13 +189,13 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
         parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % refusal), "openai-chat"))
     if (function := raw_members(message.get("function_call", b""))) is not None:
         parts.append(_call_in(function, "id", "name", "arguments"))
-    known = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
+    call_ids = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
     listed = message.get("tool_calls", b"null")
     if listed[:1] not in (b"[", b"n"):
         raise ValueError("tool_calls are not a list")
     for call in map(_listed_call, array(listed) if listed[:1] == b"[" else ()):
-        if not call.call_id or call.call_id not in known:
-            known.add(call.call_id)
+        if not call.call_id or call.call_id not in call_ids:
+            call_ids.add(call.call_id)
             parts.append(call)
     return parts
 
@@ -204,8 +204,8 @@ def _listed_call(raw: bytes) -> ToolCall:
     """Return a call in OpenAI's shape, or in LangChain's (`name`, `args`)."""
     call = decode(raw)
     function = raw_members(call.get("function", b""))
-    found = _call_in(call, "id", "name", "args") if function is None else _call_in(function, "", "name", "arguments")
-    return replace(found, call_id=text_at(call, "id"))
+    item = _call_in(call, "id", "name", "args") if function is None else _call_in(function, "", "name", "arguments")
+    return replace(item, call_id=text_at(call, "id"))
 
 
 def _calls_in_text(value: Raw) -> list[Part]:
@@ -348,7 +348,7 @@ class Chat(LogReader):
 
     def _read_answer(self, message: Members, uuid: str, *, has_calls_in_text: bool) -> None:
         open_calls = self._conversation.open
-        items = spoken(parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
+        items = split_response(parts_of_answer(message, has_calls_in_text=has_calls_in_text), uuid, uuid)
         metadata = raw_members(message.get("response_metadata", b"")) or {}
         self._start_turn(text_at(message, "model") or text_at(metadata, "model_name", "model") or None)
         for item in items:

@@ -55,7 +55,7 @@ def role_of(members: Mapping[str, bytes]) -> Role:
     return ROLES.get(word) or ROLES.get(word.lower(), "")
 
 
-def unpacked(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def unwrap_langchain(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
     """Return a message that LangChain packed as `{type, data}` in the shape of others."""
     if set(members) != {"type", "data"}:
         return members
@@ -64,7 +64,7 @@ def unpacked(members: Mapping[str, bytes]) -> Mapping[str, bytes]:
 
 def is_message(members: Mapping[str, bytes]) -> bool:
     """Return whether an object is a message of a plain chat; unknown members may be numbers, true, false or null."""
-    members = unpacked(members)
+    members = unwrap_langchain(members)
     role = role_of(members)
     if not role:
         return False

@@ -89,13 +89,13 @@ class ReadPlateau(EvidenceFact, frozen=True):
 
     def sentence(self) -> str:
         much = f"no more than {self.read_tokens:,} tokens were" if self.read_tokens else "nothing was"
-        shown = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
+        reasons = [_REASONS[reason].format(cache=self.cache, field=self.field) for reason in self.reasons]
         unknown = (
             "requests reached other machines, or the cache was full"
             if self.read_tokens or self.read_others
             else "this endpoint does not cache such requests, or does not report cached tokens"
         )
-        why = "; ".join(shown) or f"no reason is recorded; perhaps {unknown}"
+        why = "; ".join(reasons) or f"no reason is recorded; perhaps {unknown}"
         return (
             f"{much} read in {self.turns} requests in a row, though the last of them repeats {self.repeated_tokens:,} "
             f"tokens of the previous one: {why}"

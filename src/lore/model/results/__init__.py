@@ -47,7 +47,7 @@ class UsageResult(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, usage: Usage, *, partial: bool = False) -> Self:
         """Return the counts of the pass that the next request continues, its `thoughts` passes added to the output."""
-        thoughts = [one for one in usage.iterations if one.kind == THOUGHTS]
+        thoughts = [iteration for iteration in usage.iterations if iteration.kind == THOUGHTS]
         return cls(
             uncached_tokens=usage.uncached_tokens, read_tokens=usage.read_tokens, write_tokens=usage.write_tokens,
             output_tokens=cls.sum_of([usage, *thoughts]).output_tokens if thoughts else usage.output_tokens,
@@ -57,7 +57,7 @@ class UsageResult(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_other_passes(cls, usage: Usage | None) -> UsageResult | UnsetType:
         """Return the sum over the passes of a usage that `of` leaves out; unset without such passes."""
-        others = [one for one in usage.iterations if one.kind != THOUGHTS] if usage is not None else []
+        others = [other for other in usage.iterations if other.kind != THOUGHTS] if usage is not None else []
         return cls.sum_of(others) if others else UNSET
 
     @classmethod

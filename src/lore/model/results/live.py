@@ -50,5 +50,5 @@ class RunningSession(CommandResult, frozen=True, kw_only=True):
 def running_session(running: RunningTotals, path: str) -> RunningSession:
     """Return the totals of a session as its JSON result."""
     last = running.last_break
-    shown = None if last is None else copy_fields(RunningBreak, last)
-    return copy_fields(RunningSession, running, path=path, session_id=running.session or None, last_break=shown)
+    last_break = None if last is None else copy_fields(RunningBreak, last)
+    return copy_fields(RunningSession, running, path=path, session_id=running.session or None, last_break=last_break)

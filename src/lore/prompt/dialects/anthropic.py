@@ -23,8 +23,8 @@ _THINKING = (b'"thinking"', b'"redacted_thinking"')
 
 
 def _thinking(block: ThinkingBlock) -> bytes:
-    signed = b"" if block.signature is None else b',"signature":' + encode(block.signature)
-    return b'{"type":"thinking","thinking":' + bytes(block.text) + signed + b"}"
+    signature = b"" if block.signature is None else b',"signature":' + encode(block.signature)
+    return b'{"type":"thinking","thinking":' + bytes(block.text) + signature + b"}"
 
 
 def _image(media: str, data: bytes) -> bytes:
@@ -45,7 +45,7 @@ class Anthropic(Body):
         "blocks of another provider": can("written as recorded: the API may refuse them"),
         "cache breakpoints": can("cache_control on tools, system blocks and content blocks"),
     }  # fmt: skip
-    own = ("model", "tools", "system", "messages")
+    prompt_members = ("model", "tools", "system", "messages")
     lists = {"content": b"[]"}
     keys = (CACHE_CONTROL,)
     recorded_kinds = frozenset((
@@ -56,7 +56,7 @@ class Anthropic(Body):
     )
 
     def recognises(self, body: dict[str, bytes]) -> bool:
-        """Return whether a body has `messages`, and beside them one sign of this API.
+        """Return whether a body has `messages`, and also one sign of this API.
 
         Signs are `system`, `anthropic_version` and tools with `input_schema`; also a Claude model (without a slash),
         and a call, result or thinking in this API's spelling, unless the body has `tool_calls`, a tool message, or a
@@ -75,15 +75,15 @@ class Anthropic(Body):
 
     def tool(self, raw: bytes) -> bytes:
         """Return a function as `{"name":…,"input_schema":…}`, a breakpoint kept; any other tool as it is."""
-        own, function = raw_members(raw) or {}, function_of(raw)
-        wrapped = "function" in own or "toolSpec" in own
-        if function is None or (own.get("type", b'"function"') != b'"function"' and not wrapped):
+        members, function = raw_members(raw) or {}, function_of(raw)
+        is_wrapped = "function" in members or "toolSpec" in members
+        if function is None or (members.get("type", b'"function"') != b'"function"' and not is_wrapped):
             return raw
-        if "input_schema" in own and "type" not in own:
+        if "input_schema" in members and "type" not in members:
             return raw
-        made = function_members(replace(function, schema=function.schema or NO_SCHEMA), "input_schema")
+        declaration = function_members(replace(function, schema=function.schema or NO_SCHEMA), "input_schema")
         breakpoint = strip_breakpoints(raw)[1]
-        return b"{" + made + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
+        return b"{" + declaration + (b"" if breakpoint is None else b',"cache_control":' + breakpoint) + b"}"
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments, results as a user message; one that `joins` extends a last message of its role."""
@@ -98,7 +98,7 @@ class Anthropic(Body):
             writing.extend(parts)
         elif parts:
             writing.open(role, f'"role":"{role}"'.encode(), parts)
-        return writing.done()
+        return writing.finish()
 
     def _result(self, call: ToolCall, omitted: list[str]) -> bytes:
         output, failed = outcome_of(call)
@@ -118,8 +118,8 @@ class Anthropic(Body):
             return b'"defer_loading"' not in data or (raw_members(data) or {}).get("defer_loading") != b"true"
         if segment.kind in ("envelope", "opaque") or data[:1] != b"{":
             return False
-        own = raw_members(data) if b'thinking"' in data or b'""' in data else None
-        return own is None or (own.get("type") not in _THINKING and own.get("text") != b'""')
+        members = raw_members(data) if b'thinking"' in data or b'""' in data else None
+        return members is None or (members.get("type") not in _THINKING and members.get("text") != b'""')
 
 
 def _call(call: ToolCall) -> bytes:

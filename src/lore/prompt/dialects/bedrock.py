@@ -32,8 +32,8 @@ _BLOCKS = frozenset((
 ))  # fmt: skip
 
 
-def _is_block(own: dict[str, bytes]) -> bool:
-    return "type" not in own and not _BLOCKS.isdisjoint(own)
+def _is_block(block: dict[str, bytes]) -> bool:
+    return "type" not in block and not _BLOCKS.isdisjoint(block)
 
 
 def _image(media: str, data: bytes) -> bytes | None:
@@ -43,8 +43,8 @@ def _image(media: str, data: bytes) -> bytes | None:
 
 
 def _thinking(block: ThinkingBlock) -> bytes:
-    signed = b"" if block.signature is None else b',"signature":' + encode(block.signature)
-    return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signed + b"}}}"
+    signature = b"" if block.signature is None else b',"signature":' + encode(block.signature)
+    return b'{"reasoningContent":{"reasoningText":{"text":' + bytes(block.text) + signature + b"}}}"
 
 
 class Bedrock(Body):
@@ -61,10 +61,10 @@ class Bedrock(Body):
         "messages of one role in a row": cannot("joined to one message: roles alternate, the first must be the user's"),
         "cache breakpoints": can("cachePoint after tools, system and content blocks, on models of Claude and Nova"),
     }  # fmt: skip
-    own = ("modelId", "system", "messages")
+    prompt_members = ("modelId", "system", "messages")
     writer = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
-        is_own=lambda own: _is_block(own) and [*own] != [_POINT],  # a point is a breakpoint, not content
+        is_own=lambda block: _is_block(block) and [*block] != [_POINT],  # a point is a breakpoint, not content
         image=_image,
         thinking=_thinking,
         name=name,
@@ -85,9 +85,9 @@ class Bedrock(Body):
     def parse(self, body: bytes, fidelity: Fidelity, memo: Memo) -> Prompt:
         """Parse a request body; each cache point becomes the breakpoint of the segment before it."""
         members = raw_members(body) or {}
-        head, rest = _tool_config(members.pop("toolConfig", None))
-        if rest is not None:
-            members["toolConfig"] = rest
+        head, config = _tool_config(members.pop("toolConfig", None))
+        if config is not None:
+            members["toolConfig"] = config
         _take_points(self.system(members), head)
         return self.prompt_of(fidelity, members, head, memo)
 
@@ -97,8 +97,8 @@ class Bedrock(Body):
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         """Return the segments of tools (functions as `toolSpec`) and of the system prompt's texts (JSON strings)."""
-        found = _take_points(slice_elements(map(_tool, c.single_tools(tools)), "toolConfig.tools", "tools", "tool"), [])
-        return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
+        parts = _take_points(slice_elements(map(_tool, c.single_tools(tools)), "toolConfig.tools", "tools", "tool"), [])
+        return (*parts, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit's segments; they join the last message if it has the same role, since roles alternate."""
@@ -108,7 +108,7 @@ class Bedrock(Body):
         writing.merge("assistant" if unit.role == "assistant" else "user", parts)
         for segment, breakpoint in zip(writing.segments[-len(parts) :], breakpoints, strict=False):
             segment.breakpoint = breakpoint or segment.breakpoint
-        return writing.done()
+        return writing.finish()
 
     def breakpoint(self, model: str | None, ttl: str) -> CacheMark | None:
         """Return the cache point of lifetime `ttl` for models of Claude and Nova; None for others."""
@@ -122,8 +122,8 @@ class Bedrock(Body):
         """Return whether a segment is a tool, or a block that is neither empty text nor thinking."""
         if segment.kind in ("envelope", "opaque") or not segment.path.endswith("]"):
             return False
-        own = raw_members(segment.data) or {}
-        return "reasoningContent" not in own and own.get("text") != b'""'
+        members = raw_members(segment.data) or {}
+        return "reasoningContent" not in members and members.get("text") != b'""'
 
     def _add_parts(self, new: Iterable[Block | ToolCall], parts: list[bytes], omitted: list[str]) -> list[bytes | None]:
         """Add blocks and calls to `parts`; return the cache point after each part.
@@ -141,8 +141,8 @@ class Bedrock(Body):
                 if breakpoints[-1] is not None:
                     omitted.append(_POINT)
                 breakpoints[-1] = point
-            elif (made := self.writer.write(block, omitted)) is not None:
-                parts.append(made)
+            elif (part := self.writer.write(block, omitted)) is not None:
+                parts.append(part)
                 breakpoints.append(None)
         return breakpoints
 
@@ -155,16 +155,16 @@ class Bedrock(Body):
 
     def write(self, prompt: Prompt) -> bytes:
         """Return the request body, each breakpoint as a cache point after its segment."""
-        rest = _tool_config(prompt.params.get("toolConfig"))[1]
+        remaining = _tool_config(prompt.params.get("toolConfig"))[1]
         members = [member for member in self.opening(prompt) if member[0] != "toolConfig"]
         parts: dict[Section, list[Segment]] = {"tools": [], "system": [], "messages": []}
         for segment in (*_with_points(prompt), *prompt.tail):
             parts[segment.section].append(segment)
         if parts["tools"]:
-            config = {"tools": write_list(parts["tools"]), **(raw_members(rest or b"") or {})}
+            config = {"tools": write_list(parts["tools"]), **(raw_members(remaining or b"") or {})}
             members.append(("toolConfig", object_of(config)))
-        elif rest is not None:
-            members.append(("toolConfig", rest))
+        elif remaining is not None:
+            members.append(("toolConfig", remaining))
         system = parts["system"]
         if system:
             members.append(("system", system[0].data if system[0].path == "system" else write_list(system)))
@@ -174,12 +174,12 @@ class Bedrock(Body):
 
 def _tool_config(raw: bytes | None) -> tuple[list[Segment], bytes | None]:
     """Return the tools of `toolConfig` as segments, and its other members, if it has any."""
-    own = raw_members(raw or b"") or {}
-    found = _take_points(slice_list(own.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
-    if not found or found[0].kind != "tool":
+    members = raw_members(raw or b"") or {}
+    tools = _take_points(slice_list(members.get("tools", b"null"), "toolConfig.tools", "tools", "tool", keys=()), [])
+    if not tools or tools[0].kind != "tool":
         return [], raw
-    rest = {key: value for key, value in own.items() if key != "tools"}
-    return found, object_of(rest) if rest else None
+    remaining = {key: value for key, value in members.items() if key != "tools"}
+    return tools, object_of(remaining) if remaining else None
 
 
 def _tool(raw: bytes) -> bytes:
@@ -195,38 +195,38 @@ def _call(call: ToolCall) -> bytes:
     return start + b',"input":' + c.arguments(call) + b"}}"
 
 
-def _take_points(found: Iterable[Segment], taken: list[Segment]) -> list[Segment]:
-    """Add segments to `taken`; a cache point becomes the breakpoint of the segment before it."""
+def _take_points(segments: Iterable[Segment], content: list[Segment]) -> list[Segment]:
+    """Add segments to `content`; a cache point becomes the breakpoint of the segment before it."""
     points = 0
-    for segment in found:
+    for segment in segments:
         value = _point_in(segment.data) if segment.kind != "envelope" else None
         if value is None:
             if points:
                 base, _, number = segment.path.rpartition("[")
                 segment.path = f"{base}[{int(number[:-1]) - points}]"
-            taken.append(segment)
+            content.append(segment)
             continue
         points += 1
-        if taken:
-            taken[-1].breakpoint = value
-    return taken
+        if content:
+            content[-1].breakpoint = value
+    return content
 
 
 def _point_in(data: bytes) -> bytes | None:
     """Return the value of a block that is a cache point; None for content."""
-    own = raw_members(data) or {} if b'"cachePoint"' in data else {}
-    value = own.get(_POINT, b"")
-    return value if len(own) == 1 and value[:1] == b"{" else None
+    members = raw_members(data) or {} if b'"cachePoint"' in data else {}
+    value = members.get(_POINT, b"")
+    return value if len(members) == 1 and value[:1] == b"{" else None
 
 
 def _with_points(prompt: Prompt) -> list[Segment]:
     """Return the segments of head and messages, each cache point as a segment after its own."""
     breakpoints = dict(zip(prompt.breakpoints, prompt.breakpoint_values, strict=True))
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for position, segment in enumerate([*prompt.head, *prompt.messages]):
-        found.append(segment)
+        segments.append(segment)
         if position in breakpoints and (segment.kind == "envelope" or segment.path.endswith("]")):
             path = f"{segment.path}.content[0]" if segment.kind == "envelope" else segment.path
             point = b'{"cachePoint":' + breakpoints[position] + b"}"
-            found.append(Segment(segment.section, path, point))
-    return found
+            segments.append(Segment(segment.section, path, point))
+    return segments

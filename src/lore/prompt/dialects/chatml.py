@@ -66,14 +66,14 @@ class RenderedText:
         return False
 
 
-def whole(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Return a text with U+FFFD for each half of a surrogate pair."""
     return text if text.isascii() else _HALF.sub("\ufffd", text)
 
 
-def decoded(raw: Raw | bytes) -> str:
+def decode_text(raw: Raw | bytes) -> str:
     """Decode a JSON string to text that UTF-8 can hold."""
-    return whole(text_of(bytes(raw)))
+    return without_surrogates(text_of(bytes(raw)))
 
 
 def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image") -> list[str]:
@@ -81,27 +81,27 @@ def texts(blocks: tuple[Block, ...], omitted: list[str], *, image: str = "image"
 
     A `ThinkingBlock` is in neither; an `ImageBlock` is called `image`.
     """
-    found: list[str] = []
+    strings: list[str] = []
     for block in blocks:
         match block:
             case TextBlock(text=text):
-                found.append(decoded(text))
+                strings.append(decode_text(text))
             case ImageBlock():
                 omitted.append(image)
             case RawBlock(json=raw):
-                own = raw_members(bytes(raw)) or {}
-                if own.get("text", b"")[:1] == b'"':
-                    found.append(decoded(own["text"]))
+                members = raw_members(bytes(raw)) or {}
+                if members.get("text", b"")[:1] == b'"':
+                    strings.append(decode_text(members["text"]))
                 else:
-                    omitted.append(decoded(own.get("type", b'"block"')))
+                    omitted.append(decode_text(members.get("type", b'"block"')))
             case ThinkingBlock():
                 pass
-    return found
+    return strings
 
 
 def thoughts(blocks: tuple[Block, ...]) -> list[str]:
     """Return the decoded texts of the thinking blocks, in order."""
-    return [decoded(block.text) for block in blocks if isinstance(block, ThinkingBlock)]
+    return [decode_text(block.text) for block in blocks if isinstance(block, ThinkingBlock)]
 
 
 def result(call: ToolCall, omitted: list[str]) -> str:
@@ -137,19 +137,19 @@ class ChatML(RenderedText):
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         """Return the system message in pieces: its opening, the tools, the system prompt's texts (JSON strings)."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         if tools:
-            found.append(Segment("tools", "messages[0]", f"{_START}system\n{_TOOLS}".encode(), kind="envelope"))
+            segments.append(Segment("tools", "messages[0]", f"{_START}system\n{_TOOLS}".encode(), kind="envelope"))
             for number, tool in enumerate(single_tools(tools)):
-                text = whole(as_function(tool).decode("utf-8", "replace"))
-                found.append(Segment("tools", f"tools[{number}]", f"\n{text}".encode(), kind="tool"))
-            found.append(Segment("tools", "messages[0].tools", _HOW.encode(), kind="envelope"))
+                text = without_surrogates(as_function(tool).decode("utf-8", "replace"))
+                segments.append(Segment("tools", f"tools[{number}]", f"\n{text}".encode(), kind="tool"))
+            segments.append(Segment("tools", "messages[0].tools", _HOW.encode(), kind="envelope"))
         elif system:
-            found.append(Segment("system", "messages[0]", f"{_START}system\n".encode(), kind="envelope"))
+            segments.append(Segment("system", "messages[0]", f"{_START}system\n".encode(), kind="envelope"))
         for number, raw in enumerate(system):
             space = "\n\n" if number or tools else ""
-            found.append(Segment("system", f"system[{number}]", (space + decoded(raw)).encode(), kind="text"))
-        return tuple(found)
+            segments.append(Segment("system", f"system[{number}]", (space + decode_text(raw)).encode(), kind="text"))
+        return tuple(segments)
 
     def first(self, head: tuple[Segment, ...]) -> base.Spot:
         """Return the end of the messages before any unit: after the system message, if `head` has one."""
@@ -196,5 +196,5 @@ class ChatML(RenderedText):
 
 
 def _call(call: ToolCall) -> str:
-    arguments = whole(bytes(call.input).decode("utf-8", "replace"))
+    arguments = without_surrogates(bytes(call.input).decode("utf-8", "replace"))
     return f'<tool_call>\n{{"name": {encode(call.name).decode()}, "arguments": {arguments}}}\n</tool_call>'

@@ -1,6 +1,6 @@
 """Write blocks, functions and results of calls in a dialect's shape, and read those of any provider.
 
-What a dialect cannot express is named in the list of omissions.
+Parts that a dialect cannot express are left out, and named in a list.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ class BlockWriter(Struct, frozen=True):
         A block that was recorded in this dialect keeps its bytes. A block that the dialect cannot express gives None,
         and its name is added to `omitted`.
         """
-        made: bytes | None = None
+        output: bytes | None = None
         match block:
             case TextBlock(text=text, raw=raw):
                 return own_bytes(raw, self.name) or self.text(bytes(text))
             case ImageBlock(media_type=media, data=data):
-                made = self.image and self.image(media, bytes(data))
+                output = self.image and self.image(media, bytes(data))
                 what = f"{media} image" if self.image else self.image_name
             case ThinkingBlock():
-                made, what = self.thinking and self.thinking(block), "thinking"
+                output, what = self.thinking and self.thinking(block), "thinking"
             case RawBlock(json=raw, dialect=dialect):
                 if dialect == self.name or (dialect is None and self.is_own is None):
                     return bytes(raw)
-                own = raw_members(bytes(raw)) or {}
-                text = text_in(own)
-                is_own = dialect is None and self.is_own is not None and self.is_own(own)
-                made, what = bytes(raw) if is_own else text and self.text(text), kind_of(own)
-        if made is None:
+                members = raw_members(bytes(raw)) or {}
+                text = text_in(members)
+                is_own = dialect is None and self.is_own is not None and self.is_own(members)
+                output, what = bytes(raw) if is_own else text and self.text(text), kind_of(members)
+        if output is None:
             omitted.append(what)
-        return made
+        return output
 
     def write_all(self, blocks: Iterable[Block], omitted: list[str]) -> list[bytes]:
         """Return the blocks that can be written, in order; names of the others are added to `omitted`."""
-        return [made for block in blocks if (made := self.write(block, omitted)) is not None]
+        return [data for block in blocks if (data := self.write(block, omitted)) is not None]
 
     def write_answer(self, unit: Unit, call: Callable[[ToolCall], bytes], omitted: list[str]) -> list[bytes]:
         """Return a unit's blocks and calls in order; a call as its provider gave it, else as `call` writes it."""
-        found: list[bytes] = []
+        parts: list[bytes] = []
         for part in unit.parts:
             if isinstance(part, ToolCall):
-                found.append(own_bytes(part.raw, self.name) or call(part))
-            elif (made := self.write(part, omitted)) is not None:
-                found.append(made)
-        return found
+                parts.append(own_bytes(part.raw, self.name) or call(part))
+            elif (data := self.write(part, omitted)) is not None:
+                parts.append(data)
+        return parts
 
 
 def own_bytes(raw: RawBlock | None, dialect: str) -> bytes | None:
@@ -91,13 +91,13 @@ class FunctionTool(Struct, frozen=True):
 def function_of(raw: bytes) -> FunctionTool | None:
     """Return the function that a tool of any provider's shape declares; None for a provider's own tool."""
     outer = raw_members(raw) or {}
-    own = raw_members(outer.get("function", b"null")) or raw_members(outer.get("toolSpec", b"null")) or outer
-    schema = next((own[key] for key in _SCHEMAS if key in own), None)
-    if "name" not in own or (schema is None and own is outer and own.get("type", _FUNCTION) != _FUNCTION):
+    members = raw_members(outer.get("function", b"null")) or raw_members(outer.get("toolSpec", b"null")) or outer
+    schema = next((members[key] for key in _SCHEMAS if key in members), None)
+    if "name" not in members or (schema is None and members is outer and members.get("type", _FUNCTION) != _FUNCTION):
         return None
-    if schema is not None and "inputSchema" in own:
+    if schema is not None and "inputSchema" in members:
         schema = (raw_members(schema) or {}).get("json", schema)
-    return FunctionTool(own["name"], own.get("description"), schema, own.get("strict"))
+    return FunctionTool(members["name"], members.get("description"), schema, members.get("strict"))
 
 
 _GROUPS = ("functionDeclarations", "function_declarations")
@@ -105,12 +105,12 @@ _GROUPS = ("functionDeclarations", "function_declarations")
 
 def single_tools(tools: tuple[Raw, ...]) -> list[bytes]:
     """Return tools one by one. A tool of Gemini that only declares a group of functions becomes these functions."""
-    found: list[bytes] = []
+    entries: list[bytes] = []
     for tool in tools:
-        own = raw_members(bytes(tool)) or {}
-        group = next((own[key] for key in _GROUPS if [*own] == [key]), b"")
-        found += array(group) if group[:1] == b"[" else [bytes(tool)]
-    return found
+        members = raw_members(bytes(tool)) or {}
+        group = next((members[key] for key in _GROUPS if [*members] == [key]), b"")
+        entries += array(group) if group[:1] == b"[" else [bytes(tool)]
+    return entries
 
 
 def function_members(function: FunctionTool, key: str) -> bytes:
@@ -131,8 +131,8 @@ def function_members(function: FunctionTool, key: str) -> bytes:
 
 def arguments(call: ToolCall) -> bytes:
     """Return a call's arguments as a JSON object; any other value becomes its member `input`."""
-    given = bytes(call.input)
-    return given if given[:1] == b"{" else b'{"input":' + given + b"}"
+    value = bytes(call.input)
+    return value if value[:1] == b"{" else b'{"input":' + value + b"}"
 
 
 def outcome_of(call: ToolCall) -> tuple[bytes, bool]:
@@ -153,22 +153,22 @@ class CallResult(Struct, frozen=True):
     failed: bool = False  # the call ended with an error
 
 
-def result_of(own: dict[str, bytes]) -> CallResult | None:
+def result_of(block: dict[str, bytes]) -> CallResult | None:
     """Return the call's result in the members of a block or message of any provider's shape; None if it is no result.
 
     A result without output has an empty text; an output that is an object is the JSON text of it.
     """
-    kind, failed = own.get("type"), False
+    kind, failed = block.get("type"), False
     if kind == b'"tool_result"':
-        name, output, failed = "tool_use_id", own.get("content", b'""'), own.get("is_error") == b"true"
+        name, output, failed = "tool_use_id", block.get("content", b'""'), block.get("is_error") == b"true"
     elif kind in (b'"function_call_output"', b'"custom_tool_call_output"'):
-        name, output = "call_id", own.get("output", b'""')
-    elif own.get("role") == b'"tool"':
-        name, output = "tool_call_id", own.get("content", b'""')
-    elif (inner := raw_members(own.get("toolResult", b""))) is not None:
-        own, name, output, failed = inner, "toolUseId", inner.get("content", b'""'), inner.get("status") == b'"error"'
-    elif (inner := raw_members(own.get("functionResponse", own.get("function_response", b"")))) is not None:
-        own, name, output = inner, "id", inner.get("response", b'""')
+        name, output = "call_id", block.get("output", b'""')
+    elif block.get("role") == b'"tool"':
+        name, output = "tool_call_id", block.get("content", b'""')
+    elif (inner := raw_members(block.get("toolResult", b""))) is not None:
+        block, name, output, failed = inner, "toolUseId", inner.get("content", b'""'), inner.get("status") == b'"error"'
+    elif (inner := raw_members(block.get("functionResponse", block.get("function_response", b"")))) is not None:
+        block, name, output = inner, "id", inner.get("response", b'""')
         members = raw_members(output) or {}
         if [*members] in (["result"], ["output"], ["error"]):  # as lore writes it, and as in the API's reference
             output, failed = next(iter(members.values())), "error" in members
@@ -176,7 +176,7 @@ def result_of(own: dict[str, bytes]) -> CallResult | None:
         return None
     if output[:1] not in (b'"', b"["):
         output = encode(output.decode("utf-8", "replace"))
-    return CallResult(string_in(own, name), output, failed)
+    return CallResult(string_in(block, name), output, failed)
 
 
 def output_blocks(output: bytes) -> tuple[Block, ...]:
@@ -194,17 +194,17 @@ def data_url(media_type: str, data: bytes) -> bytes:
     return encode(f"data:{media_type};base64,")[:-1] + data[1:]
 
 
-def kind_of(own: dict[str, bytes]) -> str:
+def kind_of(block: dict[str, bytes]) -> str:
     """Return the `type` of a provider's block, else the name of its only member, else "block"."""
-    if "type" in own:
-        return text_of(own["type"])
-    return next(iter(own)) if len(own) == 1 else "block"
+    if "type" in block:
+        return text_of(block["type"])
+    return next(iter(block)) if len(block) == 1 else "block"
 
 
-def text_in(own: dict[str, bytes]) -> bytes | None:
+def text_in(block: dict[str, bytes]) -> bytes | None:
     """Return the text of a text block of any provider's shape, as a JSON string; None for another block."""
-    text = own.get("text", b"")
-    kind = own.get("type", _TEXT if len(own) == 1 else b"")
+    text = block.get("text", b"")
+    kind = block.get("type", _TEXT if len(block) == 1 else b"")
     return text if text[:1] == b'"' and kind in (_TEXT, b'"input_text"', b'"output_text"') else None
 
 

@@ -48,12 +48,12 @@ class Gemini(Body):
         "messages of one role in a row": cannot("joined to one content: roles alternate"),
         "cache breakpoints": cannot("the API caches by itself"),
     }  # fmt: skip
-    own = ("model", "tools", "contents", *_SYSTEM)
+    prompt_members = ("model", "tools", "contents", *_SYSTEM)
     root = "contents"
     lists = {"parts": None}
     writer = c.BlockWriter(
         text=lambda text: b'{"text":' + text + b"}",
-        is_own=lambda own: "type" not in own and not _PART.isdisjoint(own),
+        is_own=lambda block: "type" not in block and not _PART.isdisjoint(block),
         image=lambda media, data: b'{"inlineData":{"mimeType":' + encode(media) + b',"data":' + data + b"}}",
         name=name,
     )
@@ -85,8 +85,8 @@ class Gemini(Body):
         entries = [_tool(bytes(tool)) for tool in tools]
         grouped: list[bytes] = []
         for declares, some in groupby(entries, lambda entry: entry[0]):
-            found = [data for _, data in some]
-            grouped += [b'{"functionDeclarations":[' + b",".join(found) + b"]}"] if declares else found
+            group = [data for _, data in some]
+            grouped += [b'{"functionDeclarations":[' + b",".join(group) + b"]}"] if declares else group
         declared = _tools(b"[" + b",".join(grouped) + b"]")
         texts = b",".join([self.writer.text(text) for text in system])
         instruction = b'{"parts":[' + texts + b"]}" if system else b"null"
@@ -101,7 +101,7 @@ class Gemini(Body):
         else:
             parts = self.writer.write_answer(unit, _call, writing.omitted)
         writing.merge("model" if unit.role == "assistant" else "user", parts, "parts")
-        return writing.done()
+        return writing.finish()
 
     def write(self, prompt: Prompt) -> bytes:
         """Return the request body; declarations of functions go back to the entries of `tools` that held them."""
@@ -131,17 +131,17 @@ def _tools(raw: bytes) -> list[Segment]:
     """Return a segment for each declaration of a function, and for each other entry of `tools`."""
     if raw[:1] != b"[":
         return [] if raw == b"null" else [Segment("tools", "tools", raw, kind="opaque")]
-    found: list[Segment] = []
+    declarations: list[Segment] = []
     for number, entry in enumerate(array(raw)):
         path = f"tools[{number}]"
         segments = slice_object(entry, path, "tools", _DECLARED, ())
         if len(segments) == 1:
-            found.append(Segment("tools", path, entry, kind="tool"))
+            declarations.append(Segment("tools", path, entry, kind="tool"))
         else:
             for segment in _drop_empty(segments):
                 segment.kind = "envelope" if segment.kind == "envelope" else "tool"
-                found.append(segment)
-    return found
+                declarations.append(segment)
+    return declarations
 
 
 def _drop_empty(segments: Iterable[Segment]) -> list[Segment]:
@@ -151,10 +151,10 @@ def _drop_empty(segments: Iterable[Segment]) -> list[Segment]:
 
 def _tool(raw: bytes) -> tuple[bool, bytes]:
     """Return whether a tool is a function, and its declaration, or the entry of `tools` as it is."""
-    own, function = raw_members(raw) or {}, c.function_of(raw)
+    members, function = raw_members(raw) or {}, c.function_of(raw)
     if function is None:
         return False, raw
-    if "type" not in own and ("parameters" in own or "parametersJsonSchema" in own):
+    if "type" not in members and ("parameters" in members or "parametersJsonSchema" in members):
         return True, raw
     return True, b"{" + c.function_members(function, "parametersJsonSchema") + b"}"
 
@@ -173,7 +173,7 @@ def _result(call: ToolCall, omitted: list[str]) -> bytes:
 
 def _identity(call: ToolCall) -> bytes:
     """Write a call's name and its id. Some servers give no id; then the result has none either."""
-    named = b'"name":' + encode(call.name)
-    given = raw_members(c.own_bytes(call.raw, Gemini.name) or b"") or {}
-    unnamed = bool(given) and all("id" not in (raw_members(given[key]) or {}) for key in _CALLS if key in given)
-    return named if unnamed or not call.call_id else b'"id":' + encode(call.call_id) + b"," + named
+    name = b'"name":' + encode(call.name)
+    block = raw_members(c.own_bytes(call.raw, Gemini.name) or b"") or {}
+    lacks_id = bool(block) and all("id" not in (raw_members(block[key]) or {}) for key in _CALLS if key in block)
+    return name if lacks_id or not call.call_id else b'"id":' + encode(call.call_id) + b"," + name

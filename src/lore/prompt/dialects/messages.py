@@ -37,7 +37,7 @@ class Body:
 
     name: ClassVar[str]  # of the dialect
     capabilities: ClassVar[Mapping[str, Capability]] = USUAL  # which features it can express, by feature
-    own: ClassVar[tuple[str, ...]]  # members that are no parameters; the model is the first
+    prompt_members: ClassVar[tuple[str, ...]]  # members that are no parameters; the model is the first
     root: ClassVar[str] = "messages"  # the member that holds the messages
     lists: ClassVar[Lists] = {"content": None}  # the members of a message that are split into their elements
     keys: ClassVar[tuple[str, ...]] = ()  # members that are breakpoints
@@ -82,17 +82,17 @@ class Body:
         marks = [
             (at, part.breakpoint) for at, part in enumerate(chained(head, messages)) if part.breakpoint is not None
         ]
-        model = members.get(self.own[0], b"null")
+        model = members.get(self.prompt_members[0], b"null")
         return Prompt(
             dialect=self.name, fidelity=fidelity, head=tuple(head), messages=Vector(messages),
             model=None if model == b"null" else printable(text_of(model)),
             breakpoints=tuple([at for at, _ in marks]), breakpoint_values=tuple([value for _, value in marks]),
             auto_breakpoint=members.get(CACHE_CONTROL, b"null") != b"null",
-            params={key: value for key, value in members.items() if key not in self.own},
+            params={key: value for key, value in members.items() if key not in self.prompt_members},
         )  # fmt: skip
 
     def _slice_messages(self, raw: bytes, memo: Memo) -> tuple[list[Segment], list[Segment]]:
-        """Slice leading system messages and the others; anything but an array is one segment."""
+        """Return the segments of leading system messages and of the others; a value that is no array is one segment."""
         root, system, messages = self.root, list[Segment](), list[Segment]()
         if raw[:1] != b"[":
             return system, slice_list(raw, root, "messages", odd="block" if raw[:1] == b'"' else "opaque")
@@ -115,14 +115,14 @@ class Body:
 
         A text is one segment in the member `system`, or with `system_envelope` a message: its envelope and its text.
         """
-        found = slice_elements(map(self.tool, c.single_tools(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
+        segments = slice_elements(map(self.tool, c.single_tools(tools)), "tools", "tools", "tool", (CACHE_CONTROL,))
         if self.system_envelope is None:
-            return (*found, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
+            return (*segments, *slice_elements(map(self.writer.text, system), "system", "system", "text"))
         for number, text in enumerate(system):
             path = f"{self.root}[{number}]"
-            found.append(Segment("system", path, self.system_envelope, kind="envelope"))
-            found += slice_elements([self.writer.text(text)], f"{path}.content", "system")
-        return tuple(found)
+            segments.append(Segment("system", path, self.system_envelope, kind="envelope"))
+            segments += slice_elements([self.writer.text(text)], f"{path}.content", "system")
+        return tuple(segments)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
         """Return the place of the first unit in the list of messages: after the system messages of `head`, if any."""
@@ -160,18 +160,18 @@ class Body:
         segments = [*self.with_breakpoints(prompt), *prompt.tail]
         members, end = self.opening(prompt), len(prompt.head)
         for key, some in groupby(segments[:end], lambda segment: re.split(r"[\[.]", segment.path)[0]):
-            found = list(some)
+            group = list(some)
             if key == self.root:  # the system messages, which come last
-                end -= len(found)
+                end -= len(group)
             else:
-                members.append((key, found[0].data if found[0].path == key else write_list(found)))
+                members.append((key, group[0].data if group[0].path == key else write_list(group)))
         members.append((self.root, self.write_messages(segments[end:])))
         return object_of(dict(members))
 
     def opening(self, prompt: Prompt) -> list[tuple[str, bytes]]:
         """Return the first members of a body as (name, JSON): the model, if it has one, then the parameters."""
-        model = [] if prompt.model is None else [(self.own[0], encode(prompt.model))]
-        return [*model, *((key, value) for key, value in prompt.params.items() if key not in self.own)]
+        model = [] if prompt.model is None else [(self.prompt_members[0], encode(prompt.model))]
+        return [*model, *((key, value) for key, value in prompt.params.items() if key not in self.prompt_members)]
 
     def with_breakpoints(self, prompt: Prompt) -> list[Segment]:
         """Return the segments of head and messages with breakpoints in their bytes.
@@ -230,8 +230,8 @@ def strip_breakpoints(raw: bytes, keys: tuple[str, ...] = (CACHE_CONTROL,)) -> t
     breakpoint = None
     for key in keys:
         if key.encode() in raw:
-            raw, found = _strip(raw, key)
-            breakpoint = breakpoint or (None if key == COPILOT else found)
+            raw, last = _strip(raw, key)
+            breakpoint = breakpoint or (None if key == COPILOT else last)
     return raw, breakpoint
 
 
@@ -244,9 +244,9 @@ def _strip(raw: bytes, key: str) -> tuple[bytes, bytes | None]:
             value = data[member.value : member.end]
             if member.key in ("content", "output") and value[:1] == b"[" and key.encode() in value:
                 for start, end in reversed(element_ranges(value)):
-                    inside, found = _strip(value[start:end], key)
+                    inside, inner = _strip(value[start:end], key)
                     value = value[:start] + inside + value[end:]
-                    breakpoint = breakpoint or found
+                    breakpoint = breakpoint or inner
                 data = data[: member.value] + value + data[member.end :]
                 break
     return data, breakpoint
@@ -256,11 +256,11 @@ def slice_elements(
     raws: Iterable[bytes], path: str, section: Section, kind: Kind = "block", keys: tuple[str, ...] = (), first: int = 0
 ) -> list[Segment]:
     """Return a segment for each element, numbered from `first`, breakpoints (members `keys`) cut out of its bytes."""
-    found: list[Segment] = []
+    segments: list[Segment] = []
     for number, raw in enumerate(raws, first):
         data, breakpoint = strip_breakpoints(raw, keys)
-        found.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint))
-    return found
+        segments.append(Segment(section, f"{path}[{number}]", data, kind, breakpoint))
+    return segments
 
 
 def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tuple[str, ...]) -> tuple[Segment, ...]:
@@ -271,16 +271,16 @@ def slice_object(raw: bytes, path: str, section: Section, lists: Lists, keys: tu
     member of `keys`) of the object itself goes to its last segment. Text that is not an object, and an
     empty object, is one opaque segment.
     """
-    found = member_ranges(raw)
-    if not found:
+    members = member_ranges(raw)
+    if not members:
         return (Segment(section, path, raw, kind="opaque"),)
-    inside = {m.key: raw[m.value : m.end] for m in found if m.key in lists}
+    inside = {m.key: raw[m.value : m.end] for m in members if m.key in lists}
     inside = {key: value for key, value in inside.items() if lists[key] is not None or not _EMPTY.fullmatch(value)}
-    outer = [raw[m.start : m.end] for m in found if m.key not in inside and m.key not in keys]
+    outer = [raw[m.start : m.end] for m in members if m.key not in inside and m.key not in keys]
     segments = [Segment(section, path, b",".join(outer), kind="envelope")]
     for key in lists:
         segments += slice_list(inside.get(key, b"null"), f"{path}.{key}", section, keys=keys)
-    breakpoint = next((raw[m.value : m.end] for m in found if m.key in keys and m.key != COPILOT), b"null")
+    breakpoint = next((raw[m.value : m.end] for m in members if m.key in keys and m.key != COPILOT), b"null")
     if breakpoint != b"null":
         segments[-1].breakpoint, segments[-1].is_marked_by_message = breakpoint, True
     return tuple(segments)
@@ -311,15 +311,15 @@ def write_object(segments: list[Segment], lists: Lists) -> bytes:
     first = segments[0]
     if first.kind == "opaque" or (first.kind != "envelope" and first.path.isalpha()):  # a text is the whole input
         return first.data
-    rest = segments[1:] if first.kind == "envelope" else segments
-    held: dict[str, bytes] = {}
+    blocks = segments[1:] if first.kind == "envelope" else segments
+    values: dict[str, bytes] = {}
     for key in lists:
-        elements = [segment for segment in rest if segment.path.rpartition(".")[2].partition("[")[0] == key]
+        elements = [segment for segment in blocks if segment.path.rpartition(".")[2].partition("[")[0] == key]
         if elements:
             is_value = len(elements) == 1 and elements[0].path.endswith(f".{key}")
-            held[key] = elements[0].data if is_value else write_list(elements)
+            values[key] = elements[0].data if is_value else write_list(elements)
     parts = [first.data] if first.kind == "envelope" and first.data else []
-    contents = ((key, held.get(key, empty)) for key, empty in lists.items())
+    contents = ((key, values.get(key, empty)) for key, empty in lists.items())
     parts += [encode(key) + b":" + content for key, content in contents if content]
     return b"{" + b",".join(parts) + b"}"
 
@@ -338,7 +338,7 @@ class Writing:
         self.omitted: list[str] = []
 
     def open(self, role: str, envelope: bytes, parts: list[bytes], key: str = "content") -> None:
-        """Begin a message: an envelope of these members, then a block for each part. `merge` compares the role."""
+        """Begin a message: an envelope of these members, then a block for each part. `role` is for a later `merge`."""
         path = f"{self.root}[{self.place.messages}]"
         self.segments.append(Segment("messages", path, envelope, kind="envelope"))
         self.place = Spot(self.place.messages + 1, role)
@@ -358,6 +358,6 @@ class Writing:
         elif parts:
             self.open(role, f'"role":"{role}"'.encode(), parts, key)
 
-    def done(self) -> Rendered:
+    def finish(self) -> Rendered:
         """Return the segments, the place after them, and the names of omitted parts."""
         return Rendered(tuple(self.segments), self.place, tuple(self.omitted))

@@ -35,7 +35,7 @@ _text = partial(_part, b"text")
 _RESULT = c.BlockWriter(text=_text, is_own=lambda _: False, image_name="image in a tool result")
 _CHAT, _RESPONSES = "openai-chat", "openai-responses"
 _OUTPUT = c.BlockWriter(
-    text=partial(_part, b"output_text"), is_own=lambda own: c.kind_of(own) == "refusal", name=_RESPONSES
+    text=partial(_part, b"output_text"), is_own=lambda block: c.kind_of(block) == "refusal", name=_RESPONSES
 )
 
 
@@ -76,13 +76,13 @@ class OpenAIChat(_OpenAI):
         "images": can("as data URLs"),
         "images in tool results": cannot("left out: a tool message holds text"),
     }  # fmt: skip
-    own = ("model", "tools", "messages")
+    prompt_members = ("model", "tools", "messages")
     lists = {"content": b"null", "tool_calls": b""}
     recorded_kinds = frozenset(("text", "image_url", "input_audio", "file", "refusal"))
     system_envelope = b'"role":"system"'
     writer = c.BlockWriter(
         text=_text,
-        is_own=lambda own: c.kind_of(own) in ("image_url", "input_audio", "file", "refusal"),
+        is_own=lambda block: c.kind_of(block) in ("image_url", "input_audio", "file", "refusal"),
         image=lambda media, data: b'{"type":"image_url","image_url":{"url":' + c.data_url(media, data) + b"}}",
         name=name,
     )
@@ -93,8 +93,8 @@ class OpenAIChat(_OpenAI):
 
     def tool(self, raw: bytes) -> bytes:
         """Return a tool without `cache_control`, a function as `{"type":"function","function":…}`."""
-        made = c.as_function(raw)
-        return strip_breakpoints(raw)[0] if made is raw else made
+        function = c.as_function(raw)
+        return strip_breakpoints(raw)[0] if function is raw else function
 
     def system(self, members: dict[str, bytes]) -> list[Segment]:
         """Return no segments: the system prompt is in leading messages."""
@@ -108,25 +108,25 @@ class OpenAIChat(_OpenAI):
         recorded answer other than content and calls (such as `reasoning_content`) are members of its envelope.
         """
         writing = Writing(self.root, place)
-        results = unit.role == "results"
-        for call in unit.calls if results else ():
+        has_results = unit.role == "results"
+        for call in unit.calls if has_results else ():
             envelope = b'"role":"tool","tool_call_id":' + encode(call.call_id)
             parts = _RESULT.write_all(c.output_blocks(c.outcome_of(call)[0]), writing.omitted)
             writing.open("tool", envelope, parts or [_text(b'""')])
-        members = [made for block in unit.blocks if (made := _own_members(block)) is not None]
+        members = [extra for block in unit.blocks if (extra := _own_members(block)) is not None]
         other = (block for block in unit.blocks if _own_members(block) is None) if members else unit.blocks
         blocks = self.writer.write_all(other, writing.omitted)
-        if blocks and (unit.joins or results) and writing.place.role in ("user", "tool"):
+        if blocks and (unit.joins or has_results) and writing.place.role in ("user", "tool"):
             writing.extend(blocks)
-        elif blocks or members or (unit.calls and not results):
-            role = "user" if results else unit.role
+        elif blocks or members or (unit.calls and not has_results):
+            role = "user" if has_results else unit.role
             writing.open(role, b",".join((f'"role":"{role}"'.encode(), *members)), blocks)
-        if not results:
+        if not has_results:
             path = f"messages[{place.messages}].tool_calls"
             writing.segments += [
                 Segment("messages", f"{path}[{n}]", _tool_call(call)) for n, call in enumerate(unit.calls)
             ]
-        return writing.done()
+        return writing.finish()
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Return whether a segment is a nonempty content part.
@@ -146,15 +146,15 @@ def _own_members(block: Block) -> bytes | None:
     """
     if not isinstance(block, RawBlock) or block.dialect != _CHAT:
         return None
-    own = raw_members(bytes(block.json)) or {}
-    own.pop("role", None) if "type" not in own else own.clear()
-    return b",".join([encode(key) + b":" + value for key, value in own.items()]) or None
+    members = raw_members(bytes(block.json)) or {}
+    members.pop("role", None) if "type" not in members else members.clear()
+    return b",".join([encode(key) + b":" + value for key, value in members.items()]) or None
 
 
 def _tool_call(call: ToolCall) -> bytes:
-    own = c.own_bytes(call.raw, _CHAT)
-    if own is not None:
-        return own
+    recorded = c.own_bytes(call.raw, _CHAT)
+    if recorded is not None:
+        return recorded
     function = b'{"name":' + encode(call.name) + b',"arguments":' + _arguments(call) + b"}"
     return b'{"id":' + encode(call.call_id) + b',"type":"function","function":' + function + b"}"
 
@@ -175,14 +175,14 @@ class OpenAIResponses(_OpenAI):
         "images": can("as data URLs, except in the model's messages"),
         "images in tool results": can("as parts of the output"),
     }  # fmt: skip
-    own = ("model", "tools", "instructions", "input")
+    prompt_members = ("model", "tools", "instructions", "input")
     root = "input"
     lists = {"content": None, "output": None, "arguments": None, "input": None}
     recorded_kinds = frozenset(("input_text", "output_text", "input_image", "input_file", "refusal"))
     system_envelope = b'"type":"message","role":"system"'
     writer = c.BlockWriter(
         text=partial(_part, b"input_text"),
-        is_own=lambda own: c.kind_of(own).startswith("input_"),
+        is_own=lambda block: c.kind_of(block).startswith("input_"),
         image=lambda media, data: b'{"type":"input_image","image_url":' + c.data_url(media, data) + b"}",
         name=name,
     )
@@ -193,8 +193,8 @@ class OpenAIResponses(_OpenAI):
 
     def tool(self, raw: bytes) -> bytes:
         """Return a function as `{"type":"function","name":…}`; any other tool as it is."""
-        own, function = raw_members(raw) or {}, c.function_of(raw)
-        if function is None or (own.get("type") == b'"function"' and "function" not in own):
+        members, function = raw_members(raw) or {}, c.function_of(raw)
+        if function is None or (members.get("type") == b'"function"' and "function" not in members):
             return raw
         function = replace(function, schema=function.schema or c.NO_SCHEMA)
         return b'{"type":"function",' + c.function_members(function, "parameters") + b"}"
@@ -213,10 +213,10 @@ class OpenAIResponses(_OpenAI):
         writing = Writing(self.root, place)
         if unit.role == "assistant":
             self._answer(unit, writing)
-            return writing.done()
+            return writing.finish()
         for call in unit.calls if unit.role == "results" else ():
-            custom = c.kind_of(raw_members(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
-            kind = b'"custom_tool_call_output"' if custom else b'"function_call_output"'
+            is_custom = c.kind_of(raw_members(c.own_bytes(call.raw, self.name) or b"") or {}) == "custom_tool_call"
+            kind = b'"custom_tool_call_output"' if is_custom else b'"function_call_output"'
             envelope = b'"type":' + kind + b',"call_id":' + encode(call.call_id)
             parts = self.writer.write_all(c.output_blocks(c.outcome_of(call)[0]), writing.omitted)
             writing.open("tool", envelope, parts or [self.writer.text(b'""')], "output")
@@ -230,7 +230,7 @@ class OpenAIResponses(_OpenAI):
         elif blocks:
             role = "system" if unit.role == "system" else "user"
             writing.open(role, f'"type":"message","role":"{role}"'.encode(), blocks)
-        return writing.done()
+        return writing.finish()
 
     def _answer(self, unit: Unit, writing: Writing) -> None:
         """Write a response: text goes to a message, which the next call or item of the API's own ends."""
@@ -257,8 +257,8 @@ class OpenAIResponses(_OpenAI):
 
     def takes_breakpoint(self, segment: Segment) -> bool:
         """Return whether a segment is a nonempty part of an `input_` type, also in the output of a call."""
-        own = raw_members(segment.data) or {} if segment.kind == "block" else {}
-        return own.get("type", b"").startswith(b'"input_') and own.get("text") != b'""'
+        members = raw_members(segment.data) or {} if segment.kind == "block" else {}
+        return members.get("type", b"").startswith(b'"input_') and members.get("text") != b'""'
 
 
 def _is_item(block: Block) -> TypeGuard[RawBlock]:
@@ -277,10 +277,10 @@ def _own_item(block: Block) -> bytes | None:
     raw = bytes(block.json)
     if block.dialect is not None:
         return raw
-    own = raw_members(raw) or {}
-    kind = c.kind_of(own)
-    reasoning = kind == "reasoning" and ("summary" in own or "encrypted_content" in own)
-    return raw if reasoning or kind.endswith(("_call", "_call_output")) else None
+    members = raw_members(raw) or {}
+    kind = c.kind_of(members)
+    is_reasoning = kind == "reasoning" and ("summary" in members or "encrypted_content" in members)
+    return raw if is_reasoning or kind.endswith(("_call", "_call_output")) else None
 
 
 def _call_item(call: ToolCall) -> bytes:

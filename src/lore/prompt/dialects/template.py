@@ -55,7 +55,7 @@ from lore.prompt.base import (
     can,
     cannot,
 )
-from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, whole
+from lore.prompt.dialects.chatml import TEXT_ANSWERS, RenderedText, result, texts, thoughts, without_surrogates
 from lore.prompt.dialects.content import as_function, single_tools
 from lore.prompt.system_messages import Does
 
@@ -85,7 +85,7 @@ _FAILURES = (
     RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
 _UNSEEN = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff]+")
-_SHOWN = 200  # characters of a template's message
+_MESSAGE_CHARACTERS = 200  # characters of a template's message
 _MASKED = 1_600  # characters of it that are searched for credentials, before invisible ones are removed
 _DATA = (str, int, float, list, tuple, dict, range, KeysView, ValuesView, ItemsView, Undefined)
 
@@ -103,7 +103,7 @@ class Sandbox:
     def __init__(self, source: str, functions: Mapping[str, Callable[..., Any]], *, file: str | None = None) -> None:
         self._file = file or "template"
         environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, finalize=_checked, loader=DictLoader({}),
+            trim_blocks=True, lstrip_blocks=True, finalize=_check_data, loader=DictLoader({}),
             extensions=["jinja2.ext.loopcontrols", _Generation],
         )  # fmt: skip
         environment.filters["tojson"] = _tojson
@@ -113,7 +113,7 @@ class Sandbox:
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
             quotes_secret = mask(source) != source  # Jinja's message quotes words of the source
-            reason = "a syntax error" if quotes_secret else cleaned(error.message or "")
+            reason = "a syntax error" if quotes_secret else clean(error.message or "")
             raise LoreError(
                 f"the chat template is not valid: {reason}",
                 hint="it must be a Jinja template in a single file",
@@ -135,7 +135,7 @@ class Sandbox:
                     )
                 pieces.append(piece)
         except _RefusedError as error:
-            message, hint = cleaned(str(error)) or "(no reason given)", "the chat template refuses this conversation"
+            message, hint = clean(str(error)) or "(no reason given)", "the chat template refuses this conversation"
             raise LoreError(message, hint=hint, where=self._where(error)) from None
         except _FAILURES as error:
             raise LoreError(f"the chat template fails: {_reason(error)}", where=self._where(error)) from None
@@ -151,10 +151,10 @@ class Sandbox:
         return Where(self._file, line)
 
 
-def cleaned(text: str) -> str:
-    """Return text for a message: one line, nothing invisible, not long."""
-    shown = _UNSEEN.sub(" ", cut_masked(text, _MASKED)).strip()
-    return shown if len(shown) <= _SHOWN else cut_masked(shown, _SHOWN - 1) + "…"
+def clean(text: str) -> str:
+    """Return text as it may be shown in a message: one short line without invisible characters or credentials."""
+    line = _UNSEEN.sub(" ", cut_masked(text, _MASKED)).strip()
+    return line if len(line) <= _MESSAGE_CHARACTERS else cut_masked(line, _MESSAGE_CHARACTERS - 1) + "…"
 
 
 def _reason(error: BaseException) -> str:
@@ -164,8 +164,8 @@ def _reason(error: BaseException) -> str:
         return "it nests too deeply"
     if isinstance(error, MemoryError):
         return "it is too large"
-    shown = cleaned(re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)))
-    return shown if isinstance(error, TemplateError) and shown else f"{type(error).__name__}: {shown}"
+    message = clean(re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)))
+    return message if isinstance(error, TemplateError) and message else f"{type(error).__name__}: {message}"
 
 
 class _Generation(Extension):
@@ -179,7 +179,7 @@ class _Generation(Extension):
 
 
 def _raise(message: object = "") -> NoReturn:
-    raise _RefusedError(cleaned(str(message)))
+    raise _RefusedError(clean(str(message)))
 
 
 def _tojson(
@@ -191,8 +191,8 @@ def _tojson(
     )
 
 
-def _checked(value: Any) -> object:
-    """Return a value that the template prints; one that is not data would show an address in memory."""
+def _check_data(value: Any) -> object:
+    """Return a value that the template prints; raises an error if it is not data, whose text has a memory address."""
     if value is not None and not isinstance(value, _DATA):
         raise TemplateRuntimeError(f"it prints a {type(value).__name__} as if it were data")
     return cast("object", value)
@@ -229,21 +229,21 @@ class JinjaTemplate(RenderedText):
         self._sandbox = Sandbox(source, {"strftime_now": moment(now).strftime}, file=file)
         self._before: tuple[str, list[int], Vector[Segment]] = ("", [], Vector())  # as the last prompt was cut
         self._tokens = {"bos_token": bos_token, "eos_token": eos_token}
-        lacking = [name for name, value in self._tokens.items() if not value and re.search(rf"\b{name}\b", source)]
-        self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in lacking])
+        empty_tokens = [name for name, value in self._tokens.items() if not value and re.search(rf"\b{name}\b", source)]
+        self.notes = tuple([f"the template names {name}, which is empty: set assemble.{name}" for name in empty_tokens])
 
     def head(self, tools: tuple[Raw, ...], system: tuple[bytes, ...]) -> tuple[Segment, ...]:
         """Return a segment for each function of the tools and each text (JSON string) of the system prompt."""
         functions = [as_function(tool) for tool in single_tools(tools)]
         listed = [Segment("tools", f"tools[{n}]", function, "tool") for n, function in enumerate(functions)]
-        path = "messages[{}].content" if self._several else "messages[0].content[{}]"
+        path = "messages[{}].content" if self._takes_several else "messages[0].content[{}]"
         texts = [Segment("system", path.format(number), text, "text") for number, text in enumerate(system)]
         return (*listed, *texts)
 
     def first(self, head: tuple[Segment, ...]) -> Spot:
         """Return the end of the system messages: one for each text, or one if the template takes no more."""
         texts = sum(1 for segment in head if segment.section == "system")
-        return Spot(texts if self._several else 1, "system") if texts else Spot()
+        return Spot(texts if self._takes_several else 1, "system") if texts else Spot()
 
     def render(self, unit: Unit, place: Spot) -> Rendered:
         """Return a unit as messages for the template, each one segment.
@@ -289,15 +289,15 @@ class JinjaTemplate(RenderedText):
             return prompt
         tools = [_read(segment) for segment in prompt.head if segment.section == "tools"]
         system = [str(_read(segment)) for segment in prompt.head if segment.section == "system"]
-        if system and not self._several:
+        if system and not self._takes_several:
             system = ["\n\n".join(system)]
         before = _messages([{"role": "system", "content": text} for text in system], prompt.messages)
         size = sum(len(segment.data) for segment in prompt)
         max_output = RENDERED_CHARACTERS + RENDERED_PER_BYTE * size
         stable = self._text(before, tools, max_output, opened=False)
         text = self._text(_messages(before, prompt.tail), tools, max_output, opened=True)
-        pieces, rest = self._cut(stable, text)
-        tail = (Segment("messages", "text", rest.encode(), "text", origin="what follows history"),) if rest else ()
+        pieces, end = self._cut(stable, text)
+        tail = (Segment("messages", "text", end.encode(), "text", origin="what follows history"),) if end else ()
         return Prompt(dialect=self.name, fidelity="rendered", model=prompt.model, messages=pieces, tail=tail)
 
     def _cut(self, stable: str, text: str) -> tuple[Vector[Segment], str]:
@@ -307,16 +307,16 @@ class JinjaTemplate(RenderedText):
         """
         before, ends, pieces = self._before
         same = common_prefix(stable, text)
-        kept = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
-        start = ends[kept - 1] if kept else 0
-        new = [end for found in _PIECE.finditer(stable, start) if (end := found.end()) <= same]
-        pieces = pieces.cut(kept).extend(
+        shared = bisect_right(ends, min(common_prefix(before, stable) - _LOOKS_AHEAD, same))
+        start = ends[shared - 1] if shared else 0
+        new = [end for match in _PIECE.finditer(stable, start) if (end := match.end()) <= same]
+        pieces = pieces.cut(shared).extend(
             [
                 Segment("messages", f"text[{number}]", stable[begin:end].encode(), "text")
-                for number, (begin, end) in enumerate(pairwise([start, *new]), kept)
+                for number, (begin, end) in enumerate(pairwise([start, *new]), shared)
             ]
         )
-        ends = [*ends[:kept], *new]
+        ends = [*ends[:shared], *new]
         self._before = stable, ends, pieces
         return pieces, text[ends[-1] if ends else 0 :]
 
@@ -325,7 +325,7 @@ class JinjaTemplate(RenderedText):
         return b"".join([segment.data for segment in self.finish(prompt)])
 
     @cached_property
-    def _several(self) -> bool:
+    def _takes_several(self) -> bool:
         """Whether the template writes two leading system messages in order; tried once."""
         talk = [_TALK[0], {"role": "system", "content": _LATE}, _TALK[1]]
         try:
@@ -360,12 +360,12 @@ class JinjaTemplate(RenderedText):
     def _text(
         self, messages: list[dict[str, Any]], tools: list[Any], max_output: int = RENDERED_CHARACTERS, *, opened: bool
     ) -> str:
-        given = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
-        return whole(self._sandbox.render({**given, **self._tokens}, max_output))
+        variables = {"messages": messages, "tools": tools or None, "documents": None, "add_generation_prompt": opened}
+        return without_surrogates(self._sandbox.render({**variables, **self._tokens}, max_output))
 
 
 def _is_joined(unit: Unit, place: Spot) -> bool:
-    """Return whether a text extends the last message: it asks to, or the last one is lore's own in the user's role.
+    """Return whether a unit extends the last message: it `joins`, or it is the user's and that message is lore's text.
 
     A template whose roles must alternate would refuse two messages of the user.
     """
@@ -389,14 +389,14 @@ def _call(call: ToolCall) -> dict[str, object]:
 
 def _messages(before: list[dict[str, Any]], segments: Iterable[Segment]) -> list[dict[str, Any]]:
     """Return messages and those of the segments; a text that joins the last one replaces it by a longer one."""
-    found = list(before)
+    messages = list(before)
     for segment in segments:
         value = _read(segment)
         if segment.kind == "block":
-            found[-1] = {**found[-1], "content": f"{found[-1]['content']}\n{value}"}
+            messages[-1] = {**messages[-1], "content": f"{messages[-1]['content']}\n{value}"}
         else:
-            found.append(cast("dict[str, Any]", value))
-    return found
+            messages.append(cast("dict[str, Any]", value))
+    return messages
 
 
 def _read(segment: Segment) -> Any:
@@ -411,7 +411,7 @@ def _read(segment: Segment) -> Any:
 def moment(text: str | None) -> datetime:
     """Return an ISO date or time in UTC, 1970-01-01 for None; raises LoreError for other text."""
     try:
-        found = datetime(1970, 1, 1, tzinfo=UTC) if text is None else datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        time = datetime(1970, 1, 1, tzinfo=UTC) if text is None else datetime.fromisoformat(text)
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
         raise LoreError(f"{(text or '')[:40]!r} is no time", hint="write it like 2026-08-01T12:00:00Z") from None

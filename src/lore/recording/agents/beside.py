@@ -34,8 +34,8 @@ def of_gemini(path: str) -> KeptBeside:
     chats = os.path.dirname(path)
     for place in (os.path.dirname(chats), os.path.dirname(os.path.dirname(chats))):
         data = filesystem.small_file(os.path.join(place, ".project_root"))[:_LONGEST]
-        if found := data.decode("utf-8", "replace").strip():
-            return found, None
+        if folder := data.decode("utf-8", "replace").strip():
+            return folder, None
     return None, None
 
 
@@ -69,16 +69,16 @@ def of_kimi_code(path: str) -> KeptBeside:
     listed = os.path.join(above, "session_index.jsonl")
     state = _object_in(os.path.join(session, "state.json"))
     title = text_at(state, ("title",)) if state.get("isCustomTitle") == b"true" else None  # else it is a prompt
-    return _listed(listed, "sessionId", os.path.basename(session), "workDir"), title
+    return _text_in_list(listed, "sessionId", os.path.basename(session), "workDir"), title
 
 
 def of_task(path: str) -> KeptBeside:
     """Return the folder that Roo Code keeps with a task, or Cline in its list of all tasks."""
     folder = os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
-    found = text_at(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
+    project = text_at(_object_in(os.path.join(folder, "history_item.json")), ("workspace",))
     tasks, task = os.path.split(folder)
     listed = os.path.join(os.path.dirname(tasks), "state", "taskHistory.json")
-    return found or _listed(listed, "id", task, "cwdOnTaskInitialization"), None
+    return project or _text_in_list(listed, "id", task, "cwdOnTaskInitialization"), None
 
 
 def of_copilot(path: str) -> KeptBeside:
@@ -86,8 +86,8 @@ def of_copilot(path: str) -> KeptBeside:
     folder, name = os.path.split(path)
     if name != "events.jsonl":
         return None, None
-    found = dict(_WORKSPACE.findall(filesystem.small_file(os.path.join(folder, "workspace.yaml"))))
-    title = (found.get(b"name") or found.get(b"summary") or b"").decode("utf-8", "replace").strip()
+    workspace = dict(_WORKSPACE.findall(filesystem.small_file(os.path.join(folder, "workspace.yaml"))))
+    title = (workspace.get(b"name") or workspace.get(b"summary") or b"").decode("utf-8", "replace").strip()
     return None, None if title[:1] in ("|", ">") else title.strip("\"'")
 
 
@@ -98,37 +98,37 @@ def of_codex(path: str) -> KeptBeside:
     home = _CODEX_HOME.match(folder)
     if thread is None or home is None:
         return None, None
-    return None, _listed(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name")
+    return None, _text_in_list(os.path.join(home[1], "session_index.jsonl"), "id", thread[1], "thread_name")
 
 
 # JSON
 
 
-def text_at(own: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
+def text_at(members: dict[str, bytes] | None, names: tuple[str, ...]) -> str | None:
     """Return the text at a path of members of a record; None for another value."""
     for name in names[:-1]:
-        value = (own or {}).get(name, b"")
-        own = raw_members(value) if value[:1] == b"{" else None
-    value = (own or {}).get(names[-1], b"")
+        value = (members or {}).get(name, b"")
+        members = raw_members(value) if value[:1] == b"{" else None
+    value = (members or {}).get(names[-1], b"")
     return decoded_path(value) if value[:1] == b'"' else None
 
 
 def decoded_path(value: bytes) -> str | None:
     """Return a JSON string that can be a path or a name; None for another value."""
     try:
-        found = decode(value)
+        text = decode(value)
     except ValueError:
         return None
-    return found if isinstance(found, str) and found and len(found) <= _LONGEST else None
+    return text if isinstance(text, str) and text and len(text) <= _LONGEST else None
 
 
 def _object_in(path: str) -> dict[str, bytes]:
     return raw_members(filesystem.small_file(path)) or {}
 
 
-def _listed(path: str, key: str, wanted: str, name: str) -> str | None:
-    """Return a text in the last row of a list (a JSON array, or a row a line) that has the wanted key."""
+def _text_in_list(path: str, key: str, identifier: str, name: str) -> str | None:
+    """Return the text `name` in the last row (of a JSON array, or a row a line) whose `key` is `identifier`."""
     data = filesystem.small_file(path)
     rows = array(data) if data[:1] == b"[" and is_json(data) else list(nonblank_lines(data))
-    found = (raw_members(row) for row in reversed(rows) if wanted.encode() in row)
-    return next((text_at(row, (name,)) for row in found if text_at(row, (key,)) == wanted), None)
+    candidates = (raw_members(row) for row in reversed(rows) if identifier.encode() in row)
+    return next((text_at(row, (name,)) for row in candidates if text_at(row, (key,)) == identifier), None)

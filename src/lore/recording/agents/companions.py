@@ -60,18 +60,18 @@ def companions(path: str) -> list[str]:
         return _opencode_subagents(path)
     if not is_log or is_companion(name):
         return []
-    found: list[str] = []
+    paths: list[str] = []
     for below, takes_all in _subagent_folders(path, folder, stem):
         if filesystem.is_folder(below):
-            files = corpus.files_below(below, lambda place, _: found.append(place))  # opening it reports the reason
+            files = corpus.files_below(below, lambda place, _: paths.append(place))  # opening it reports the reason
             logs = (file for file in files if file.endswith(ending))
-            found.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
+            paths.extend(log for log in logs if takes_all or is_companion(os.path.basename(log)))
     names = _read_once(_list_companions, folder, is_folder=True) or ()
     session = _session_named(path) if names else None
     if session is not None:
         beside = (os.path.join(folder, name) for name in names)
-        found.extend(file for file in beside if filesystem.is_file(file) and _session_named(file) == session)
-    return found
+        paths.extend(file for file in beside if filesystem.is_file(file) and _session_named(file) == session)
+    return paths
 
 
 def session_of(path: str) -> str | None:
@@ -97,7 +97,7 @@ def is_companion(name: str) -> bool:
 
 
 def is_superseded(path: str) -> bool:
-    """Return whether another file has all that this one says: it unpacked, or Gemini's chat in its newer format."""
+    """Return whether another file has the same content: this one unpacked, or Gemini's chat in its newer format."""
     if path.endswith(".zst"):
         return filesystem.is_file(path.removesuffix(".zst"))
     folder, name = os.path.split(path)
@@ -171,13 +171,13 @@ def _read_once(read: Callable[[str], T], path: str, *, is_folder: bool = False) 
             about = os.stat(path or os.curdir)
             may_change = is_folder and time.time() - about.st_mtime < SETTLED_SECONDS
             state = None if may_change else (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
-        return read(path) if state is None else _remembered(read, path, state)
+        return read(path) if state is None else _cached_read(read, path, state)
     except (OSError, ValueError):
         return None
 
 
 @lru_cache(maxsize=_MOST)
-def _remembered(read: Callable[[str], T], path: str, _: object) -> T:
+def _cached_read(read: Callable[[str], T], path: str, _: object) -> T:
     return read(path)
 
 
@@ -190,9 +190,9 @@ def _read_session(path: str) -> str | None:
     with filesystem.opened(path) as file:
         for _number in range(SESSION_LINES):
             line = file.readline(SESSION_LIMIT)
-            own = raw_members(line) if b'"sessionId"' in line else None
-            if own is not None and "type" in own and "sessionId" in own:
-                return text_of(own["sessionId"])
+            record = raw_members(line) if b'"sessionId"' in line else None
+            if record is not None and "type" in record and "sessionId" in record:
+                return text_of(record["sessionId"])
             if not line.endswith(b"\n"):
                 break
     return None
@@ -214,9 +214,9 @@ def _family(path: str) -> tuple[str, Mapping[str, DatabaseSession | _FileSession
     stored = corpus.opencode().session_in(path)
     if stored is not None:
         return stored[1], corpus.opencode().sessions_of(stored[0])
-    own = _read_once(_read_file, path) if path.endswith(".json") else None
-    family = None if own is None else _read_once(_list_files, os.path.dirname(path), is_folder=True)
-    return ("", {}) if own is None or family is None else (own.id, family)
+    session = _read_once(_read_file, path) if path.endswith(".json") else None
+    family = None if session is None else _read_once(_list_files, os.path.dirname(path), is_folder=True)
+    return ("", {}) if session is None or family is None else (session.id, family)
 
 
 def _opencode_subagents(path: str) -> list[str]:
@@ -225,14 +225,14 @@ def _opencode_subagents(path: str) -> list[str]:
     children: dict[str | None, list[str]] = defaultdict(list)
     for session in reversed([*family.values()]):
         children[session.parent].append(session.id)
-    found: dict[str, None] = {}
+    subagents: dict[str, None] = {}
     waiting = [*children[root]]
     while waiting:
         session = waiting.pop()
-        if session not in found and session != root:
-            found[session] = None
+        if session not in subagents and session != root:
+            subagents[session] = None
             waiting += children[session]
-    return [family[session].name for session in found]
+    return [family[session].name for session in subagents]
 
 
 def _opencode_root(path: str) -> str | None:
@@ -255,8 +255,8 @@ def _list_files(folder: str) -> Mapping[str, _FileSession]:
 def _read_file(path: str) -> _FileSession | None:
     """Return the session that a file of a storage folder or an export holds; None for any other file."""
     if corpus.opencode().is_session_file(path):
-        found = corpus.opencode().session_of(path)
-        return None if found is None or not found.id else _FileSession(found.id, found.parent, path)
+        entry = corpus.opencode().session_of(path)
+        return None if entry is None or not entry.id else _FileSession(entry.id, entry.parent, path)
     from lore.formats.agents.opencode import OpenCode  # noqa: PLC0415 - few logs are OpenCode's
     from lore.recording.agents.beside import text_at  # noqa: PLC0415 - as above
 
@@ -264,6 +264,6 @@ def _read_file(path: str) -> _FileSession | None:
         head = file.read(_EXPORT)
     if not OpenCode.recognises(head):
         return None
-    own = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
-    session = text_at(own, ("info", "id"))
-    return _FileSession(session, text_at(own, ("info", "parentID")), path) if session else None
+    header = raw_members(head[: array_at(head, OpenCode.paths)] + b"]}")
+    session = text_at(header, ("info", "id"))
+    return _FileSession(session, text_at(header, ("info", "parentID")), path) if session else None

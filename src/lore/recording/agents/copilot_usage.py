@@ -53,20 +53,20 @@ def line_of(rows: list[UsageRow], problem: str) -> bytes:
 
 
 def session_in(first: bytes) -> str | None:
-    """Return the session of a log with these first bytes, None if it is not Copilot's."""
+    """Return the session id in the first bytes of a log; None if it is not Copilot's."""
     line = first[:_FIRST].lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0]
-    own = raw_members(line) or {}
-    named = (raw_members(own.get("data", b"")) or {}).get("sessionId", b"")
-    return text_of(named) if own.get("type") == b'"session.start"' and named[:1] == b'"' else None
+    record = raw_members(line) or {}
+    session_id = (raw_members(record.get("data", b"")) or {}).get("sessionId", b"")
+    return text_of(session_id) if record.get("type") == b'"session.start"' and session_id[:1] == b'"' else None
 
 
 def database_of(path: str) -> str:
     """Return the database of a log, "" if there is none."""
     folder = os.path.dirname(os.path.abspath(path))
     for above in (folder, os.path.dirname(folder), os.path.dirname(os.path.dirname(folder))):
-        found = os.path.join(above, _NAME)
-        if os.path.isfile(found):
-            return found
+        database = os.path.join(above, _NAME)
+        if os.path.isfile(database):
+            return database
     return ""
 
 

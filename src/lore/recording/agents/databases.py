@@ -34,17 +34,17 @@ _STEPS = 1_000_000  # between two checks of the bound
 
 def connect(database: str) -> sqlite3.Connection:
     """Return a connection to a copy of a database; close it when done."""
-    made = _copy_of(os.path.realpath(database), stamps(database))  # a link: the logs of changes are next to its target
-    return _opened(made.path, made.size, "mode=ro&immutable=1")
+    copy = _copy_of(os.path.realpath(database), stamps(database))  # a link: the logs of changes are next to its target
+    return _open_copy(copy.path, copy.size, "mode=ro&immutable=1")
 
 
-def _opened(path: str, size: int, options: str) -> sqlite3.Connection:
+def _open_copy(path: str, size: int, options: str) -> sqlite3.Connection:
     """Open a copy of `size` bytes, with bounds on its queries."""
     connection = sqlite3.connect(database_uri(path, options), uri=True)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, COLUMN_BYTES)
     checks = (QUERY_STEPS + QUERY_STEPS_PER_BYTE * size) // _STEPS
-    left = iter(range(checks))
-    connection.set_progress_handler(lambda: next(left, None) is None, _STEPS)
+    checks_left = iter(range(checks))
+    connection.set_progress_handler(lambda: next(checks_left, None) is None, _STEPS)
     return connection
 
 
@@ -91,7 +91,7 @@ class _Copy:
 
     def _finish(self) -> None:
         """Merge the logs of changes into the copy; after that it is only read."""
-        with closing(_opened(self.path, self.size, "mode=rw")) as connection:
+        with closing(_open_copy(self.path, self.size, "mode=rw")) as connection:
             connection.execute("select count(*) from sqlite_master").fetchone()  # rolls back uncommitted changes
             if connection.execute("pragma journal_mode = delete").fetchone() != ("delete",):
                 raise ValueError("its log of changes cannot be merged")
@@ -110,10 +110,10 @@ def _state(database: str) -> tuple[int, int, int, bytes]:
 def stamps(database: str) -> Stamps:
     """Return a key that changes when the database does; raises ValueError if it is too large to copy."""
     database = os.path.realpath(database)
-    found = [os.stat(database + ending) for ending in ("", *_LOGS) if os.path.isfile(database + ending)]
-    if sum(about.st_size for about in found) > DATABASE_BYTES:
+    files = [os.stat(database + ending) for ending in ("", *_LOGS) if os.path.isfile(database + ending)]
+    if sum(status.st_size for status in files) > DATABASE_BYTES:
         raise ValueError(f"larger than {DATABASE_BYTES >> 20} MiB")
-    return tuple((about.st_ino, about.st_size, about.st_mtime_ns) for about in found)
+    return tuple((status.st_ino, status.st_size, status.st_mtime_ns) for status in files)
 
 
 _copies: dict[tuple[str, Stamps], _Copy] = {}  # by path and stamps; the last one was used last
@@ -121,12 +121,12 @@ _copies: dict[tuple[str, Stamps], _Copy] = {}  # by path and stamps; the last on
 
 def _copy_of(database: str, state: Stamps) -> _Copy:
     """Return the copy of a database in this state, made by this process or the one that it was forked from."""
-    made = _copies.pop((database, state), None)
-    if made is None:
+    database_copy = _copies.pop((database, state), None)
+    if database_copy is None:
         for other in [key for key in _copies if key[0] == database]:
             del _copies[other]
-        made = _Copy(database)
-    _copies[database, state] = made
+        database_copy = _Copy(database)
+    _copies[database, state] = database_copy
     while len(_copies) > 1 and sum(copy.size for copy in _copies.values()) > DATABASE_BYTES:
         del _copies[next(iter(_copies))]
-    return made
+    return database_copy

@@ -39,8 +39,8 @@ def limits_in(path: str) -> list[LoggedLimit]:
         reached = _REACHED.search(line) if b'"isApiErrorMessage":true' in line else None
         if reached is not None:
             return [LoggedLimit(_FIVE_HOURS, 100.0, float(reached[1]))]
-        if b'"rate_limits":{' in line and (found := sorted(_windows_in(line))):
-            return found
+        if b'"rate_limits":{' in line and (windows := sorted(_windows_in(line))):
+            return windows
     return []
 
 

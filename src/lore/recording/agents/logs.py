@@ -40,7 +40,7 @@ _VARIABLE = re.compile(r"\$(\w+)")
 
 def project_name(folder: str) -> str:
     """Return the name of Claude Code's folder for a project: its path, with dashes for all but letters and digits."""
-    return _NO_WORD.sub(lambda found: "-" * (1 + (ord(found[0]) > 0xFFFF)), folder)
+    return _NO_WORD.sub(lambda match: "-" * (1 + (ord(match[0]) > 0xFFFF)), folder)
 
 
 def _pi_name(folder: str) -> str:
@@ -196,15 +196,15 @@ class Surroundings(NamedTuple):
 
     def roots(self) -> dict[str, str]:
         """Return the folders that roots of paths stand for; empty if unknown."""
-        join, home, given = self.paths.join, self.home, self.environment.get
+        join, home, get = self.paths.join, self.home, self.environment.get
         at_home = {name: join(home, *path.split("/")) if home else "" for name, path in _AT_HOME.items()}
-        data = given("XDG_DATA_HOME") or at_home["data"]
+        data = get("XDG_DATA_HOME") or at_home["data"]
         if self.platform == "win32":
-            app, local = given("APPDATA") or at_home["roaming"], given("LOCALAPPDATA") or at_home["local"]
+            app, local = get("APPDATA") or at_home["roaming"], get("LOCALAPPDATA") or at_home["local"]
         elif self.platform == "darwin":
             app = local = at_home["support"]
         else:
-            app, local = given("XDG_CONFIG_HOME") or at_home["config"], data
+            app, local = get("XDG_CONFIG_HOME") or at_home["config"], data
         cache = cache_root(self.environment, home, self.platform)
         return {"~": home, "{data}": data, "{app}": app, "{local}": local, "{cache}": cache, "{folder}": self.folder}
 
@@ -223,42 +223,42 @@ class LogPlace(NamedTuple):
     logs: Logs
 
 
-def places(here: Surroundings, *, project: bool = False) -> Iterator[LogPlace]:
+def places(surroundings: Surroundings, *, project: bool = False) -> Iterator[LogPlace]:
     """Yield where agents keep logs, in the order of the table; with `project` only places of the current folder."""
     for agent in AGENTS:
         for logs in agent.logs:
-            if project and (logs.project is None or not here.folder):
+            if project and (logs.project is None or not surroundings.folder):
                 continue
-            for path in resolved(logs.paths, here):
-                name = logs.project(here.folder) if project and logs.project is not None else ""
-                own = path.replace("*", name) if "*" in path else here.paths.join(path, name)
-                yield LogPlace(agent, own if name else path, logs)
+            for path in resolve_paths(logs.paths, surroundings):
+                name = logs.project(surroundings.folder) if project and logs.project is not None else ""
+                project_path = path.replace("*", name) if "*" in path else surroundings.paths.join(path, name)
+                yield LogPlace(agent, project_path if name else path, logs)
 
 
-def resolved(paths: tuple[str, ...], here: Surroundings) -> list[str]:
+def resolve_paths(paths: tuple[str, ...], surroundings: Surroundings) -> list[str]:
     """Return the paths that a row of the table stands for."""
     for path in paths:
         variable = _VARIABLE.match(path)
-        value = here.environment.get(variable[1]) if variable is not None else None
+        value = surroundings.environment.get(variable[1]) if variable is not None else None
         if variable is not None and value:
             if value == "~" or value.startswith(("~/", "~\\")):
-                value = here.home + value[1:]
-            return [_joined(value, path[variable.end() :], here)]
-    roots = here.roots()
+                value = surroundings.home + value[1:]
+            return [_join(value, path[variable.end() :], surroundings)]
+    roots = surroundings.roots()
     parts = [path.partition("/") for path in paths]
-    return list(dict.fromkeys(_joined(roots[root], below, here) for root, _, below in parts if roots.get(root)))
+    return list(dict.fromkeys(_join(roots[root], below, surroundings) for root, _, below in parts if roots.get(root)))
 
 
-def _joined(root: str, below: str, here: Surroundings) -> str:
-    return here.paths.join(root, *filter(None, below.split("/")))
+def _join(root: str, below: str, surroundings: Surroundings) -> str:
+    return surroundings.paths.join(root, *filter(None, below.split("/")))
 
 
 def agent_named(name: str) -> Agent:
     """Return the agent of this name; raises LoreError if the table has none."""
-    known = {agent.name: agent for agent in AGENTS}
-    if name not in known:
-        raise LoreError(f"no agent is called {name!r}", hint=did_you_mean(name, known, "agents"))
-    return known[name]
+    agents = {agent.name: agent for agent in AGENTS}
+    if name not in agents:
+        raise LoreError(f"no agent is called {name!r}", hint=did_you_mean(name, agents, "agents"))
+    return agents[name]
 
 
 # the disk
@@ -283,10 +283,10 @@ def files_of(place: LogPlace, failed_on: Callable[[str, LoreError], None]) -> It
         yield place.path
         return
     if place.logs.deep:
-        found = corpus.files_below(place.path, failed_on)
+        files = corpus.files_below(place.path, failed_on)
     else:
-        found = sorted(os.path.join(place.path, entry.name) for entry in corpus.list_folder(place.path, failed_on))
-    for file in found:
+        files = sorted(os.path.join(place.path, entry.name) for entry in corpus.list_folder(place.path, failed_on))
+    for file in files:
         name = os.path.basename(file)
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names) and os.path.isfile(file):
             yield file
@@ -302,21 +302,21 @@ _NAMED = re.compile(rb'"(?:cwd|directory|working_dir)"\s*:\s*("(?:[^"\\]++|\\.)+
 
 
 def project_of(head: bytes, path: str) -> str | None:
-    """Return the folder that a session was started in; None if nothing tells it."""
+    """Return the folder that a session was started in; None if unknown."""
     return project_in(head) or project_beside(path)
 
 
 def project_in(head: bytes) -> str | None:
     """Return the folder that the beginning of a log names."""
     for line in islice(nonblank_lines(head), _LINES):
-        own = raw_members(line.strip(SPACE))
-        if own is None:
+        record = raw_members(line.strip(SPACE))
+        if record is None:
             break
         for names in _FOLDERS_AT:
-            if found := text_at(own, names):
-                return found
-    named = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
-    return None if named is None else decoded_path(named[1])
+            if folder := text_at(record, names):
+                return folder
+    match = _NAMED.search(head[:_BEGINNING]) if head[:1] in (b"{", b"[") else None
+    return None if match is None else decoded_path(match[1])
 
 
 def project_beside(path: str) -> str | None:

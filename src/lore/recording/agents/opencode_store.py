@@ -72,7 +72,7 @@ class DatabaseSession(NamedTuple):
     parent: str | None  # the session that started it
     written: float | None  # when it was last written, in seconds
     size: int  # bytes, about
-    begun: float  # when it was started, in seconds; 0 if unknown
+    start: float  # when it was started, in seconds; 0 if unknown
     title: str
     directory: str  # the folder in which it was started
     name: str  # `DATABASE#SESSION`
@@ -81,7 +81,7 @@ class DatabaseSession(NamedTuple):
 def sessions_of(path: str) -> dict[str, DatabaseSession]:
     """Return the sessions of a database by id, oldest first; none if it is not OpenCode's, or cannot be read."""
     try:
-        return _listed(path, databases.stamps(path))
+        return _list_sessions(path, databases.stamps(path))
     except databases.ERRORS:
         return {}
 
@@ -107,10 +107,10 @@ def fault_of(path: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _listed(path: str, _: databases.Stamps) -> dict[str, DatabaseSession]:
+def _list_sessions(path: str, _: databases.Stamps) -> dict[str, DatabaseSession]:
     with closing(databases.connect(path)) as connection:
-        found = [] if _missing(connection) else sorted(_sessions(connection, path), key=lambda one: (one.begun, one.id))
-    return {session.id: session for session in found}
+        rows = [] if _missing(connection) else sorted(_sessions(connection, path), key=lambda row: (row.start, row.id))
+    return {session.id: session for session in rows}
 
 
 def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[DatabaseSession]:
@@ -121,10 +121,10 @@ def _sessions(connection: sqlite3.Connection, path: str) -> Iterator[DatabaseSes
     query = f"""select id, {parent}, {created}, {updated}, substr({title}, 1, {_TITLE}), {directory} from session
                 where exists (select 1 from message where session_id = session.id)"""  # noqa: S608 - words of this file
     sizes = _sizes(connection)
-    for name, above, begun, at, shown, folder in connection.execute(query):
+    for name, above, created_at, at, session_title, folder in connection.execute(query):
         yield DatabaseSession(
-            str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(begun) or 0,
-            str(shown or ""), str(folder or ""), f"{path}#{name}",
+            str(name), str(above) if above else None, _seconds(at), sizes.get(name, 0), _seconds(created_at) or 0,
+            str(session_title or ""), str(folder or ""), f"{path}#{name}",
         )  # fmt: skip
 
 
@@ -158,11 +158,11 @@ def only_session(path: str, sessions: Mapping[str, DatabaseSession]) -> str:
         title = session.title if len(session.title) < _TITLE else cut_masked(session.title, _TITLE - 1) + "…"
         lines.append(f"{at:<16}  {session.id}  {title}".rstrip())
     more = [f"and {len(newest) - _SHOWN:,} more: `lore sessions --all` lists them"] if len(newest) > _SHOWN else []
-    shown = corpus.show(path)
+    label = corpus.show(path)
     subagents = f", {len(sessions) - len(roots):,} of them subagents'" if len(roots) < len(sessions) else ""
     raise LoreError(
-        f"{shown} is OpenCode's database of {len(sessions):,} sessions{subagents}", choices=(*lines, *more),
-        hint=f"name one of them ({shown}#{newest[0].id} is the newest); `lore check` takes all",
+        f"{label} is OpenCode's database of {len(sessions):,} sessions{subagents}", choices=(*lines, *more),
+        hint=f"name one of them ({label}#{newest[0].id} is the newest); `lore check` takes all",
     )  # fmt: skip
 
 
@@ -183,16 +183,16 @@ def database_stream(path: str, session: str) -> Iterator[bytes]:
 
 
 def _nearest(session: str, path: str) -> str:
-    """Return a hint that names the session which was most likely meant."""
+    """Return a hint with the session id that is most like the one that was given."""
     every = sessions_of(path)
-    begun = [name for name in every if name.startswith(session)]
-    near = begun if len(begun) == 1 else get_close_matches(session[:80], every, 1, 0.5)
-    shown = corpus.show(path)
-    return f"did you mean {shown}#{near[0]}?" if near else f"`lore fold {shown}` lists its sessions"
+    prefixed = [name for name in every if name.startswith(session)]
+    near = prefixed if len(prefixed) == 1 else get_close_matches(session[:80], every, 1, 0.5)
+    label = corpus.show(path)
+    return f"did you mean {label}#{near[0]}?" if near else f"`lore fold {label}` lists its sessions"
 
 
 def _missing(connection: sqlite3.Connection) -> str:
-    """Return what a database lacks of OpenCode's tables; empty if it has all."""
+    """Describe what OpenCode's tables lack in a database; empty if nothing."""
     for table, needed in _TABLES.items():
         missing = needed - databases.columns_of(connection, table)
         if missing:
@@ -230,23 +230,23 @@ def _message(info: bytes, parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def _info(row: dict[str, object]) -> bytes:
     texts = {name: row.get(column) for name, column in _COLUMNS.items()}
-    own: dict[str, object] = {name: text for name, text in texts.items() if isinstance(text, str) and text}
-    own |= {name: own.get(name, "") for name in ("slug", "version")}
+    info: dict[str, object] = {name: text for name, text in texts.items() if isinstance(text, str) and text}
+    info |= {name: info.get(name, "") for name in ("slug", "version")}
     created, revert = row.get("time_created"), row.get("revert")
-    own["time"] = {"created": created if isinstance(created, int) else None}
+    info["time"] = {"created": created if isinstance(created, int) else None}
     if isinstance(revert, str) and jsonslice.raw_members(revert.encode()) is not None:
-        own["revert"] = json.loads(revert)
-    return encode(own)
+        info["revert"] = json.loads(revert)
+    return encode(info)
 
 
 def _with_id(name: str, data: object, kind: str) -> bytes:
     """Return a row's object with its id; anything but an object becomes one of an unreadable kind."""
     text = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
-    found = jsonslice.raw_members(text)
-    if found is None:
+    members = jsonslice.raw_members(text)
+    if members is None:
         return encode({"id": name, kind: _UNREADABLE})
-    found.pop("id", None)
-    return jsonslice.object_of({"id": encode(name), **found})
+    members.pop("id", None)
+    return jsonslice.object_of({"id": encode(name), **members})
 
 
 # the storage folder
@@ -261,7 +261,7 @@ def is_session_file(path: str) -> bool:
 
 
 def session_of(path: str) -> OpenCodeSession | None:
-    """Return what a session's file says of it; None if it is damaged."""
+    """Return the session in a session's file; None if the file is damaged."""
     try:
         return msgspec.json.decode(filesystem.small_file(path), type=OpenCodeSession)
     except (ValueError, RecursionError):
@@ -275,14 +275,14 @@ def _messages(path: str) -> str:
 
 def storage_stream(path: str) -> Iterator[bytes]:
     """Yield a session of a storage folder, the members of its own file in the order that an export has."""
-    own = jsonslice.raw_members(filesystem.small_file(path)) or {}
-    info = {key: own.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in own}
+    members = jsonslice.raw_members(filesystem.small_file(path)) or {}
+    info = {key: members.pop(key) for key in ("id", "slug", "projectID", "directory", "version") if key in members}
     info.setdefault("slug", b'""')
     folder = _messages(path)
     all_parts = os.path.join(os.path.dirname(os.path.dirname(folder)), "part")
     messages = sorted(_objects(folder, "role"), key=lambda message: (_created(message[1]), message[0]))
     return _document(
-        jsonslice.object_of({**info, **own}),
+        jsonslice.object_of({**info, **members}),
         (_message(data, (part for _, part in _objects(os.path.join(all_parts, name), "type")))
          for name, data in messages),
     )  # fmt: skip
@@ -297,7 +297,7 @@ def _objects(folder: str, kind: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _created(message: bytes) -> float:
-    """Return when a message was made, in ms; 0 if it does not say so."""
+    """Return when a message was made, in ms; 0 if unknown."""
     try:
         return float(json.loads(message)["time"]["created"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):

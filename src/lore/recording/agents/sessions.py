@@ -56,42 +56,42 @@ class AgentLogs(NamedTuple):
     failed: list[str]  # places that could not be listed, with the reason
 
 
-def agent_logs(here: Surroundings, agent: Agent | None = None) -> AgentLogs:
-    """Find the logs that an agent keeps here (None: all agents). Costs a look at each log's name and time."""
+def agent_logs(surroundings: Surroundings, agent: Agent | None = None) -> AgentLogs:
+    """Return the logs of an agent (None: of all agents). Reads only the name and the time of each log."""
     failed: list[str] = []
-    there = [found for place in places(here) if agent in (None, place.agent) for found in existing(place)]
-    logs = [log for place in there if place.agent.is_read for log in _logs(place, failed)]
-    return AgentLogs(_grouped(drop_moved(logs, lambda log: log.file)), there, failed)
+    matches = [match for place in places(surroundings) if agent in (None, place.agent) for match in existing(place)]
+    logs = [log for place in matches if place.agent.is_read for log in _logs(place, failed)]
+    return AgentLogs(_group_by_session(drop_moved(logs, lambda log: log.file)), matches, failed)
 
 
 def _logs(place: LogPlace, failed: list[str]) -> Iterator[AgentLog]:
     """Yield the recordings at a place: files of the names that logs have there, folders and stored sessions."""
     try:
         if place.logs.deep:
-            found = inputs([place.path])
+            files = inputs([place.path])
         else:
-            found = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
+            files = inputs(list(files_of(place, lambda _, error: failed.append(error.message))))
     except LoreError as error:
         failed.append(error.message)
         return
-    for file in found:
+    for file in files:
         path, _, session = (file.path, "", "") if os.path.lexists(file.path) else file.path.rpartition("#")
         path, name = path or file.path, os.path.basename(file.path)
-        named = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
-        if file.error is None and (named or session or os.path.isdir(path)):
+        is_log_name = any(fnmatch.fnmatchcase(name, pattern) for pattern in place.logs.names)
+        if file.error is None and (is_log_name or session or os.path.isdir(path)):
             yield AgentLog(place.agent, file, written_at(replace(file, path=path)), place)
 
 
-def _grouped(logs: list[AgentLog]) -> list[list[AgentLog]]:
+def _group_by_session(logs: list[AgentLog]) -> list[list[AgentLog]]:
     """Put the files of each session together, its own first; the session that was written last comes first."""
-    known = {log.file.path: log for log in logs}
+    log_paths = {log.file.path: log for log in logs}
     groups: dict[str, list[AgentLog]] = {}
     for log in sorted(logs, key=lambda log: (-(log.written or 0.0), log.file.path)):
         session = session_of(log.file.path)
-        groups.setdefault(session if session in known else log.file.path, []).append(log)
-    for name, found in groups.items():
-        found.sort(key=lambda log: log.file.path != name)
-        found[0] = found[0]._replace(written=max((log.written or 0.0 for log in found), default=0.0) or None)
+        groups.setdefault(session if session in log_paths else log.file.path, []).append(log)
+    for name, group in groups.items():
+        group.sort(key=lambda log: log.file.path != name)
+        group[0] = group[0]._replace(written=max((log.written or 0.0 for log in group), default=0.0) or None)
     return list(groups.values())
 
 
@@ -113,12 +113,12 @@ def newest_first(
     waiting = list[tuple[float, int, list[AgentLog]]]()
     for number, logs in enumerate(groups):
         while waiting and -waiting[0][0] >= (logs[0].written or 0.0):
-            last, _, found = heappop(waiting)
-            yield -last, found
+            last, _, group = heappop(waiting)
+            yield -last, group
         if is_wanted is None or is_wanted(logs[0]):
             heappush(waiting, (-max(last_time(log.file.path, log.written or 0.0) for log in logs), number, logs))
-    for last, _, found in sorted(waiting):
-        yield -last, found
+    for last, _, group in sorted(waiting):
+        yield -last, group
 
 
 def last_time(path: str, written: float) -> float:
@@ -126,11 +126,11 @@ def last_time(path: str, written: float) -> float:
     try:
         with open(path, "rb") as file:
             file.seek(-min(_END, os.fstat(file.fileno()).st_size), os.SEEK_END)
-            found = _TIME.findall(file.read(_END).decode("latin-1"))
+            matches = _TIME.findall(file.read(_END).decode("latin-1"))
     except (OSError, ValueError):  # a session in a database, a folder
         return written
     times = [parse_timestamp(text) if text else float(number) / (1000 if len(number) == 13 else 1)
-             for text, number in found]  # fmt: skip
+             for text, number in matches]  # fmt: skip
     return min(max((at for at in times if at is not None), default=written), written)
 
 
@@ -140,7 +140,7 @@ def newest(paths: list[str], format: str | None) -> str:
     Raises LoreError if no file is a recording, and for one that cannot be read: it may be the newest.
     """
     files = [file for file in inputs(paths) if not file.stream and file.error is None]
-    groups = _grouped([AgentLog(None, file, written_at(file)) for file in files])
+    groups = _group_by_session([AgentLog(None, file, written_at(file)) for file in files])
 
     def is_wanted(log: AgentLog) -> bool:
         path = log.file.path
@@ -163,59 +163,59 @@ def is_recording(path: str, format: str | None) -> bool:
         return False
 
 
-def newest_of_project(here: Surroundings, format: str | None = None) -> AgentLog | None:
+def newest_of_project(surroundings: Surroundings, format: str | None = None) -> AgentLog | None:
     """Return the log of the newest session of the current folder's project; None if agents keep none.
 
     Raises LoreError for a log that cannot be read: it may be the newest.
     """
-    is_own = _selects_project(here)
+    is_own = _selects_project(surroundings)
 
     def is_wanted(log: AgentLog) -> bool:
         return is_own(log) and is_recording(log.file.path, format)
 
-    return next((found[0] for _, found in newest_first(agent_logs(here).groups, is_wanted)), None)
+    return next((logs[0] for _, logs in newest_first(agent_logs(surroundings).groups, is_wanted)), None)
 
 
-def logs_of_project(here: Surroundings) -> list[str]:
+def logs_of_project(surroundings: Surroundings) -> list[str]:
     """Return the logs of all sessions of the current folder's project, those of subagents too, the newest first.
 
-    A log that cannot be read is left out: its project is not known.
+    A log that cannot be read is skipped: its project is unknown.
     """
-    is_own, found = _selects_project(here), list[str]()
-    for group in agent_logs(here).groups:
+    is_own, paths = _selects_project(surroundings), list[str]()
+    for group in agent_logs(surroundings).groups:
         with suppress(LoreError):
-            found += [log.file.path for log in group if is_own(group[0])]
-    return found
+            paths += [log.file.path for log in group if is_own(group[0])]
+    return paths
 
 
-def _selects_project(here: Surroundings) -> Callable[[AgentLog], bool]:
+def _selects_project(surroundings: Surroundings) -> Callable[[AgentLog], bool]:
     """Return a function that returns whether a log is of the current folder's project.
 
-    The project is the folder's Git repository, else the folder, each with all folders below it. Below the home folder
-    and those above it are all projects: they stand for themselves alone. Costs a look at each log's name and time, and
-    the beginning of logs whose place does not tell their project. The function raises LoreError for a log that cannot
+    The project is the folder's Git repository, else the folder, each with all folders below it. The home folder and
+    those above it hold all projects, so each of them means only itself. Reads the name and the time of each log, and
+    the beginning of logs whose place does not show their project. The function raises LoreError for a log that cannot
     be read.
     """
-    named = _project_folders(here.folder)
-    folders = list(map(os.path.realpath, named))
-    home = os.path.realpath(here.home or os.sep)
+    paths = _project_folders(surroundings.folder)
+    folders = list(map(os.path.realpath, paths))
+    home = os.path.realpath(surroundings.home or os.sep)
     root = next((folder for folder in reversed(folders) if not _is_below(home, folder)), "")
-    kept = (place for folder in named for place in places(here._replace(folder=folder), project=True))
-    own = tuple(os.path.join(place.path, "") for place in kept)
-    return lambda log: log.file.path.startswith(own) or _is_about(log, folders, root)
+    matches = (place for folder in paths for place in places(surroundings._replace(folder=folder), project=True))
+    prefixes = tuple(os.path.join(place.path, "") for place in matches)
+    return lambda log: log.file.path.startswith(prefixes) or _is_about(log, folders, root)
 
 
-def newest_of_agents(here: Surroundings) -> AgentLog | None:
-    """Return the log of the newest session that agents keep here; None without sessions."""
-    found = newest_first(agent_logs(here).groups, lambda log: is_recording(log.file.path, None))
-    return next((logs[0] for _, logs in found), None)
+def newest_of_agents(surroundings: Surroundings) -> AgentLog | None:
+    """Return the log of the newest session of all agents; None without sessions."""
+    sessions = newest_first(agent_logs(surroundings).groups, lambda log: is_recording(log.file.path, None))
+    return next((logs[0] for _, logs in sessions), None)
 
 
 def _project_folders(folder: str) -> list[str]:
     """Return a folder and those above it up to the root of its Git repository; outside of one the folder alone."""
-    found = [folder, *map(str, PurePath(folder).parents)]
-    root = next((at for at, above in enumerate(found) if os.path.exists(os.path.join(above, ".git"))), 0)
-    return found[: root + 1]
+    folders = [folder, *map(str, PurePath(folder).parents)]
+    root = next((at for at, above in enumerate(folders) if os.path.exists(os.path.join(above, ".git"))), 0)
+    return folders[: root + 1]
 
 
 def _is_below(path: str, folder: str) -> bool:

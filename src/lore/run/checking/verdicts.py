@@ -185,7 +185,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     except LoreError as error:
         unrecognised = isinstance(error, UnrecognisedError)
         is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-        if file.named and file.error is None and not is_damaged and not (unrecognised and file.optional):
+        if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
             result.error = error
         if unrecognised and not is_damaged and result.error is None:
             result.summary.skipped += 1

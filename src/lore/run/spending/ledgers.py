@@ -129,7 +129,7 @@ class Ledgers:
         """Read a ledger; None if the file is not a recording. It has the problem that ended it."""
         from lore.run.checking.verdicts import CheckContext, judge_file  # noqa: PLC0415 - as above
 
-        file = replace(file, optional=not file.named)  # agents leave empty logs behind
+        file = replace(file, optional=not file.is_named)  # agents leave empty logs behind
         result = judge_file(file, CheckContext(dated=self.dated, options=self.options, tabled=True))
         if result.error is not None:
             return Ledger(corpus.show(file.path), written=written_at(file), message=result.error.message)

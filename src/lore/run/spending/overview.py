@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from lore.compaction.settings import TRIED, WINDOWS
+from lore.compaction.settings import TRIAL_SETTINGS, WINDOWS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
@@ -348,7 +348,7 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
             continue
         from lore.run.compaction import dry_run  # noqa: PLC0415 - slow to import, and few sessions are so large
 
-        policy, rules = replace(TRIED, window=window), ledgers.dated.rules()
+        policy, rules = replace(TRIAL_SETTINGS, window=window), ledgers.dated.rules()
         try:
             totals = dry_run(biggest.path, ledgers.options, policy, rules).totals
         except LoreError:  # recorded requests, which hold no events

@@ -68,7 +68,7 @@ class EngineLog(TextReader):
             self._skipped[name] = self._skipped.get(name, 0) + 1
         return []
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         counts = ", ".join(f"{count:,} of {name}" for name, count in sorted(self._skipped.items()))
         text = f"lines of other engines are skipped ({counts}): this file is read as {self.name}"
         return [problem(Code.ENGINES_MIXED, text, self._first)] if counts else []

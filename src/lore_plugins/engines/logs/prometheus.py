@@ -152,12 +152,12 @@ class EngineMetrics(EngineLog):
             reads.append(problem(Code.ENGINES_MIXED, _FALLEN_MESSAGE, line))
         return reads
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         reads: list[Read] = []
         for server in list(self._servers):
             self._server = server
             reads += self._end_scrape(self._last)
-        return reads + super()._rest()
+        return reads + super()._flush()
 
 
 def _labels(series: bytes) -> bytes:

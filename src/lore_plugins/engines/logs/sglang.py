@@ -117,7 +117,7 @@ class SglangLog(EngineLog):
         """Keep a body for the next request; if two wait, return both without a request."""
         if b"..." in body and _CUT_TEXT.search(body.decode("utf-8", "replace")) is not None:
             return [problem(Code.CONTENT_NOT_RECORDED, f"the body of a request was cut: {_FULL_BODIES_HINT}", line)]
-        if not is_body(raw_members(body) or {}, sent=True):
+        if not is_body(raw_members(body) or {}, is_call=True):
             return [problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat", line)]
         received = _SglangBody(body, time.at, line.number, line.byte)
         if not self._waiting:
@@ -126,10 +126,10 @@ class SglangLog(EngineLog):
         bodies, self._waiting = [*self._waiting, received], []
         return [_exchange(waiting_body, None, "") for waiting_body in bodies]
 
-    def _rest(self) -> list[Read]:
+    def _flush(self) -> list[Read]:
         bodies = [*self._running.values(), *self._waiting]
         self._running, self._waiting = {}, []
-        return [*(_exchange(body, None, "") for body in sorted(bodies, key=lambda body: body.byte)), *super()._rest()]
+        return [*(_exchange(body, None, "") for body in sorted(bodies, key=lambda body: body.byte)), *super()._flush()]
 
 
 def _read_python_end(message: bytes, time: LogTime, line: Line) -> list[Read]:

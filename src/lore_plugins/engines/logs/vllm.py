@@ -144,7 +144,7 @@ def _body_in(text: bytes, time: LogTime) -> list[Exchange | Problem]:
     if not is_json(body):
         return [Problem(Code.CONTENT_NOT_RECORDED, "the body of a request was cut: --max-log-len")]
     members = raw_members(body) or {}
-    if not is_body(members, sent=True):
+    if not is_body(members, is_call=True):
         return [Problem(Code.REQUEST_NOT_JUDGED, "the body of a request that is not a chat")]
     at = None if time.clock == "year" else time.at
     return [Exchange(body, "structural", at, call=call_of({}, members))]
