@@ -115,9 +115,9 @@ def test_fast_mode_costs_by_model_and_day(model, at, times):
 def test_response_speed_overrides_the_request():
     asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
     bill = Usage(*tokens(uncached=10**6))
-    assert cost(bill, asked={"speed": b'"fast"'}) == 10
-    assert cost(Usage(*tokens(uncached=10**6), speed="standard"), asked={"speed": b'"fast"'}) == 5
-    assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, asked=asked) is not None
+    assert cost(bill, params={"speed": b'"fast"'}) == 10
+    assert cost(Usage(*tokens(uncached=10**6), speed="standard"), params={"speed": b'"fast"'}) == 5
+    assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, params=asked) is not None
 
 
 @each("model, tier, million", [

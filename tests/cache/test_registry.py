@@ -6,7 +6,7 @@ import pytest
 
 from cache.asking import rules
 from lore.cache.base import UNKNOWN
-from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, configured, make
+from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, make, parse_cache
 from lore.cache.served import billed_by, cache_of, served_by
 from lore.errors import LoreError
 from lore.model.turn import Call, Prompt, Turn
@@ -103,13 +103,13 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
 
 def test_a_cache_is_named_with_its_options(monkeypatch):
     monkeypatch.setitem(CACHES, "own", CacheRow("own", "nobody", Nothing, ("word",), words={"word": ("a", "b")}))
-    assert configured("deepseek") == ("deepseek", ())
-    assert configured("own:slots=2, swa-full=true") == ("own", (("slots", 2), ("swa_full", True)))
-    assert configured("own:word=b")[1] == (("word", "b"),)
+    assert parse_cache("deepseek") == ("deepseek", ())
+    assert parse_cache("own:slots=2, swa-full=true") == ("own", (("slots", 2), ("swa_full", True)))
+    assert parse_cache("own:word=b")[1] == (("word", "b"),)
     assert cache_named("own:slots=2").name == "own"
     for text in ("own:block", "own:block=", "own:block=x"):
         with pytest.raises(LoreError, match="^--cache own:"):
-            configured(text)
+            parse_cache(text)
 
 
 def test_unlisted_gateway_is_billed_by_answering_provider():

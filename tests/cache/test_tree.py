@@ -61,7 +61,7 @@ def test_longest_common_beginning_is_found_among_many():
 
 
 def test_pieces_without_kept_bytes_have_no_common_beginning():
-    tree = PrefixTree(kept=400 * 100)
+    tree = PrefixTree(kept_bytes=400 * 100)
     texts = [b"%04d" % number * 25 for number in range(700)]
     for number, data in enumerate(texts):
         tree.path(request([Piece(data, "messages")], chain=f"c{number}"))

@@ -88,4 +88,4 @@ def break_codes(verdict: TurnVerdict) -> list[str]:
 
 def compared_turn(verdict: TurnVerdict) -> tuple[str, int] | None:
     """Return chain and number of the turn that a verdict compares with."""
-    return None if verdict.pair is None else (verdict.pair.left.chain, verdict.pair.left.number)
+    return None if verdict.pair is None else (verdict.pair.previous.chain, verdict.pair.previous.number)

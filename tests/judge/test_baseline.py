@@ -8,7 +8,16 @@ import pytest
 from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.baseline import Baseline, BaselineEntry, BaselineRecorder, KnownFindings, belongs, decode, encode, stale
+from lore.judge.baseline import (
+    Baseline,
+    BaselineEntry,
+    BaselineRecorder,
+    KnownFindings,
+    can_have_entry,
+    decode,
+    encode,
+    find_stale,
+)
 from lore.model.cause import Place
 from lore.model.evidence import Told
 
@@ -59,7 +68,7 @@ def test_known_finding_is_used_up():
 def test_unmatched_entry_is_stale():
     known = KnownFindings(decode(baseline(*SOME), "b"))
     known.take(SOME[0].fingerprint)
-    messages = [one.message for one in stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
+    messages = [one.message for one in find_stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
     assert messages == [
         "LORE101 a.jsonl messages[].content[0].text: 1 of 2 still occur",
         "LORE101 a.jsonl system[0].text: no finding matches it",
@@ -73,10 +82,10 @@ def test_entry_doubled_by_merge_counts_once():
 
 
 def test_notes_and_sums_are_never_known():
-    assert belongs("LORE101", "error")
-    assert belongs("LORE301", "warning")
-    assert not belongs("LORE125", "note")
-    assert not belongs("LORE402", "error")
+    assert can_have_entry("LORE101", "error")
+    assert can_have_entry("LORE301", "warning")
+    assert not can_have_entry("LORE125", "note")
+    assert not can_have_entry("LORE402", "error")
 
 
 def test_baseline_writes_a_path_with_lone_surrogate():

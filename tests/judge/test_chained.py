@@ -34,12 +34,12 @@ def test_restart_is_compared_with_the_abandoned_chain():
         on("chain-2", 1, "a", assistant("b"), "c", assistant("d"), "e", tools=None, given_up="main")
     ).pair
     assert found is not None
-    assert (found.left.chain, found.left.number) == ("main", 2)
+    assert (found.previous.chain, found.previous.number) == ("main", 2)
     assert [cause.code for cause in found.causes] == ["LORE154"]
     later = chained.compare(on("main", 3, "a", assistant("b"), "c", assistant("d"), "e")).pair
     assert later is not None
-    assert (later.left.number, later.causes) == (2, ())
-    assert chained.seen == 2
+    assert (later.previous.number, later.causes) == (2, ())
+    assert chained.chain_count == 2
 
 
 def test_first_turns_sent_together_are_parallel_start():
@@ -47,11 +47,11 @@ def test_first_turns_sent_together_are_parallel_start():
     assert chained.compare(first("a1", 0.0, 2.0, 0, 4000)).pair is None
     found = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
     assert found is not None
-    assert ([cause.code for cause in found.causes], found.left.chain) == (["LORE129"], "a1")
-    assert len(found.left.prompt.messages) == 0  # only tools and system prompt are shared
+    assert ([cause.code for cause in found.causes], found.previous.chain) == (["LORE129"], "a1")
+    assert len(found.previous.prompt.messages) == 0  # only tools and system prompt are shared
     again = chained.compare(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50))).pair
     assert again is not None
-    assert (again.left.chain, again.causes) == ("a2", ())
+    assert (again.previous.chain, again.causes) == ("a2", ())
 
 
 def test_first_turns_that_read_or_share_nothing_unpaired():
@@ -121,7 +121,7 @@ def test_forgotten_chain_begins_again():
     chained.forget("main")
     chained.forget("unknown")
     assert chained.compare(on("main", 2, "a", "b")).pair is None
-    assert chained.seen == 2
+    assert chained.chain_count == 2
 
 
 def test_thousand_chains_keep_few_first_turns():

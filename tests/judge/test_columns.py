@@ -97,7 +97,7 @@ def test_expiry_leads_over_verdict_naming_a_section():
     found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
     causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
     assert causes == [("LORE128", "time", ["LORE159"])]
-    assert found.worst == "expected"
+    assert found.kind == "expected"
 
 
 def test_read_beyond_recording_is_fine_if_bytes_continue():

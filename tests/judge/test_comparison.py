@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.each import each
-from lore.judge.measures import RATIOS, compared_shares, measure, share_of
+from lore.judge.measures import RATIOS, compare_shares, measure, share_of
 from lore.judge.sums import Sums
 
 BY_NAME = {ratio.name: ratio for ratio in RATIOS}
@@ -51,12 +51,12 @@ def test_difference_of_shares_has_newcombes_interval():
     ((0, 0), (5, 900), "unknown"),
 ])  # fmt: skip
 def test_outcome_of_comparing_shares_depends_on_counts(left, right, outcome):
-    assert compared_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
+    assert compare_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
 
 
 def test_one_session_on_a_side_is_too_few():
     """Requests of one session depend on each other: 14 of 234 against 0 of 82 once gave a strong advice."""
-    assert compared_shares(share_of(500, 900, 1), share_of(5, 900, 6)) == "too-few"
+    assert compare_shares(share_of(500, 900, 1), share_of(5, 900, 6)) == "too-few"
     assert measure(BY_NAME["breaks"], [session(900, 500)], [session(450, 2)] * 2).outcome == "too-few"
 
 
@@ -74,7 +74,7 @@ def test_one_bad_session_makes_no_difference_of_sides():
     found = measure(BY_NAME["breaks"], left, right)
     assert found.interval is not None
     assert (found.interval.over, found.outcome) == ("sessions", "no-difference")
-    alone = compared_shares(share_of(5, 600, 6), share_of(44, 600, 6))
+    alone = compare_shares(share_of(5, 600, 6), share_of(44, 600, 6))
     assert alone == "higher", "which is what requests alone would say"
 
 
@@ -96,7 +96,7 @@ counts = st.tuples(st.integers(0, 500), st.integers(0, 500)).map(lambda pair: (m
 
 @given(counts, counts)
 def test_sides_that_change_places_change_the_outcome_alone(left, right):
-    forth, back = (compared_shares(share_of(*a, 2), share_of(*b, 2)) for a, b in ((left, right), (right, left)))
+    forth, back = (compare_shares(share_of(*a, 2), share_of(*b, 2)) for a, b in ((left, right), (right, left)))
     turned = {"higher": "lower", "lower": "higher"}
     assert turned.get(forth, forth) == back
 

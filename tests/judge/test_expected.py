@@ -63,7 +63,7 @@ def test_return_to_an_earlier_user_message_is_rewind():
     found = pair(before, asked(2, "a", assistant("b"), "not that"))
     assert [cause.code for cause in found.causes] == ["LORE143"]
     assert found.causes[0].evidence == MessagesTakenBack(3)
-    assert found.worst == "expected"
+    assert found.kind == "expected"
 
 
 @pytest.mark.parametrize("after", [
@@ -114,7 +114,7 @@ def test_failed_request_is_in_no_pair():
     assert pairs.advance(asked(2, "broken", status=429)) is None
     found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
     assert found is not None
-    assert (found.left.number, found.causes) == (1, ())
+    assert (found.previous.number, found.causes) == (1, ())
 
 
 # compactions in other words, and cuts

@@ -3,7 +3,7 @@
 import pytest
 
 from helpers.each import each
-from lore.judge.sums import Copies, named_by
+from lore.judge.sums import Copies, names_in
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
 from lore.model.ledger import LedgerRow
@@ -24,7 +24,7 @@ from lore.run.spending.ledgers import Ledgers
     (ParameterChanged("effort", "low", "high", "effort", "claude", "messages"), ("effort",)),
 ])  # fmt: skip
 def test_names_in_evidence_are_short_and_lasting(evidence, names):
-    assert named_by(evidence) == names
+    assert names_in(evidence) == names
 
 
 def test_unrecognised_file_has_no_ledger(tmp_path):

@@ -57,7 +57,7 @@ def test_contradicted_usage_teaches_no_positions(tmp_path):
     )
     predictor = Predictor(load(None), "anthropic")
     predicted = [predictor.predict(verdict.turn) for verdict in found]
-    assert [bool(each.odd) for each in predicted] == [False, True, False]
+    assert [bool(each.doubt) for each in predicted] == [False, True, False]
     assert predicted[2].prediction.read == 6000
 
 

@@ -49,7 +49,7 @@ def test_edit_loses_the_bytes_after_it():
     assert codes(found) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
     assert found.bytes.previous - found.lost_bytes == stands - len('"role":"user"') + 1
-    assert (found.is_break, found.worst) == (True, "waste")
+    assert (found.is_break, found.kind) == (True, "waste")
     assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.previous)
 
 
@@ -241,17 +241,17 @@ def test_note_at_the_end_is_no_waste():
     """A client that keeps its clock at the end, as advised, had waste in each turn though nothing was lost."""
     found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
     assert codes(found) == ["LORE156"]
-    assert (found.worst, found.is_break, found.lost_bytes) == ("expected", False, 0)
+    assert (found.kind, found.is_break, found.lost_bytes) == ("expected", False, 0)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_replaced_note_is_a_tail_with_its_cost(usages):
     found = automatic(*NOTED, usages)
-    assert (codes(found), found.worst, found.is_break, found.lost_bytes) == (["LORE156"], "expected", False, 0)
+    assert (codes(found), found.kind, found.is_break, found.lost_bytes) == (["LORE156"], "expected", False, 0)
     tail = found.causes[0].evidence
     size = len('"role":"user"') + len('"<env>12:00</env>"')
     assert (tail.path, tail.bytes, tail.role, tail.repeated) == ("messages[2]", size, "user", False)
-    assert found.left_tail_bytes == size
+    assert found.tail_bytes == size
     assert tail.tokens == round(size / found.bytes_per_token)
 
 
@@ -264,13 +264,13 @@ def edited_at_the_end(words):
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_counts_unless_usage_excuses_it(usages):
     found = automatic(*edited_at_the_end("word " * 200), usages)
-    assert (found.worst, found.is_break, found.lost_bytes > 1000) == ("waste", True, True)
+    assert (found.kind, found.is_break, found.lost_bytes > 1000) == ("waste", True, True)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_within_one_block_is_a_note(usages):
     found = automatic(*edited_at_the_end("word"), usages)
-    assert (codes(found), found.worst, found.is_break) == (["LORE146"], "expected", False)
+    assert (codes(found), found.kind, found.is_break) == (["LORE146"], "expected", False)
     within = found.causes[0].also[0].evidence
     assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
     assert lost_tokens(found, found.causes[0])[0] == 0
@@ -312,7 +312,7 @@ def test_changed_field_loses_all_messages_despite_same_end(fields, code):
     goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
     for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
         found = pair(*turns(body(*left, model="claude-opus-4-5", **fields), body(*right, model="claude-opus-4-5")))
-        assert (codes(found)[0], found.causes[0].kind, found.worst) == (code, "waste", "waste")
+        assert (codes(found)[0], found.causes[0].kind, found.kind) == (code, "waste", "waste")
         assert found.causes[0].lost > 30_000
 
 
@@ -363,7 +363,7 @@ SPELLED = {
 def test_other_spelling_is_no_waste_if_all_read(how):
     """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
     found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(found), found.worst, found.is_break) == (
+    assert (codes(found), found.kind, found.is_break) == (
         ["LORE112" if how == "shape" else "LORE106"],
         "expected",
         False,
@@ -376,7 +376,7 @@ def test_fall_with_provider_editing_allowed_names_it():
     edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
     one, two = {**ONE, **edits}, {**TWO, **edits}
     found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
-    assert (codes(found), found.worst) == (["LORE301"], "unattributable")
+    assert (codes(found), found.kind) == (["LORE301"], "unattributable")
     edited = "the provider's own editing of the context"
     assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in found.causes[0].ruled_out
     for edit, out in (("clear_tool_uses_20250919", True), ("compact_20260112", False)):  # a response that says: none
@@ -400,7 +400,7 @@ def test_unbilled_turn_hides_no_fall():
     first, lost = rebuilt(*turns(ONE, TWO, usages=(bill(0, 9000), None)))
     paid, read = rebuilt(*(turn(parsed(THREE), 3, usage=usage, sent=20.0) for usage in (bill(0, 9100), bill(9000, 9))))
     found = pair(first, lost, paid)
-    assert (codes(found), found.left.number, found.fell) == (["LORE301"], 1, 9000)
+    assert (codes(found), found.previous.number, found.fell) == (["LORE301"], 1, 9000)
     assert codes(pair(first, lost, read)) == []
 
 
@@ -414,7 +414,7 @@ def test_unmarked_system_before_changed_breakpoint_is_lost():
     """12 tokens were named of 1,748: only the changing block at the end of the system prompt had a breakpoint."""
     sides = [[body("a", system=marked_system(clock, *marked)) for clock in "AB"] for marked in ((1,), (0, 1))]
     unmarked, marked = (pair(*turns(*side)) for side in sides)
-    first, changed = unmarked.left.prompt.head
+    first, changed = unmarked.previous.prompt.head
     assert unmarked.lost_bytes == len(first.data) + len(changed.data)
     assert marked.lost_bytes == len(changed.data)
 
@@ -423,4 +423,4 @@ def test_change_at_end_of_marked_block_loses_all():
     """Five tokens were named of 3,138: the date was at the end of the only block of the system prompt."""
     blocks = [[{"type": "text", "text": "Sort this letter. " * 500 + clock, **CACHE_CONTROL}] for clock in "AB"]
     found = pair(*turns(*[body("a", system=block) for block in blocks]))
-    assert found.lost_bytes == len(found.left.prompt.head[0].data)
+    assert found.lost_bytes == len(found.previous.prompt.head[0].data)

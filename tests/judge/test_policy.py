@@ -161,6 +161,6 @@ def test_path_that_matches_nothing_is_refused(path):
 ])  # fmt: skip
 def test_unknown_selector_is_an_error_with_suggestion(policy, said, near):
     with pytest.raises(LoreError) as caught:
-        policy.known("check.")
+        policy.check_selectors("check.")
     assert f"check.{said}: " in caught.value.message
     assert near in caught.value.hint

@@ -145,8 +145,8 @@ def test_budget_of_breaks_counts_one_break(breaks, words):
 
 
 def test_unset_budgets_come_from_the_other_budgets():
-    assert Budgets(min_reuse=0.0).over(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
-    assert Budgets(max_breaks=0, max_lost_tokens=0).over(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
+    assert Budgets(min_reuse=0.0).with_defaults(Budgets(0.5, 3, 9)) == Budgets(0.0, 3, 9)
+    assert Budgets(max_breaks=0, max_lost_tokens=0).with_defaults(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 
 
 @each("budgets, said", [

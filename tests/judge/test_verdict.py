@@ -10,7 +10,7 @@ from lore.cache.base import UNKNOWN, Prediction
 from lore.cache.predictor import Transcripts
 from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
-from lore.judge.pairs.pair import provider_said
+from lore.judge.pairs.pair import provider_verdict
 from lore.model.events import Usage, Verdict
 from lore.model.state import Change
 from lore.run.rules import Dated, packaged
@@ -141,7 +141,7 @@ def test_prediction_does_not_use_the_turns_usage():
             levels.state()
             verdict = judge.turn(talk.last, levels.latest)
             talk.use()
-        found.append((lead(verdict), verdict.foreseen.prediction.read, verdict.was_foreseen))
+        found.append((lead(verdict), verdict.predicted.prediction.read, verdict.was_foreseen))
     assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
 
 
@@ -222,5 +222,5 @@ def test_setting_changed_before_a_result_is_the_authors(last, actor):
 def test_miss_larger_than_the_unread_is_named():
     missed = Verdict("messages_changed", 231_391)
     sent = turn(parsed(body("Hi.")), 2, usage=Usage(2, 304_375, 10_781), verdict=missed)
-    assert provider_said(sent).unread == 10_783
-    assert provider_said(replace(sent, verdict=Verdict("messages_changed", 9_000))).unread is None
+    assert provider_verdict(sent).unread == 10_783
+    assert provider_verdict(replace(sent, verdict=Verdict("messages_changed", 9_000))).unread is None

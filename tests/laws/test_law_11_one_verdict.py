@@ -130,8 +130,8 @@ def pairs(path: str, options: Options = READ) -> list[Two]:
     for verdict, _ in verdicts(recording, PACKAGED.judge(), Place(path)):
         pair = None if verdict is None else verdict.pair
         if pair is not None:
-            names = tuple(f"{path}#{one.chain}:{one.number}" for one in (pair.left, pair.right))
-            found.append(Two((pair.right.chain, pair.right.number), names))
+            names = tuple(f"{path}#{one.chain}:{one.number}" for one in (pair.previous, pair.current))
+            found.append(Two((pair.current.chain, pair.current.number), names))
     return found
 
 

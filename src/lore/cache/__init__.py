@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lore.cache.measured import MeasuredCache as MeasuredCache
     from lore.cache.predictor import Predictor as Predictor
     from lore.cache.prices import MILLION as MILLION
-    from lore.cache.registry import CacheRow as CacheRow, cache_named as cache_named, configured as configured
+    from lore.cache.registry import CacheRow as CacheRow, cache_named as cache_named, parse_cache as parse_cache
     from lore.cache.rules import DatedRules as DatedRules, allowed_breakpoints as allowed_breakpoints
     from lore.cache.tree import TreePath as TreePath, common_nodes as common_nodes
     from lore.cache.views import View as View

@@ -85,10 +85,10 @@ class Breakpoints:
         An estimate that is near the minimum counts as enough: usage will show it.
         """
         least = self._look("minimum_tokens", request.model, request.at) or 0
-        known, position = self._ruler.billed_at, self._ruler.position
+        billed_at, position = self._ruler.billed_at, self._ruler.position
         return tuple([
             breakpoint for breakpoint in request.breakpoints
-            if position(breakpoint.place) * (1.0 if known(breakpoint.place) is not None else NEARLY) >= least
+            if position(breakpoint.place) * (1.0 if billed_at(breakpoint.place) is not None else NEARLY) >= least
         ])  # fmt: skip
 
     # reading
@@ -114,14 +114,14 @@ class Breakpoints:
         """Yield the places at which an entry is looked up, in that order."""
         compared = self._look("compared_breakpoints", request.model, request.at)
         if compared is not None:
-            yield from _among(path.nodes, self._latest, int(compared), breakpoints[-1].place)
+            yield from _places_with_entries(path.nodes, self._latest, int(compared), breakpoints[-1].place)
             return
-        back = int(self._look("lookback", request.model, request.at) or 0)
+        limit = int(self._look("lookback", request.model, request.at) or 0)
         runs = bool(self._look("lookback_runs", request.model, request.at))
         for breakpoint in reversed(breakpoints):  # its own place, then the positions of the lookback
             places = range(breakpoint.place, -1, -1)
-            counted = zip(places, positions((request.pieces[at].kind for at in places), runs=runs), strict=True)
-            yield from (at for at, _ in takewhile(lambda counting: counting[1] <= back + 1, counted))
+            place_counts = zip(places, positions((request.pieces[at].kind for at in places), runs=runs), strict=True)
+            yield from (at for at, _ in takewhile(lambda counting: counting[1] <= limit + 1, place_counts))
 
     # figures
 
@@ -137,8 +137,8 @@ class Breakpoints:
     def _confidence(self, request: Request, hit: int) -> Confidence:
         if request.at is None or self._look("minimum_tokens", request.model, request.at) is None:
             return "ceiling"
-        soon = self._look("ready_after", request.model, request.at) or 0.0
-        return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < soon else "rule"
+        delay = self._look("ready_after", request.model, request.at) or 0.0
+        return "ceiling" if hit >= 0 and self._began is not None and request.at - self._began < delay else "rule"
 
     # writing
 
@@ -146,9 +146,9 @@ class Breakpoints:
         """Renew the entries up to the one that is read, and write one at each breakpoint after it."""
         for breakpoint in breakpoints:
             node = path.nodes[breakpoint.place]
-            before = self._entries.get(node)
-            if breakpoint.place <= hit and before is not None:
-                self._renew(node, before, request)
+            entry = self._entries.get(node)
+            if breakpoint.place <= hit and entry is not None:
+                self._renew(node, entry, request)
             elif breakpoint.place > hit:
                 self._put(node, self._entry(request, breakpoint))
         if hit >= 0:
@@ -242,11 +242,11 @@ class Breakpoints:
             fitting = [place for place in unknown if self._fits(place, read)]
             if len(fitting) == 1:
                 self._ruler.learn(fitting[0], read)
-        now = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
+        by_place = {breakpoint.place: breakpoint for breakpoint in pending.request.breakpoints}
         for breakpoint in recorded:
             node = pending.path.nodes[breakpoint.place]
             if self._ruler.billed_at(breakpoint.place) == read and node not in self._entries:
-                self._put(node, self._entry(pending.request, now.get(breakpoint.place, breakpoint)))
+                self._put(node, self._entry(pending.request, by_place.get(breakpoint.place, breakpoint)))
 
     def _fits(self, place: int, tokens: int) -> bool:
         """Return whether a place can be at that position; a provider adds tools and a preamble to the body."""
@@ -273,7 +273,7 @@ def _unreadable(entry: CacheEntry, at: float | None) -> str:
     return "expired" if entry.expires is not None and at > entry.expires else ""
 
 
-def _among(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:
+def _places_with_entries(nodes: Sequence[int], latest: Iterable[int], most: int, end: int) -> list[int]:
     """Return the places up to `end` with one of the latest `most` entries, the last place first.
 
     Nodes ascend along a path.

@@ -34,11 +34,11 @@ _SEARCHED = 4096  # bytes at the beginning of a segment
 def reason_to_doubt(usage: Usage) -> str:
     """Return why prompt counts are impossible (below 0, all 0, too many, lifetimes unequal to writes); else empty."""
     counts = usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.write_5m_tokens, usage.write_1h_tokens
-    known = list(filter(None, counts))
-    if not known:
+    known_counts = list(filter(None, counts))
+    if not known_counts:
         return "" if counts.count(None) == len(counts) else "a prompt of no tokens"
-    if not 0 <= min(known) <= max(known) <= _MOST_TOKENS:
-        return "a count below zero" if min(known) < 0 else f"a count over {_MOST_TOKENS:,}"
+    if not 0 <= min(known_counts) <= max(known_counts) <= _MOST_TOKENS:
+        return "a count below zero" if min(known_counts) < 0 else f"a count over {_MOST_TOKENS:,}"
     parts = (usage.write_5m_tokens or 0) + (usage.write_1h_tokens or 0)
     if usage.write_tokens is not None and parts and parts != usage.write_tokens:
         return f"{parts:,} tokens written by lifetime, {usage.write_tokens:,} in all"
@@ -136,15 +136,15 @@ def asked_lifetime(turn: Turn) -> float | None:
     return lifetime_of(last or b"".join(prompt.breakpoint_values[-1:]))
 
 
-def lifetime(turn: Turn, before: float | None) -> float | None:
+def lifetime(turn: Turn, previous: float | None) -> float | None:
     """Return the seconds that a turn's writes live: the longest in its usage, else what its Claude breakpoint asks.
 
-    300 if that names none. Without writes or evidence, `before`, the previous turn's answer. A recorded request whose
-    usage does not report writes, as a router's, wrote at its breakpoints.
+    300 if that names none. Without writes or evidence, `previous`, the result for the previous turn. A request whose
+    recorded usage does not report writes, as a router's, wrote at its breakpoints.
     """
     usage = turn.usage
     if usage is None:
-        return before
+        return previous
     if usage.write_1h_tokens:
         return ONE_HOUR
     if usage.write_5m_tokens:
@@ -154,7 +154,7 @@ def lifetime(turn: Turn, before: float | None) -> float | None:
         wrote = len(turn.prompt.breakpoints) + turn.prompt.auto_breakpoint
     if wrote and is_claude(turn):
         return asked_lifetime(turn) or FIVE_MINUTES
-    return before
+    return previous
 
 
 def pause_between(previous: Turn, current: Turn) -> float | None:
@@ -185,10 +185,10 @@ def shortfall(previous: Turn, current: Turn) -> int | None:
     None if unknown, also if the previous request lets the provider run tools: its usage may sum several. Tokens left
     in the cache are `cached` of a usage.
     """
-    there, read = cached(previous.usage), first_pass_read(current.usage)
-    if there is None or read is None or (previous.basis is None and runs_tools(previous)):
+    available, read = cached(previous.usage), first_pass_read(current.usage)
+    if available is None or read is None or (previous.basis is None and runs_tools(previous)):
         return None
-    return max(0, there - read)
+    return max(0, available - read)
 
 
 def significant_fall(previous: Turn, short: int | None) -> int | None:
@@ -207,8 +207,8 @@ def can_show_losses(previous: Turn) -> bool:
 
     Enough is more than 1,024 tokens, any number for dialects whose usage reports writes.
     """
-    there = cached(previous.usage)
-    return there is not None and (there > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
+    available = cached(previous.usage)
+    return available is not None and (available > TOLERANCE_TOKENS or previous.dialect in BILLS_WRITES)
 
 
 def read_everything(previous: Turn, current: Turn) -> bool:
@@ -216,13 +216,13 @@ def read_everything(previous: Turn, current: Turn) -> bool:
 
     That is the previous turn's sum of reads and writes if writes are reported, otherwise its whole prompt.
     """
-    usage, there, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
-    if usage is None or there is None or not read:
+    usage, available, read = previous.usage, cached(previous.usage), first_pass_read(current.usage)
+    if usage is None or available is None or not read:
         return False
     if previous.basis is None and runs_tools(previous):
         return False
-    wanted = there if bills_writes(previous) else prompt_tokens(usage)
-    return wanted > 0 and read >= wanted - block_tokens(previous)
+    cacheable = available if bills_writes(previous) else prompt_tokens(usage)
+    return cacheable > 0 and read >= cacheable - block_tokens(previous)
 
 
 def bills_writes(turn: Turn) -> bool:

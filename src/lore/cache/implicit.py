@@ -40,34 +40,34 @@ class Prefix(MeasuredCache):
         places = self._recency.use(request, path, lifetime)
         if not request.pieces:
             return UNKNOWN
-        found = self._found(request, path, places, lifetime)
+        common_tokens = self._count_common_tokens(request, path, places, lifetime)
         pieces, answer = self._answers.pop(request.chain, (0, 0))
         if answer and places >= pieces:  # it continues that prompt
-            found = min(found + answer, self._total(request))
+            common_tokens = min(common_tokens + answer, self._total(request))
         block = max(1, int(self._look("block_tokens", request.model, request.at) or 1))
         least = self._look(self._minimum, request.model, request.at) or 0
-        read = found // block * block
+        read = common_tokens // block * block
         reason = "longest beginning of an earlier request" if read else "no earlier request begins alike"
         if read < least:
-            read, reason = 0, f"below the minimum of {int(least):,} tokens" if found else reason
-        whole = self._total(request) // block * block
-        return self._predicted(request, read, self._confidence, reason, whole if whole >= least else 0)
+            read, reason = 0, f"below the minimum of {int(least):,} tokens" if common_tokens else reason
+        prompt_size = self._total(request) // block * block
+        return self._predicted(request, read, self._confidence, reason, prompt_size if prompt_size >= least else 0)
 
     def learn(self, usage: Usage | None) -> str:
         """Read the usage of the latest request; remember the answer if the cache keeps it, without reasoning."""
-        request, odd = self._pending, super().learn(usage)
-        answer = 0 if odd or usage is None or usage.iterations else usage.output_tokens
+        request, doubt = self._pending, super().learn(usage)
+        answer = 0 if doubt or usage is None or usage.iterations else usage.output_tokens
         if request is not None and answer and self._look("reads_output", request.model, request.at):
             self._answers[request.chain] = len(request.pieces), answer
-        return odd
+        return doubt
 
-    def _found(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
+    def _count_common_tokens(self, request: Request, path: TreePath, places: int, lifetime: float | None) -> int:
         """Return the position up to which a kept prompt begins alike."""
-        found = self._ruler.position(places - 1)
+        tokens = self._ruler.position(places - 1)
         open_ = places == path.new < len(request.pieces) and path.common_bytes > 0
         if open_ and self._recency.live(path.similar_node, request.at, lifetime):
-            found = max(found, self._begun(request, path))
-        return min(found, self._total(request))
+            tokens = max(tokens, self._find_similar_end(request, path))
+        return min(tokens, self._total(request))
 
 
 class GeminiExplicit:
@@ -79,7 +79,7 @@ class GeminiExplicit:
     """
 
     def __init__(self, look: Look) -> None:
-        self._rest = Prefix(look)
+        self._implicit_cache = Prefix(look)
         self._sizes: dict[bytes, int] = {}
         self._object = b""  # of the latest request
 
@@ -87,20 +87,20 @@ class GeminiExplicit:
         """Return what would be read: the object, and the beginning that an earlier request with it had after it."""
         self._object = request.cached
         space = b"%b cached %b" % (request.space, request.cached) if request.cached else request.space
-        rest = self._rest.predict(replace(request, space=space))
+        prediction = self._implicit_cache.predict(replace(request, space=space))
         if not request.cached:
-            return rest
+            return prediction
         size = self._sizes.get(request.cached)
         if size is None:
             return replace(UNKNOWN, reason="no usage has shown the size of the cached object")
-        if rest.read is None:
+        if prediction.read is None:
             return Prediction(size, 0, 0, "ceiling", "the cached object alone")
-        return replace(rest, read=rest.read + size, reason="the cached object, and " + rest.reason)
+        return replace(prediction, read=prediction.read + size, reason="the cached object, and " + prediction.reason)
 
     def learn(self, usage: Usage | None) -> str:
         """Read the usage of the latest request; the smallest read with an object is its size."""
         name, self._object = self._object, b""
         if not name or usage is None or not usage.read_tokens or usage.read_tokens < 0:
-            return self._rest.learn(None if name else usage)
+            return self._implicit_cache.learn(None if name else usage)
         size = self._sizes[name] = min(self._sizes.get(name, usage.read_tokens), usage.read_tokens)
-        return self._rest.learn(replace(usage, read_tokens=usage.read_tokens - size))
+        return self._implicit_cache.learn(replace(usage, read_tokens=usage.read_tokens - size))

@@ -35,7 +35,7 @@ class MeasuredCache:
     def _total(self, request: Request) -> int:
         return self._ruler.position(len(request.pieces) - 1)
 
-    def _begun(self, request: Request, path: TreePath) -> int:
+    def _find_similar_end(self, request: Request, path: TreePath) -> int:
         """Return the position up to which the first new piece begins like an earlier one in its place."""
         if path.new >= len(request.pieces):
             return self._total(request)
@@ -60,36 +60,36 @@ class MeasuredCache:
             return ""
         if usage.write_tokens:
             self._charging.add(request.model)
-        whole = sum(count or 0 for count in counts)
-        odd = self._ruler.learn(len(request.pieces) - 1, whole)
-        if request.output and usage.output_tokens is not None and not odd:
-            self._ruler.note_billed(self._tree.generated(request).nodes[-1], whole + usage.output_tokens)
-        return odd
+        prompt_size = sum(count or 0 for count in counts)
+        doubt = self._ruler.learn(len(request.pieces) - 1, prompt_size)
+        if request.output and usage.output_tokens is not None and not doubt:
+            self._ruler.note_billed(self._tree.generated(request).nodes[-1], prompt_size + usage.output_tokens)
+        return doubt
 
 
 class Recency:
     """When the prefixes of a tree were last used."""
 
     def __init__(self) -> None:
-        self._left: dict[int, float] = {}  # nodes that a chain no longer has: when it used them last
+        self._last_uses: dict[int, float] = {}  # when a chain last used nodes that it no longer has
         self._holders: dict[int, list[str]] = {}  # chains whose path has a node, in the order of their coming
-        self._used: dict[str, float] = {}  # when the latest request of a chain was sent
-        self._made: list[int] = []  # the first node that each request made, ascending
+        self._used_at: dict[str, float] = {}  # when the latest request of a chain was sent
+        self._first_nodes: list[int] = []  # the first new node of each request, ascending
         self._ready: list[float] = []
 
     def use(self, request: Request, path: TreePath, lifetime: float | None) -> int:
         """Return how many leading pieces can be read (used within `lifetime` seconds), and mark all as used."""
-        before = self._used.get(request.chain, -math.inf)
+        last_use = self._used_at.get(request.chain, -math.inf)
         for node in path.cut:
-            self._left[node] = max(self._left.get(node, -math.inf), before)
+            self._last_uses[node] = max(self._last_uses.get(node, -math.inf), last_use)
             self._holders[node].remove(request.chain)
-        since = -math.inf if lifetime is None or request.at is None else request.at - lifetime
+        earliest = -math.inf if lifetime is None or request.at is None else request.at - lifetime
         # everything before a young prefix is as young
-        low, nodes = path.kept if self._used.get(request.chain, -math.inf) >= since else 0, path.nodes
-        young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, since))
+        low, nodes = path.same if self._used_at.get(request.chain, -math.inf) >= earliest else 0, path.nodes
+        young = bisect_left(nodes, 1, low, max(low, path.new), key=lambda node: not self._is_young(node, earliest))
         places, at = min(young, path.new), request.at
         while at is not None and places > 0 and at < self.ready(nodes[places - 1]):  # its response had not begun
-            first = self._made[bisect_right(self._made, nodes[places - 1]) - 1]
+            first = self._first_nodes[bisect_right(self._first_nodes, nodes[places - 1]) - 1]
             places = bisect_left(nodes, first, 0, places)
         self._hold(request, path)
         return places
@@ -105,20 +105,20 @@ class Recency:
 
     def ready(self, node: int) -> float:
         """Return since when a prefix can be read, in seconds since the epoch; minus infinity if that is unknown."""
-        number = bisect_right(self._made, node) - 1
+        number = bisect_right(self._first_nodes, node) - 1
         return self._ready[number] if number >= 0 else -math.inf
 
-    def _is_young(self, node: int, since: float) -> bool:
-        if self._left.get(node, -math.inf) >= since:  # minus infinity: all are young
+    def _is_young(self, node: int, earliest: float) -> bool:
+        if self._last_uses.get(node, -math.inf) >= earliest:  # minus infinity: all are young
             return True
-        return any(self._used.get(chain, -math.inf) >= since for chain in reversed(self._holders.get(node, ())))
+        return any(self._used_at.get(chain, -math.inf) >= earliest for chain in reversed(self._holders.get(node, ())))
 
     def _hold(self, request: Request, path: TreePath) -> None:
         now = math.inf if request.at is None else request.at
-        self._used[request.chain] = max(now, self._used.get(request.chain, -math.inf)) if path.kept else now
-        for node in path.nodes[path.kept :]:
+        self._used_at[request.chain] = max(now, self._used_at.get(request.chain, -math.inf)) if path.same else now
+        for node in path.nodes[path.same :]:
             self._holders.setdefault(node, []).append(request.chain)
         if path.new < len(path.nodes):
             began = request.answered if request.answered is not None else request.at
-            self._made.append(path.nodes[path.new])
+            self._first_nodes.append(path.nodes[path.new])
             self._ready.append(-math.inf if began is None else began)

@@ -14,11 +14,11 @@ from msgspec import Struct, structs
 from lore.cache.base import UNKNOWN, Breakpoint, CacheModel, Look, Prediction, Request
 from lore.cache.breakpoints import Breakpoints
 from lore.cache.counts import FIVE_MINUTES, ONE_HOUR, lifetime, reason_to_doubt
-from lore.cache.registry import CACHES, Option, cache_named, configured, make, view_of
+from lore.cache.registry import CACHES, Option, cache_named, make, parse_cache, view_of
 from lore.cache.rules import DatedRules
 from lore.cache.served import WITH_BREAKPOINTS, Served, cache_of, is_transcript, normal_name, served_by
 from lore.cache.transcripts import CACHES_OF_TRANSCRIPTS, Predicted, TranscriptCache, TurnState
-from lore.cache.views import Count, Views, automatic
+from lore.cache.views import Count, Views, careful_breakpoints
 from lore.model.events import Usage
 from lore.model.providers import ENGINES
 from lore.model.turn import Section, Turn
@@ -74,11 +74,11 @@ class _Requests(Struct, frozen=True):
         """Return the breakpoints with the change applied."""
         change, breakpoints, usage = self.change, request.breakpoints, turn.usage
         if change.breakpoints:
-            breakpoints = automatic(request)
+            breakpoints = careful_breakpoints(request)
         seconds = change.lifetime
         if seconds is not None and self.provider == "anthropic":  # the only one that offers a choice
-            held = usage is not None and bool(usage.write_tokens) and _all_live(usage, seconds)
-            if not (held and seconds >= ONE_HOUR):  # usage is better evidence of a lifetime than the body
+            is_recorded = usage is not None and bool(usage.write_tokens) and _all_live(usage, seconds)
+            if not (is_recorded and seconds >= ONE_HOUR):  # usage is better evidence of a lifetime than the body
                 breakpoints = tuple([
                     mark if (mark.lifetime or FIVE_MINUTES) == seconds else structs.replace(mark, lifetime=seconds)
                     for mark in breakpoints
@@ -92,8 +92,8 @@ class _Requests(Struct, frozen=True):
     def learn(self, turn: Turn) -> str:
         if turn.usage is not None and turn.usage.uncached_tokens is not None:
             self.views.count = None  # from here on usage says what a token is
-        odd = "" if turn.usage is None else reason_to_doubt(turn.usage)
-        return self.model.learn(None if odd else turn.usage) or odd
+        doubt = "" if turn.usage is None else reason_to_doubt(turn.usage)
+        return self.model.learn(None if doubt else turn.usage) or doubt
 
 
 class _ProlongedTranscripts(TranscriptCache):
@@ -143,8 +143,8 @@ class Predictor:
         self.model = change.model
         self.change_counts = ChangeCounts()
         self._count = count
-        self._cache, given = (None, ()) if cache is None else configured(cache)
-        self._change = change = change._replace(options=(*given, *change.options))
+        self._cache, options = (None, ()) if cache is None else parse_cache(cache)
+        self._change = change = change._replace(options=(*options, *change.options))
         self._models: dict[tuple[str, str, str], CacheModel] = {}
         self._of_recording: dict[tuple[str, str, str], _Requests | _ProlongedTranscripts] = {}
         self._recording = 0
@@ -166,10 +166,10 @@ class Predictor:
         """
         if is_transcript(turn) or not turn.response_id:
             return self._predicted(turn)
-        known = self._by_response.get(turn.response_id)
-        if known is None:
-            known = self._by_response[turn.response_id] = self._predicted(turn)
-        return known
+        predicted = self._by_response.get(turn.response_id)
+        if predicted is None:
+            predicted = self._by_response[turn.response_id] = self._predicted(turn)
+        return predicted
 
     def _predicted(self, turn: Turn) -> Predicted:
         where = served_by(turn)
@@ -245,7 +245,7 @@ class Transcripts:
         """Return the latest turn's state before its usage; None if its cache is not predicted or its usage is odd."""
         if self._waiting:
             self._catch_up()
-        return None if self.latest is None or self.latest.odd else self.latest.state
+        return None if self.latest is None or self.latest.doubt else self.latest.state
 
     def _catch_up(self) -> None:
         predictor = self._predictor = self._predictor or Predictor(self._rules())
@@ -280,13 +280,13 @@ def with_lifetime(turn: Turn, seconds: float, state: TurnState, recorded: float 
         return turn
     read, write = usage.read_tokens, usage.write_tokens
     outlived = pause is not None and recorded is not None and recorded < pause <= seconds and continues
-    back = min(cached - read, write) if outlived and read is not None and cached is not None and read < cached else 0
-    if not back and _all_live(usage, seconds):
+    more = min(cached - read, write) if outlived and read is not None and cached is not None and read < cached else 0
+    if not more and _all_live(usage, seconds):
         return turn
-    write -= back
+    write -= more
     hour = write if seconds >= ONE_HOUR else 0
     changed = structs.replace(
-        usage, read_tokens=None if read is None else read + back, write_tokens=write, write_1h_tokens=hour,
+        usage, read_tokens=None if read is None else read + more, write_tokens=write, write_1h_tokens=hour,
         write_5m_tokens=write - hour,
     )  # fmt: skip
     return structs.replace(turn, usage=changed)

@@ -137,8 +137,8 @@ def rates(
     def price(kind: str) -> Decimal | None:
         price = money(f"price_{kind}")
         if kind in _DERIVED and find(f"price_{kind}") is None:
-            own = f"multiple_{kind}_implicit"
-            multiple = money(own if kind == "read" and implicit and find(own) is not None else f"multiple_{kind}")
+            name = f"multiple_{kind}_implicit"
+            multiple = money(name if kind == "read" and implicit and find(name) is not None else f"multiple_{kind}")
             price = None if multiple is None else multiple * uncached
         return None if price is None else price * multiples["output" if kind == "output" else "input"]
 
@@ -181,19 +181,19 @@ _ADVISOR = "advisor_message"
 
 def bill_price(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None, *,
-    size: int | None = None, asked: Mapping[str, bytes] | None = None, endpoint: str = "", instead: str | None = None,
+    size: int | None = None, params: Mapping[str, bytes] | None = None, endpoint: str = "", as_model: str | None = None,
     implicit: bool = False, listed: bool = False,
 ) -> Price | None:  # fmt: skip
     """Return the prices of a response; None without a price of uncached tokens, or with a factor of unknown multiple.
 
     A response of several passes (`bill.iterations`) has `passes`, the prices of each; None for a pass without.
 
-    `model` was asked for; `size` is the prompt in tokens, without which no prices of long prompts hold; `asked`
-    are the request's parameters as JSON; `instead` is a model whose prices are wanted in place of those of the model
+    `model` was asked for; `size` is the prompt in tokens, without which no prices of long prompts hold; `params`
+    are the request's parameters as JSON; `as_model` is a model whose prices are used instead of those of the model
     that answered; `implicit` as in `rates`; `listed` as in `DatedRules.price`.
     """
-    factors = () if listed else tuple(_factors(rules, where, model, at, bill, asked or {}, endpoint))
-    answering = instead or (bill.model if bill is not None and bill.model else model)
+    factors = () if listed else tuple(_factors(rules, where, model, at, bill, params or {}, endpoint))
+    answering = as_model or (bill.model if bill is not None and bill.model else model)
     price = rules.price(
         where.provider, answering, where.platform, at, prompt_tokens=size, extras=factors, implicit=implicit,
         listed=listed,
@@ -202,18 +202,18 @@ def bill_price(
         return price
     passes = [
         rules.price(
-            where.provider, one.model or instead or model, where.platform, at, implicit=implicit, listed=listed,
-            prompt_tokens=None if one.kind == RUN else sum([getattr(one, name) or 0 for name in SUMMED_COUNTS[:3]]),
-            extras=[factor for factor in factors if factor != "fast" or one.kind != _ADVISOR],
+            where.provider, part.model or as_model or model, where.platform, at, implicit=implicit, listed=listed,
+            prompt_tokens=None if part.kind == RUN else sum([getattr(part, name) or 0 for name in SUMMED_COUNTS[:3]]),
+            extras=[factor for factor in factors if factor != "fast" or part.kind != _ADVISOR],
         )
-        for one in bill.iterations
+        for part in bill.iterations
     ]  # fmt: skip
     return replace(price, passes=tuple(passes))
 
 
 def unknown_factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
-    asked: Mapping[str, bytes] | None = None,
+    params: Mapping[str, bytes] | None = None,
 ) -> list[str]:  # fmt: skip
     """Return the factors (`fast`, `us`, …) of a response whose multiple is unknown; empty if it has no list price.
 
@@ -222,7 +222,7 @@ def unknown_factors(
     answering = bill.model if bill is not None and bill.model else model
     if rules.price(where.provider, answering, where.platform, at) is None:
         return []
-    factors = _factors(rules, where, model, at, bill, asked or {}, "")
+    factors = _factors(rules, where, model, at, bill, params or {}, "")
     return [
         name for name in factors
         if rules.number(f"multiple_{name}", where.provider, answering, where.platform, at) is None
@@ -231,13 +231,13 @@ def unknown_factors(
 
 def _factors(
     rules: DatedRules, where: Served, model: str | None, at: float | None, bill: Usage | None,
-    asked: Mapping[str, bytes], endpoint: str,
+    params: Mapping[str, bytes], endpoint: str,
 ) -> Iterator[str]:  # fmt: skip
     factors: dict[str, None] = {}
     for name in ("speed", "service_tier", "inference_geo"):
         value = "" if bill is None else getattr(bill, name)
-        if not value and asked.get(name, b"")[:1] == b'"':
-            value = text_of(asked[name])
+        if not value and params.get(name, b"")[:1] == b'"':
+            value = text_of(params[name])
         factor = _FACTORS.get((name, value))
         if factor is not None:
             factors[factor] = None

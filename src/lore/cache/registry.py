@@ -66,14 +66,14 @@ CACHES: dict[str, CacheRow] = {
 BROUGHT: dict[str, str] = dict.fromkeys(ENGINES, "engines")
 
 
-def configured(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
+def parse_cache(text: str) -> tuple[str, tuple[tuple[str, Option], ...]]:
     """Return the name and the options of `NAME`, `NAME:` (both without options) or `NAME:OPTION=VALUE,OPTION=VALUE`.
 
     The name is not checked, and may be empty. Raises as `options_in` does.
     """
-    name, _, given = text.partition(":")
+    name, _, options = text.partition(":")
     hint = "NAME:OPTION=VALUE,OPTION=VALUE, as in llama.cpp:slots=2,window=1024"
-    return name, options_in(given, f"--cache {name}:", hint) if given else ()
+    return name, options_in(options, f"--cache {name}:", hint) if options else ()
 
 
 def options_in(text: str, place: str, hint: str) -> tuple[tuple[str, Option], ...]:
@@ -103,12 +103,12 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
 def cache_named(text: str) -> CacheRow:
     """Return the row of `NAME` or `NAME:…`; LoreError for an unknown name or missing plug-in."""
     name = text.partition(":")[0]
-    found = CACHES.get(name)
-    if found is None and name in BROUGHT:
+    row = CACHES.get(name)
+    if row is None and name in BROUGHT:
         raise lacks_plug_in(BROUGHT[name], f"the cache {name!r}")
-    if found is None:
+    if row is None:
         raise LoreError(f"there is no cache {name!r}", hint=did_you_mean(name, CACHES, "caches"))
-    return found
+    return row
 
 
 def takes_breakpoints(name: str) -> bool:
@@ -127,15 +127,15 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
 
     Raises LoreError for an unknown name, a missing plug-in, an unknown option or an impossible value.
     """
-    name, given = configured(name)
-    row, options = cache_named(name), {**dict(given), **(options or {})}
+    name, named_options = parse_cache(name)
+    row, options = cache_named(name), {**dict(named_options), **(options or {})}
     for option, value in options.items():
         if option not in row.options:
-            known = "options: " + ", ".join(row.options) if row.options else "it has none"
-            raise LoreError(f"{name} has no option {option!r}", hint=known)
-        wanted = _misfit(row, option, value)
-        if wanted:
-            raise LoreError(f"{name}: {option}={value} is not {wanted}", hint=f"{option} is {wanted}")
+            hint = "options: " + ", ".join(row.options) if row.options else "it has none"
+            raise LoreError(f"{name} has no option {option!r}", hint=hint)
+        accepted = _misfit(row, option, value)
+        if accepted:
+            raise LoreError(f"{name}: {option}={value} is not {accepted}", hint=f"{option} is {accepted}")
     return row.made(look, **options)
 
 

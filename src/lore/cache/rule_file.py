@@ -45,7 +45,7 @@ def read_rules(text: str, name: str) -> RuleTable:
         raise LoreError(f"{name} is not TOML: {why}", hint='quote texts: "…"', where=Where(name)) from None
     for key in top:
         if key not in _TOP:
-            raise _mistake(name, "", f"unknown key {_shown(key)}", did_you_mean(key, _TOP, "known keys"))
+            raise _mistake(name, "", f"unknown key {_quote(key)}", did_you_mean(key, _TOP, "known keys"))
     as_of = top.get("as_of")
     if as_of is not None and type(as_of) is not date:
         raise _mistake(name, "", "as_of is not a date", "write as_of = 2026-10-24, without quotes")
@@ -53,17 +53,17 @@ def read_rules(text: str, name: str) -> RuleTable:
 
 
 def _rows(top: dict[str, Any], key: str, kind: type[Row], name: str) -> tuple[Row, ...]:
-    found: dict[tuple[object, ...], tuple[str, Row]] = {}
+    by_key: dict[tuple[object, ...], tuple[str, Row]] = {}
     for place, table in _tables(top, key, name):
         try:
             row = _checked(msgspec.convert({"source": name, **table, "file": name}, kind))
         except (msgspec.ValidationError, ValueError) as error:
             raise _mistake(name, place, *_reason(str(error), kind)) from None
-        if row.key in found:
-            why = f"the same row as {found[row.key][0]}"
+        if row.key in by_key:
+            why = f"the same row as {by_key[row.key][0]}"
             raise _mistake(name, place, why, "remove one of them, or give it another date")
-        found[row.key] = place, row
-    return tuple([row for _, row in found.values()])
+        by_key[row.key] = place, row
+    return tuple([row for _, row in by_key.values()])
 
 
 def _checked(row: Row) -> Row:
@@ -85,8 +85,8 @@ def _checked(row: Row) -> Row:
     return replace(row, value=_value(row.value, row.rule, kind), model=model, unit=kind.unit)
 
 
-def _unknown(name: str, given: str, known: list[str]) -> str:
-    return f"{name} {cut_masked(given, 60)!r} is not known\n{did_you_mean(given, known, f'known {name}s')}"
+def _unknown(name: str, value: str, choices: list[str]) -> str:
+    return f"{name} {cut_masked(value, 60)!r} is not known\n{did_you_mean(value, choices, f'known {name}s')}"
 
 
 _SECTIONS = {"tools", "system", "messages"}
@@ -140,8 +140,8 @@ def _reason(error: str, kind: type[DatedRule | BreakpointRule]) -> tuple[str, st
     message, _, path = error.partition(" - at `$")
     unknown = _UNKNOWN_FIELD.fullmatch(message)
     if unknown is not None:
-        known = [field for field in kind.__struct_fields__ if field not in ("file", "own")]
-        return f"unknown key {_shown(unknown[1])}", did_you_mean(unknown[1], known, "known keys")
+        known_fields = [field for field in kind.__struct_fields__ if field not in ("file", "own")]
+        return f"unknown key {_quote(unknown[1])}", did_you_mean(unknown[1], known_fields, "known keys")
     missing = re.fullmatch(r"Object missing required field `(\w+)`", message)
     if missing is not None:
         return f"{missing[1]} is missing", ""
@@ -154,5 +154,5 @@ def _mistake(name: str, place: str, message: str, hint: str = "") -> LoreError:
     return LoreError(": ".join(filter(None, (name, place, message))), hint=hint, where=Where(name))
 
 
-def _shown(word: str) -> str:
+def _quote(word: str) -> str:
     return repr(word if len(word) <= 60 else cut_masked(word, 59) + "…")

@@ -115,11 +115,11 @@ class DatedRules:
         self, rows: Iterable[DatedRule], as_of: date | None = None, breakpoints: Iterable[BreakpointRule] = ()
     ) -> DatedRules:
         """Return new rules: a user's rows replace those of equal `key`, and come before all others."""
-        own = [replace(row, own=True) for row in rows]
-        keys = {row.key for row in own}
-        rest = [row for row in self.rows if row.key not in keys]
+        user_rows = [replace(row, own=True) for row in rows]
+        keys = {row.key for row in user_rows}
+        other_rows = [row for row in self.rows if row.key not in keys]
         allowed = (*(replace(row, own=True) for row in breakpoints), *self._breakpoints)
-        return DatedRules((*own, *rest), as_of or self.as_of, allowed)
+        return DatedRules((*user_rows, *other_rows), as_of or self.as_of, allowed)
 
     def find(
         self, rule: str, provider: str, model: str | None, platform: str = "", at: float | None = None,
@@ -130,8 +130,8 @@ class DatedRules:
         Without a time the day on which the tables were checked counts, and all rows of the user's hold. A prompt of
         unknown length falls under the rows for any length.
         """
-        for since, row in self._matching(rule, provider, model, platform):
-            if not since <= (at if at is not None else math.inf if row.own else self._now):
+        for begin, row in self._matching(rule, provider, model, platform):
+            if not begin <= (at if at is not None else math.inf if row.own else self._now):
                 continue
             if row.above_tokens is None or (prompt_tokens is not None and prompt_tokens > row.above_tokens):
                 return row
@@ -280,17 +280,17 @@ class Lifetime(Struct, frozen=True):
     billed: bool = False  # the usage says so, not a rule
 
 
-def lifetime_after(turn: Turn, before: Lifetime, rules: Callable[[], DatedRules]) -> Lifetime:
-    """Return the lifetime that holds after a turn; `before` held before it in its chain.
+def lifetime_after(turn: Turn, previous: Lifetime, rules: Callable[[], DatedRules]) -> Lifetime:
+    """Return the lifetime that holds after a turn; `previous` held before it in its chain.
 
-    It is that of the turn's writes (`lifetime`). Without any, Anthropic's and Bedrock's caches keep `before`;
+    It is that of the turn's writes (`lifetime`). Without any, Anthropic's and Bedrock's caches keep `previous`;
     others have their `idle_lifetime`.
     """
     where = served_by(turn)
     billed = lifetime(turn, None)
     if billed is not None:
         return Lifetime(billed, billed=True)
-    return before if cache_of(turn, where) in WITH_BREAKPOINTS else Lifetime(idle_lifetime(rules(), where, turn))
+    return previous if cache_of(turn, where) in WITH_BREAKPOINTS else Lifetime(idle_lifetime(rules(), where, turn))
 
 
 def allowed_breakpoints(rules: DatedRules, turn: Turn) -> BreakpointRule | None:

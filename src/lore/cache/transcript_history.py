@@ -53,7 +53,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
     `at` (seconds since the epoch; None: the latest rule) selects the rule by which positions are counted.
     """
     runs = lookback(at).runs
-    answer = given = images = positions = thinking = 0
+    answer = input_bytes = images = positions = thinking = 0
     prompted, thinks, answered, group = False, False, False, -1
     for entry in islice(entries.since(start), FORECAST_ENTRIES):
         item = entry.item
@@ -64,7 +64,7 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             if size > _LOOKED_AT and _IMAGE in bytes(memoryview(item.output)[:_LOOKED_AT]):
                 images += 1
             else:
-                given += size
+                input_bytes += size
             positions += 0 if runs and entry.group == group != -1 else 2
             group = entry.group
             continue
@@ -78,16 +78,16 @@ def growth(entries: Vector[Entry], start: int, at: float | None) -> Growth:
             thinks, answered = thinks or bool(thoughts), True
         elif type(item) is i.UserMessage:
             blocks = (i.TextBlock(item.text),) if item.blocks is None else item.blocks
-            given += _bytes(blocks)
+            input_bytes += _bytes(blocks)
             images += sum([type(block) is i.ImageBlock for block in blocks])
             positions += len(blocks)
             prompted = prompted or answered or item.source != "context_injection"
         elif type(item) is i.CompactDivider:
-            given += len(item.summary)
+            input_bytes += len(item.summary)
             positions += 1
         elif type(item) is i.OpaqueItem:
-            given += max(0, len(item.record) - _ENVELOPE)
-    return Growth(answer, given, images, positions, prompted, thinks, thinking)
+            input_bytes += max(0, len(item.record) - _ENVELOPE)
+    return Growth(answer, input_bytes, images, positions, prompted, thinks, thinking)
 
 
 def _is_thinking(block: i.Block) -> bool:
@@ -134,18 +134,18 @@ class TokenRate:
 
     def tokens(self, grown: Growth, output: int | None) -> int:
         """Estimate by how many tokens a prompt grew: the answer (as `answer_tokens`), other bytes, 1,500 an image."""
-        given = round(grown.input_bytes / self.bytes_per_token) + grown.images * IMAGE_TOKENS
-        return self.answer_tokens(grown, output) + given
+        input_tokens = round(grown.input_bytes / self.bytes_per_token) + grown.images * IMAGE_TOKENS
+        return self.answer_tokens(grown, output) + input_tokens
 
     def learn(self, grown: Growth, output: int | None, tokens: int) -> None:
         """Update the rate of input from a step that grew the prompt by `tokens`.
 
         Steps outside 0.5 to 32 bytes a token are ignored.
         """
-        given = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
-        if given > 0 and _FEWEST / 2 <= grown.input_bytes / given <= _MOST * 2:
+        input_tokens = tokens - self.answer_tokens(grown, output) - grown.images * IMAGE_TOKENS
+        if input_tokens > 0 and _FEWEST / 2 <= grown.input_bytes / input_tokens <= _MOST * 2:
             self._bytes += grown.input_bytes
-            self._tokens += given
+            self._tokens += input_tokens
 
 
 # what usage shows
@@ -203,7 +203,7 @@ class ModelHistory:
             self.positions.pop()
         return self.last
 
-    def within(self, entries: int) -> Position | None:
+    def last_within(self, entries: int) -> Position | None:
         """Return the last position with at most `entries` entries before it; None: there is none."""
         return next((place for place in reversed(self.positions) if place.entries <= entries), None)
 
@@ -222,8 +222,8 @@ class ModelHistory:
         """
         if pause is None or not self.positions or not self.positions[-1].has_expired(pause):
             return None
-        within = (place for place in self.positions if 0 < place.entries <= entries)
-        return next((place.tokens for place in within if place.has_expired(pause)), None)
+        places = (place for place in self.positions if 0 < place.entries <= entries)
+        return next((place.tokens for place in places if place.has_expired(pause)), None)
 
     def expire(self, pause: float) -> Position | None:
         """Forget the last positions that `pause` seconds ended, with breakpoints all in an hour; return the last.
@@ -253,7 +253,7 @@ class ModelHistory:
         These are the tokens at the last known position within them. It is `head` instead if there is no such position,
         if `head` is larger, or if the lookback from the end of the timeline does not reach that position.
         """
-        place = self.within(entries)
+        place = self.last_within(entries)
         if place is None or self.positions_after(place, at) > POSITIONS:
             return self.head
         return max(place.tokens, self.head)
@@ -294,7 +294,7 @@ class ChainHistory:
     def __init__(self, *, charges: bool = False) -> None:
         self.models: dict[str | None, ModelHistory] = {}
         self.model: str | None = None  # the latest
-        self.begun = False
+        self.has_begun = False
         self.cached: int | None = None  # tokens that the latest turn left in the cache
         self.total: int | None = None  # tokens of the latest prompt
         self.uncached = 0
@@ -304,7 +304,7 @@ class ChainHistory:
         self.least_lifetime: float | None = None  # seconds that they surely live, in a cache without breakpoints
         self.block = 1  # tokens that are read at a time
         self.charges = charges  # usage has shown that writes are billed apart
-        self.shown: set[str] = set()  # signals so far
+        self.shown_signals: set[str] = set()  # signals so far
         self.waiting: dict[str, Signal] = {}  # those whose text may be moved at the next prompt of the user, by name
         self.had_hidden_request = False
         self.reads_output = False  # the previous answer is read, too
@@ -312,7 +312,7 @@ class ChainHistory:
         self.client = ""  # name and version of the program that noted the latest usage
         self.head_expires = False  # with this client tools and system prompt expire with the conversation
         self.prompts = 0  # of the user, after the first request
-        self.thought = False  # thinking is in the log
+        self.has_thinking = False  # thinking is in the log
         self.thoughts: int | None = None  # tokens since the latest prompt of the user, if usage counts them apart
         self.stays: deque[bool] = deque(maxlen=6)  # whether the latest reads repeat the read before them
 
@@ -328,8 +328,8 @@ def add_positions(chain: ChainHistory, history: ModelHistory, unchanged: int, us
     first_pass = usage.first_pass
     read, end, size = usage.read_tokens or 0, position(usage), len(history.entries)
     history.cut(unchanged)
-    shown = first_pass.read_tokens or 0
-    while history.breakpoints and history.last_tokens > shown:  # what follows it is not cached
+    first_read = first_pass.read_tokens or 0
+    while history.breakpoints and history.last_tokens > first_read:  # what follows it is not cached
         history.positions.pop()
     history.latest_read = first_pass.read_tokens or history.latest_read
     hour, short = usage.write_1h_tokens or 0, usage.write_5m_tokens or 0

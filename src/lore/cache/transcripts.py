@@ -53,10 +53,10 @@ _HIDDEN_PAUSE, _HIDDEN_TOKENS = 20.0, 10_000  # a hidden request follows after t
 
 
 class ReadLevel(Struct, frozen=True):
-    """Up to where the log lets the cache be read."""
+    """How many tokens can be read from the cache, as far as the log shows."""
 
     tokens: int | None  # None: unknown
-    why: str  # what decides it, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
+    why: str  # the reason, as predictions report it: `expiry`, `compaction`; `goes-on`: the history was extended
     is_sure: bool = True  # the log itself decides it
 
 
@@ -97,7 +97,7 @@ class Predicted(NamedTuple):
 
     cache: str  # the model of the cache; empty: none
     prediction: Prediction  # made before the usage was read
-    odd: str = ""  # why the turn's usage is not believed
+    doubt: str = ""  # why the turn's usage is not believed
     state: TurnState | None = None  # of a transcript's turn
 
     def limited_to(self, usage: Usage | None) -> Prediction:
@@ -106,7 +106,7 @@ class Predicted(NamedTuple):
         The size of a request says nothing about the cache, so comparisons with the usage take the original.
         """
         prediction = self.prediction
-        size = None if usage is None or self.odd else total(usage.first_pass)
+        size = None if usage is None or self.doubt else total(usage.first_pass)
         if size is None or prediction.read is None or prediction.read <= size:
             return prediction
         return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
@@ -134,13 +134,13 @@ class TranscriptCache:
         if chain is None:
             chain = self._chains[turn.chain] = ChainHistory(charges=self._breakpoints)
         rules, where = self._rules, self._where
-        asked = where.provider, turn.model, where.platform, turn.at
+        key = where.provider, turn.model, where.platform, turn.at
         if not self._breakpoints:
             chain.lifetime = idle_lifetime(rules, where, turn)
             chain.least_lifetime = least_lifetime(rules, where, turn)
-            chain.block = int(rules.number("block_tokens", *asked) or 1)
-            chain.reads_output = rules.flag("reads_output", *asked)
-        chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *asked)
+            chain.block = int(rules.number("block_tokens", *key) or 1)
+            chain.reads_output = rules.flag("reads_output", *key)
+        chain.drops_thinking = not self._breakpoints or rules.flag("drops_thinking", *key)
         history, state = _state(chain, turn, breakpoints=self._breakpoints)
         self._current = chain, history, state
         return self._current
@@ -150,12 +150,12 @@ class TranscriptCache:
         chain, history, state = self.observe(turn)
         if state.level.tokens is None:
             return replace(UNKNOWN, reason=state.level.why)
-        whole = state.expected_tokens
+        expected = state.expected_tokens
         tokens, why = self._read(chain, history, state, state.level.tokens)
-        read = min(tokens, whole) // chain.block * chain.block
+        read = min(tokens, expected) // chain.block * chain.block
         # if writes are not charged, everything that is not read is uncached, although it may be cached from then on
-        uncached = min(chain.uncached, whole - read) if chain.charges else whole - read
-        write = whole - read - uncached
+        uncached = min(chain.uncached, expected - read) if chain.charges else expected - read
+        write = expected - read - uncached
         hour = write if chain.lifetime == ONE_HOUR else 0 if chain.lifetime is not None else None
         has_signal = any((signal.name, signal.is_delayed) != (_IMAGE, True) for signal in state.signals)
         guessed = state.level.why == "goes-on" and (has_signal or why == "no-sign")
@@ -168,11 +168,11 @@ class TranscriptCache:
         assert self._current is not None, "nothing was predicted yet"
         chain, history, state = self._current
         usage = turn.usage
-        odd = "" if usage is None else reason_to_doubt(usage)
+        doubt = "" if usage is None else reason_to_doubt(usage)
         at = turn.answered_at if turn.answered_at is not None else turn.at
         history.used = history.used if at is None else at
-        chain.begun, chain.model = True, turn.model
-        thoughts = [one.output_tokens or 0 for one in (usage.iterations if usage else ()) if one.kind == THOUGHTS]
+        chain.has_begun, chain.model = True, turn.model
+        thoughts = [part.output_tokens or 0 for part in (usage.iterations if usage else ()) if part.kind == THOUGHTS]
         if thoughts or chain.thoughts is not None:
             chain.thoughts = sum(thoughts) + (0 if state.grown.prompted else chain.thoughts or 0)
         if usage is not None and usage.client != chain.client:
@@ -180,13 +180,13 @@ class TranscriptCache:
             name, _, version = usage.client.rpartition(" ")
             chain.head_expires = self._rules.flag("head_expires", name, ".".join(map(str, version_of(version))))
         dropped = next((signal for signal in state.signals if signal.name == _REASONING), None)
-        if dropped is not None and not odd and _kept_reasoning(dropped, history, state, usage):
+        if dropped is not None and not doubt and _has_kept_reasoning(dropped, history, state, usage):
             chain.waiting[_REASONING] = dropped
         elif dropped is not None:
             history.cut(dropped.entries)  # the prompt after it is shorter from now on
-        if usage is None or odd or usage.read_tokens is None:
+        if usage is None or doubt or usage.read_tokens is None:
             _continue_without_usage(chain, history, state)
-            return odd
+            return doubt
         _learn(chain, history, state, usage)
         if self._breakpoints:
             chain.lifetime = lifetime(turn, chain.lifetime)
@@ -220,8 +220,8 @@ class TranscriptCache:
             if fall.moves == "head":
                 yield history.shared_head or 0, signal.name
             else:
-                left = None if fall.moves == "history" else signal.read_if_moved
-                yield history.head if left is None else left, signal.name
+                remaining = None if fall.moves == "history" else signal.read_if_moved
+                yield history.head if remaining is None else remaining, signal.name
         is_far = state.new_positions > POSITIONS and not lookback(state.at).runs  # when each block counts as one
         if is_far and state.unchanged == state.entries:
             yield history.head, "lookback"
@@ -231,7 +231,7 @@ class TranscriptCache:
             yield history.latest_read or 0, "no-sign"
 
 
-def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
+def _has_kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, usage: Usage | None) -> bool:
     """Return whether usage shows that reasoning stayed in the prompt: it grew by all that was added, or more was read.
 
     A message that was sent into a running task begins no new task, and the provider keeps the reasoning. A prompt that
@@ -239,21 +239,21 @@ def _kept_reasoning(dropped: Signal, history: ModelHistory, state: TurnState, us
     """
     if usage is None:
         return False
-    read, whole, moved = usage.first_pass.read_tokens, total(usage.first_pass), dropped.read_if_moved
-    before = history.total if state.unchanged == state.entries else None
-    if whole is not None and before is not None and whole < before:
+    read, prompt_tokens, moved = usage.first_pass.read_tokens, total(usage.first_pass), dropped.read_if_moved
+    previous_total = history.total if state.unchanged == state.entries else None
+    if prompt_tokens is not None and previous_total is not None and prompt_tokens < previous_total:
         return False
     if read is not None and moved is not None and read > moved - DROP:
         if read > moved + DROP:
             return True
         if (history.latest_read or 0) > read + DROP:
             return False
-    if whole is None or before is None:
+    if prompt_tokens is None or previous_total is None:
         return False
     answer = history.rate.answer_tokens(state.grown, state.output)
     added = history.rate.tokens(state.grown, state.output)
-    beyond = whole - before - added
-    return (added - answer) * _RATE_ERROR < beyond < added  # it cannot be judged if something unrecorded was added
+    excess = prompt_tokens - previous_total - added
+    return (added - answer) * _RATE_ERROR < excess < added  # it cannot be judged if something unrecorded was added
 
 
 def _has_hidden_request(chain: ChainHistory, state: TurnState) -> bool:
@@ -275,18 +275,18 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
     is_new = history is None
     if history is None:
         history = chain.models[model] = ModelHistory(breakpoints=breakpoints)
-    before, entries = history.entries, basis.entries
-    size = len(before)
-    unchanged = before.common(entries)
+    old_entries, entries = history.entries, basis.entries
+    size = len(old_entries)
+    unchanged = old_entries.common(entries)
     head_changed = not is_new and basis.head != history.recorded_head
     if any(change.cause == Code.COMPACTION for change in turn.changes):
         chain.waiting.clear()
-    last = history.within(unchanged)
+    last = history.last_within(unchanged)
     base = size if unchanged == size else 0 if last is None else last.entries
     grown = growth(entries, base, at)
     history.entries, history.recorded_head = entries, basis.head
     distance = 0 if last is None or last.entries == base else history.positions_after(last, at)
-    model_changed = chain.begun and chain.model != model
+    model_changed = chain.has_begun and chain.model != model
     if chain.drops_thinking and grown.has_thinking:
         chain.waiting.setdefault(_REASONING, Signal(_REASONING, is_delayed=True, entries=base))
     signals = tuple(_signals(chain, history, turn, grown))
@@ -305,15 +305,15 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
         first_position=history.first_within(unchanged), first_expired=history.first_expired(unchanged, pause),
         implicit=not breakpoints, at=at, thoughts=chain.thoughts,
     )  # fmt: skip
-    chain.thought = chain.thought or grown.has_thinking
+    chain.has_thinking = chain.has_thinking or grown.has_thinking
     if grown.prompted:
-        chain.prompts += chain.begun
+        chain.prompts += chain.has_begun
         chain.waiting.clear()
         if any(sign.name == _IMAGE for sign in turn.signs):  # the client may replace it at the next prompt
             chain.waiting[_IMAGE] = Signal(_IMAGE, is_delayed=True, entries=base)
     elif turn.signs:
         _note_waiting(chain, turn.signs, size if unchanged == size else None)
-    if is_new and not chain.begun:
+    if is_new and not chain.has_begun:
         return history, state
     state.level = _level(chain, history, state)  # it removes positions that no longer hold
     state.expected_tokens = _expected_tokens(chain, history, state)
@@ -323,7 +323,7 @@ def _state(chain: ChainHistory, turn: Turn, *, breakpoints: bool) -> tuple[Model
 def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Growth) -> Iterator[Signal]:
     """Yield the turn's signals; at a prompt of the user also those of text that waited for it."""
     if grown.prompted:
-        if not (chain.prompts or chain.thought or grown.has_thinking):
+        if not (chain.prompts or chain.has_thinking or grown.has_thinking):
             version, model = chain.client.rpartition(" ")[2], normal_name(turn.model)
             if find_fall(_NO_FIRST_THINKING, prompted=True, first=True, version=version, model=model) is not None:
                 yield Signal(_NO_FIRST_THINKING, version, is_first=True)
@@ -332,23 +332,23 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
             name = _THINKING_OFF if sign.name == "thinking" and sign.after == "off" else sign.name
-            yield Signal(name, sign.version, is_first=sign.name not in chain.shown)
-        chain.shown.add(sign.name)
+            yield Signal(name, sign.version, is_first=sign.name not in chain.shown_signals)
+        chain.shown_signals.add(sign.name)
 
 
 def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | None) -> None:
     """Remember text that followed that many entries; None: the history changed, so that its place is unknown."""
     for sign in signs:
-        before = chain.waiting.get(sign.name)
-        if sign.name not in _EFFECT_AT_PROMPT or (before is None and entries is None):
+        waiting = chain.waiting.get(sign.name)
+        if sign.name not in _EFFECT_AT_PROMPT or (waiting is None and entries is None):
             continue
         if sign.name == _HOOK and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
             continue
-        names = sign.names if before is None else tuple(dict.fromkeys((*before.names, *sign.names)))
-        place = before.entries if before else entries or 0
-        text = sign.after if before is None else before.text or sign.after
+        names = sign.names if waiting is None else tuple(dict.fromkeys((*waiting.names, *sign.names)))
+        place = waiting.entries if waiting else entries or 0
+        text = sign.after if waiting is None else waiting.text or sign.after
         text = text if sign.name == _HOOK else ""
-        line = sign.line if before is None else before.line
+        line = sign.line if waiting is None else waiting.line
         chain.waiting[sign.name] = Signal(
             sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text, line=line
         )  # fmt: skip
@@ -367,9 +367,9 @@ def _level(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Read
     last = history.last
     if state.unchanged < state.entries:
         history.cut(state.unchanged)
-        left = history.read_within(state.unchanged, state.at)
+        tokens = history.read_within(state.unchanged, state.at)
         compacted = any(change.cause == Code.COMPACTION for change in state.changes)
-        return ReadLevel(left, "compaction" if compacted else "shrunk")
+        return ReadLevel(tokens, "compaction" if compacted else "shrunk")
     if last is None:
         return ReadLevel(None, "unknown")
     answer = history.rate.answer_tokens(state.grown, state.output) if chain.reads_output else 0
@@ -382,10 +382,10 @@ def _expired(chain: ChainHistory, history: ModelHistory, state: TurnState) -> Re
     if last is None or pause is None or last is history.expire(pause):
         return None
     tokens = 0 if chain.head_expires else history.shared_head or 0
-    left = history.cut(state.unchanged) if history.breakpoints else None
+    remaining = history.cut(state.unchanged) if history.breakpoints else None
     # a breakpoint at the end has to look back to it; tools and system have their own
-    if left is not None and (not left.entries or history.positions_after(left, state.at) <= POSITIONS):
-        tokens = max(tokens, left.tokens)
+    if remaining is not None and (not remaining.entries or history.positions_after(remaining, state.at) <= POSITIONS):
+        tokens = max(tokens, remaining.tokens)
     return ReadLevel(tokens, "expiry")
 
 
@@ -404,26 +404,26 @@ def _expected_tokens(chain: ChainHistory, history: ModelHistory, state: TurnStat
 
 def _continue_without_usage(chain: ChainHistory, history: ModelHistory, state: TurnState) -> None:
     """Estimate where the turn ended."""
-    level, whole = state.level, state.expected_tokens
+    level, expected = state.level, state.expected_tokens
     chain.cached, chain.output = None, None
     history.cut(state.unchanged)
     if level.tokens is None:
         return
-    chain.total = history.total = whole
+    chain.total = history.total = expected
     history.estimated = True
-    end = whole - min(chain.uncached, max(0, whole - level.tokens))
+    end = expected - min(chain.uncached, max(0, expected - level.tokens))
     history.add(Position(len(history.entries), end, chain.lifetime))
 
 
 def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: Usage) -> None:
     """Learn the head, the rate, and how often reads fell, from a usage."""
     first_pass = usage.first_pass
-    read, whole = first_pass.read_tokens or 0, total(first_pass)
+    read, prompt_tokens = first_pass.read_tokens or 0, total(first_pass)
     if history.first is None:
         history.first = position(first_pass)
         history.opening = history.rate.tokens(state.grown, None)
-        own = max(0, (history.first or 0) - history.opening)  # more than tools and system is history read again
-        history.shared_head = read if read <= own + history.opening // 2 else own
+        head = max(0, (history.first or 0) - history.opening)  # more than tools and system is history read again
+        history.shared_head = read if read <= head + history.opening // 2 else head
         # a recording without any history begins in the middle: its first read was more than the head
         history.is_new = bool(history.entries) and not state.grown.answer_bytes
         history.min_read = read if history.is_new and history.shared_head == read else None
@@ -442,8 +442,8 @@ def _learn(chain: ChainHistory, history: ModelHistory, state: TurnState, usage: 
         chain.had_hidden_request = chain.had_hidden_request or read > state.cached
     if state.unchanged < state.entries or state.head_changed:
         return
-    if whole is not None and history.total is not None:
-        history.rate.learn(state.grown, state.output, whole - history.total)
+    if prompt_tokens is not None and history.total is not None:
+        history.rate.learn(state.grown, state.output, prompt_tokens - history.total)
 
 
 def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
@@ -455,6 +455,6 @@ def _learn_head(history: ModelHistory, state: TurnState, read: int) -> None:
     if why == "compaction" and read < shared:
         history.shared_head = read
     beyond = history.first is None or read > history.first
-    if why != "expiry" and read > shared and not beyond and all(one.tokens != read for one in history.positions[:4]):
+    if why != "expiry" and read > shared and not beyond and all(spot.tokens != read for spot in history.positions[:4]):
         # a fall below it whose cause is uncertain changed the head itself
         history.known_head = read if why == "compaction" else max(read, history.known_head or 0)

@@ -38,7 +38,7 @@ class TreePath(Struct, frozen=True):
     new: int  # the place of the first node that was made for this request
     common_bytes: int = 0  # bytes at the beginning of the piece at `new` that an earlier piece in its place begins with
     similar_node: int = 0  # the node of that earlier piece
-    kept: int = 0  # leading nodes that are those of the chain's previous path
+    same: int = 0  # leading nodes that are those of the chain's previous path
     cut: Sequence[int] = ()  # nodes that the previous path had after them
     begins: Sequence[int] = ()  # the node before each piece
 
@@ -56,12 +56,12 @@ class _Trail(NamedTuple):
 class PrefixTree:
     """All prefixes of one recording, or of several."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept_bytes: int = KEPT) -> None:
         self._nodes: dict[tuple[int, bytes], int] = {}
         self._children: dict[int, list[int]] = {}
         self._bytes: OrderedDict[int, tuple[int, bytes]] = OrderedDict()  # the node before a piece, and its bytes
         self._sorted: dict[int, list[tuple[bytes, int]]] = {}  # kept pieces by the node before them, if there are many
-        self._room = kept
+        self._room = kept_bytes
         self._trails: dict[str, _Trail] = {}
         self.size = 0  # nodes made so far
 
@@ -69,16 +69,16 @@ class PrefixTree:
         """Return the path of a request, adding missing nodes; the next call for this chain changes its lists."""
         trail, cut = self._cut_trail(request)
         nodes, begins, sections = trail.nodes, trail.begins, trail.sections
-        kept = len(nodes)
-        pieces = request.pieces[kept:]
+        same = len(nodes)
+        pieces = request.pieces[same:]
         new, common_bytes, similar_node = len(request.pieces), 0, 0
-        for place, (begin, node, similar) in enumerate(self._walk(request, trail, pieces), kept):
+        for place, (begin, node, similar) in enumerate(self._walk(request, trail, pieces), same):
             begins.append(begin)
             nodes.append(node)
             if similar is not None:
                 new, (common_bytes, similar_node) = place, similar
         sections.extend([piece.section for piece in pieces])
-        return TreePath(nodes, new, common_bytes, similar_node, kept, cut, begins)
+        return TreePath(nodes, new, common_bytes, similar_node, same, cut, begins)
 
     def generated(self, request: Request) -> TreePath:
         """Return the path of a request's output alone, which follows the latest path of its chain."""
@@ -89,15 +89,15 @@ class PrefixTree:
                 return TreePath(nodes, place, *similar)
         return TreePath(nodes, len(nodes))
 
-    def common_bytes(self, left: int, right: int) -> tuple[int, int]:
-        """Return how many bytes the pieces of two nodes have in common at their beginning, and the left one's length.
+    def common_bytes(self, node: int, other_node: int) -> tuple[int, int]:
+        """Return how many bytes the pieces of two nodes have in common at their beginning, and the first one's length.
 
         Both are 0 if the pieces follow different nodes, or if the bytes of one are no longer kept.
         """
-        one, other = self._bytes.get(left), self._bytes.get(right)
-        if one is None or other is None or one[0] != other[0]:
+        entry, other_entry = self._bytes.get(node), self._bytes.get(other_node)
+        if entry is None or other_entry is None or entry[0] != other_entry[0]:
             return 0, 0
-        return common_prefix(one[1], other[1]), len(one[1])
+        return common_prefix(entry[1], other_entry[1]), len(entry[1])
 
     def _cut_trail(self, request: Request) -> tuple[_Trail, list[int]]:
         """Cut the chain's trail where this request differs from it; return both parts, the second as nodes."""
@@ -130,25 +130,25 @@ class PrefixTree:
                 section = piece.section
                 node = self._node(node, b"salt %b %b" % (section.encode(), salts.get(section, b"")))
             begin, similar, key = node, None, key_of(piece)
-            found = self._nodes.get((begin, key))
-            if found is None and not has_new:
+            existing_node = self._nodes.get((begin, key))
+            if existing_node is None and not has_new:
                 has_new, similar = True, self._find_similar(begin, piece)
-            node = self._made(begin, key, piece.data) if found is None else found
+            node = self._add_node(begin, key, piece.data) if existing_node is None else existing_node
             yield begin, node, similar
 
-    def _node(self, before: int, key: bytes) -> int:
-        found = self._nodes.get((before, key))
-        if found is None:
+    def _node(self, parent: int, key: bytes) -> int:
+        node = self._nodes.get((parent, key))
+        if node is None:
             self.size += 1
-            found = self._nodes[before, key] = self.size
-        return found
+            node = self._nodes[parent, key] = self.size
+        return node
 
-    def _made(self, before: int, key: bytes, data: bytes) -> int:
-        made = self._node(before, key)
-        self._children.setdefault(before, []).append(made)
-        self._bytes[made] = (before, data)
-        if before in self._sorted:
-            insort(self._sorted[before], (data, made))
+    def _add_node(self, parent: int, key: bytes, data: bytes) -> int:
+        new_node = self._node(parent, key)
+        self._children.setdefault(parent, []).append(new_node)
+        self._bytes[new_node] = (parent, data)
+        if parent in self._sorted:
+            insort(self._sorted[parent], (data, new_node))
         self._room -= len(data)
         while self._room < 0 and len(self._bytes) > 1:
             node, (place, old) = self._bytes.popitem(last=False)
@@ -156,21 +156,21 @@ class PrefixTree:
             if place in self._sorted:
                 pieces = self._sorted[place]
                 del pieces[bisect_left(pieces, (old, node))]
-        return made
+        return new_node
 
-    def _find_similar(self, before: int, piece: Piece) -> tuple[int, int]:
+    def _find_similar(self, parent: int, piece: Piece) -> tuple[int, int]:
         """Return the length of the longest common beginning with an earlier piece in the same place, and its node.
 
         Bytes that two images have in common are not common tokens.
         """
         if piece.kind == "image":
             return 0, 0
-        nodes = self._children.get(before, [])
+        nodes = self._children.get(parent, [])
         others = [(self._bytes[node][1], node) for node in nodes[-_COMPARED:] if node in self._bytes]
         if len(nodes) > _COMPARED:  # sorted by bytes, the longest common beginning is that of a neighbour
-            if before not in self._sorted:
-                self._sorted[before] = sorted((self._bytes[node][1], node) for node in nodes if node in self._bytes)
-            pieces = self._sorted[before]
+            if parent not in self._sorted:
+                self._sorted[parent] = sorted((self._bytes[node][1], node) for node in nodes if node in self._bytes)
+            pieces = self._sorted[parent]
             place = bisect_left(pieces, (piece.data, 0))
             others += pieces[max(0, place - 1) : place + 1]
         return max(((common_prefix(piece.data, data), node) for data, node in others), default=(0, 0))
@@ -187,10 +187,10 @@ def key_of(piece: Piece) -> bytes:
     return b"%b#%b" % (kind, hashlib.blake2b(data, digest_size=16).digest())
 
 
-def common_nodes(left: Sequence[int], right: Sequence[int]) -> int:
+def common_nodes(nodes: Sequence[int], other_nodes: Sequence[int]) -> int:
     """Count the leading nodes that are equal. Cost: O(log nodes), because a node implies all nodes before it."""
-    size = min(len(left), len(right))
-    return bisect_left(range(size), 1, key=lambda at: left[at] != right[at])
+    size = min(len(nodes), len(other_nodes))
+    return bisect_left(range(size), 1, key=lambda at: nodes[at] != other_nodes[at])
 
 
 # positions
@@ -212,30 +212,30 @@ class _Scale:
         self.nodes: list[int] = []
         self.sums: list[list[float]] = [[] for _ in _CLASSES]  # sizes up to each place, by class
         self.counted: list[int] = []  # exact tokens up to each place
-        self.known: list[int] = []  # places whose position is known, ascending
+        self.known_places: list[int] = []  # places whose position is known, ascending
         self.parted: dict[int, float] = {}  # of those: positions estimated where the path parted from a billed one
 
     def cut(self, size: int) -> None:
         for sums in (self.counted, *self.sums):
             del sums[size:]
-        for place in self.known[bisect_left(self.known, size) :]:
+        for place in self.known_places[bisect_left(self.known_places, size) :]:
             self.parted.pop(place, None)
-        del self.known[bisect_left(self.known, size) :]
+        del self.known_places[bisect_left(self.known_places, size) :]
 
     def add(self, piece: Piece) -> None:
-        counted = piece.tokens
-        own = _class_of(piece)
+        tokens = piece.tokens
+        piece_class = _class_of(piece)
         size = _size_of(piece)
         for number, sums in enumerate(self.sums):
-            sums.append((sums[-1] if sums else 0.0) + (size if number == own and counted is None else 0.0))
-        self.counted.append((self.counted[-1] if self.counted else 0) + (counted or 0))
+            sums.append((sums[-1] if sums else 0.0) + (size if number == piece_class and tokens is None else 0.0))
+        self.counted.append((self.counted[-1] if self.counted else 0) + (tokens or 0))
 
 
 class Ruler:
     """The positions in tokens of one or several recordings; each cache model needs its own ruler."""
 
     def __init__(self) -> None:
-        self._known: dict[int, int] = {}
+        self._billed_positions: dict[int, int] = {}
         self._rates: dict[str, list[float]] = {}
         self._counts: dict[str, list[list[int]]] = {}  # by model: tokens and bytes counted of each class, until a usage
         self._scales: dict[str, _Scale] = {}
@@ -248,7 +248,7 @@ class Ruler:
         scale = self._scale = self._scales.setdefault(chain, _Scale())
         self._rate = self._rates.setdefault(model or "", list(RATES.values()))
         self._count = self._counts.setdefault(model or "", [[0, 0] for _ in RATES])
-        same = path.kept + common_nodes(path.cut, path.nodes[path.kept :])
+        same = path.same + common_nodes(path.cut, path.nodes[path.same :])
         self._keep_parting(scale, path, same)
         scale.cut(same)
         scale.nodes = path.nodes
@@ -256,8 +256,8 @@ class Ruler:
             scale.add(pieces[place])
             if self._count and pieces[place].counted is not None and pieces[place].section != "tools":
                 self._rate_by_count(pieces[place])
-            if path.nodes[place] in self._known:
-                scale.known.append(place)
+            if path.nodes[place] in self._billed_positions:
+                scale.known_places.append(place)
 
     def _rate_by_count(self, piece: Piece) -> None:
         """Give uncounted pieces the rate of counted ones: after the first usage nothing is counted.
@@ -275,20 +275,20 @@ class Ruler:
 
         Rates learn only half of a usage: without this, a replaced tail would move all positions before it.
         """
-        number = bisect_left(scale.known, same)
-        if number == len(scale.known):
+        number = bisect_left(scale.known_places, same)
+        if number == len(scale.known_places):
             return
-        last, end = same - 1, scale.known[number]
+        last, end = same - 1, scale.known_places[number]
         below, start = self._below(last)
-        whole = self._between(start, end)
-        billed = scale.parted.get(end, self._known.get(path.cut[end - path.kept], below))
-        if start < last and whole > 0 and billed > below:
-            scale.parted[last] = below + (billed - below) * self._between(start, last) / whole
-            scale.known.insert(number, last)
+        span = self._between(start, end)
+        billed = scale.parted.get(end, self._billed_positions.get(path.cut[end - path.same], below))
+        if start < last and span > 0 and billed > below:
+            scale.parted[last] = below + (billed - below) * self._between(start, last) / span
+            scale.known_places.insert(number, last)
 
     def billed_at(self, place: int) -> int | None:
         """Return the billed position after a piece: 0 before the first one (-1), None if no usage showed it."""
-        return 0 if place < 0 else self._known.get(self._scale.nodes[place])
+        return 0 if place < 0 else self._billed_positions.get(self._scale.nodes[place])
 
     def position(self, place: int) -> int:
         """Return the tokens of all pieces up to and with the one at `place`; -1 is before the first."""
@@ -314,46 +314,46 @@ class Ruler:
         billed = tokens - before
         if billed < FEWEST * estimate or billed > MOST * estimate + SLACK:
             return f"{tokens:,} tokens were billed where the body holds about {before + round(estimate):,}"
-        scale, number = self._scale, bisect_left(self._scale.known, place)
-        later = (self._at(end) for end in scale.known[number:] if end > place and end not in scale.parted)
+        scale, number = self._scale, bisect_left(self._scale.known_places, place)
+        later = (self._at(end) for end in scale.known_places[number:] if end > place and end not in scale.parted)
         if tokens > (nearest := next(later, tokens)):
             return f"{tokens:,} tokens were billed where {nearest:,} were billed up to a later place"
         self._fit(start, place, billed / estimate if estimate > 0 else 1.0)
-        while number and scale.parted.get(scale.known[number - 1], 0.0) > tokens:
+        while number and scale.parted.get(scale.known_places[number - 1], 0.0) > tokens:
             number -= 1
-            del scale.parted[scale.known.pop(number)]
-        if number == len(scale.known) or scale.known[number] != place:
-            scale.known.insert(number, place)
+            del scale.parted[scale.known_places.pop(number)]
+        if number == len(scale.known_places) or scale.known_places[number] != place:
+            scale.known_places.insert(number, place)
         scale.parted.pop(place, None)
-        self._known[scale.nodes[place]] = tokens
+        self._billed_positions[scale.nodes[place]] = tokens
         return ""
 
     def note_billed(self, node: int, tokens: int) -> None:
         """Note the billed position of a node on no path yet; a known position stays."""
-        self._known.setdefault(node, tokens)
+        self._billed_positions.setdefault(node, tokens)
 
     def _position(self, place: int) -> float:
         below, start = self._below(place)
         estimate = self._between(start, place)
-        known = self._scale.known
-        number = bisect_right(known, place)
-        if start == place or number == len(known):
+        known_places = self._scale.known_places
+        number = bisect_right(known_places, place)
+        if start == place or number == len(known_places):
             return below + estimate
-        end = known[number]
-        whole = self._between(start, end)
-        return below + (self._at(end) - below) * (estimate / whole if whole > 0 else 0.0)
+        end = known_places[number]
+        span = self._between(start, end)
+        return below + (self._at(end) - below) * (estimate / span if span > 0 else 0.0)
 
     def _below(self, place: int, *, billed: bool = False) -> tuple[float, int]:
         """Return the nearest known position at or before a place, and its place; with `billed` only billed ones."""
-        known, parted = self._scale.known, self._scale.parted
-        number = bisect_right(known, place) - 1
-        while billed and number >= 0 and known[number] in parted:
+        known_places, parted = self._scale.known_places, self._scale.parted
+        number = bisect_right(known_places, place) - 1
+        while billed and number >= 0 and known_places[number] in parted:
             number -= 1
-        return (0, -1) if number < 0 else (self._at(known[number]), known[number])
+        return (0, -1) if number < 0 else (self._at(known_places[number]), known_places[number])
 
     def _at(self, place: int) -> float:
-        found = self._scale.parted.get(place)
-        return self._known[self._scale.nodes[place]] if found is None else found
+        parted_position = self._scale.parted.get(place)
+        return self._billed_positions[self._scale.nodes[place]] if parted_position is None else parted_position
 
     def _between(self, start: int, end: int) -> float:
         """Return the estimated tokens of the pieces after `start`, up to and including `end`."""
@@ -364,13 +364,13 @@ class Ruler:
     def _fit(self, start: int, end: int, ratio: float) -> None:
         """Move the rates of the pieces between two places towards the billed tokens, each by its share."""
         parts = [rate * _span(sizes, start, end) for rate, sizes in zip(self._rate, self._scale.sums, strict=True)]
-        whole = sum(parts)
-        if whole <= 0 or ratio <= 0:
+        total = sum(parts)
+        if total <= 0 or ratio <= 0:
             return
         by_count = parts[_CLASSES.index("counted")]
         for number, (part, first) in enumerate(zip(parts, RATES.values(), strict=True)):
             part += by_count if self._count and self._count[number][1] else 0.0
-            moved = self._rate[number] * ratio ** (_STEP * part / whole)
+            moved = self._rate[number] * ratio ** (_STEP * part / total)
             self._rate[number] = min(max(moved, FEWEST * first), MOST * first)
         self._count.clear()
 
@@ -392,13 +392,13 @@ def _size_of(piece: Piece) -> float:
 
 def estimated_positions(pieces: Iterable[Piece]) -> Iterator[int]:
     """Yield the tokens up to and with each piece of a request whose usage is unknown."""
-    rates, sizes, counted = list(RATES.values()), [0.0] * len(RATES), 0
+    rates, sizes, exact_tokens = list(RATES.values()), [0.0] * len(RATES), 0
     for piece in pieces:
         if piece.tokens is None:
             sizes[_class_of(piece)] += _size_of(piece)
         else:
-            counted += piece.tokens
-        yield round(counted + sum(rate * size for rate, size in zip(rates, sizes, strict=True)))
+            exact_tokens += piece.tokens
+        yield round(exact_tokens + sum(rate * size for rate, size in zip(rates, sizes, strict=True)))
 
 
 def _span(sums: Sequence[float], start: int, end: int) -> float:

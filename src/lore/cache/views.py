@@ -87,15 +87,15 @@ class Views:
 
     def of(self, turn: Turn) -> Request:
         """Return a turn as a request."""
-        prompt, view, seen = turn.prompt, self._view, self._chains.get(turn.chain)
+        prompt, view, previous = turn.prompt, self._view, self._chains.get(turn.chain)
         params, model = prompt.params, self._model or prompt.model
-        head, places = self._head(prompt, seen)
-        pieces, same, envelope = self._pieces(seen, head, prompt)
+        head, places = self._head(prompt, previous)
+        pieces, same, envelope = self._pieces(previous, head, prompt)
         self._chains[turn.chain] = _ChainView(prompt, head, places, pieces, envelope)
         breakpoints = () if view.placement == "none" else self._breakpoints(prompt, pieces, places, len(head))
         host = turn.call.endpoint.partition("/")[0]
-        behind = f"{turn.call.answered_by} {turn.call.deployment}".strip()
-        asked_of = [part.encode("utf-8", "surrogatepass") for part in (model or "", host, turn.call.account, behind)]
+        route = f"{turn.call.answered_by} {turn.call.deployment}".strip()
+        asked_of = [part.encode("utf-8", "surrogatepass") for part in (model or "", host, turn.call.account, route)]
         scope = (*asked_of, _values(prompt, view.scope))
         salts: list[tuple[Section, bytes]] = [(section, _values(prompt, names)) for section, names in view.salts]
         return Request(
@@ -109,12 +109,12 @@ class Views:
     def iterate_pieces(self, prompt: Prompt) -> Iterator[Piece]:
         """Yield the pieces of a prompt without keeping them."""
         yield from self._head(prompt, None)[0]
-        yield from map(self._counted, self._of_messages(chain(prompt.messages.since(0), prompt.tail)))
+        yield from map(self._count_piece, self._of_messages(chain(prompt.messages.since(0), prompt.tail)))
 
-    def _head(self, prompt: Prompt, seen: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
+    def _head(self, prompt: Prompt, previous: _ChainView | None) -> tuple[tuple[Piece, ...], list[int]]:
         """Return tools and system in render order, and the place of each segment of the head among them."""
-        if seen is not None and prompt.head is seen.prompt.head and prompt.dropped == seen.prompt.dropped:
-            return seen.head, seen.places
+        if previous is not None and prompt.head is previous.prompt.head and prompt.dropped == previous.prompt.dropped:
+            return previous.head, previous.places
         rank = {section: number for number, section in enumerate(self._view.order)}
         order = sorted(range(len(prompt.head)), key=lambda at: rank[prompt.head[at].section])
         first = [Piece(prompt.dropped, "system")] if prompt.dropped and not self._view.drops else []
@@ -122,43 +122,43 @@ class Views:
         for number, at in enumerate(order):
             places[at] = number + len(first)
         pieces = (*first, *(Piece(prompt.head[at].data, prompt.head[at].section) for at in order))
-        return tuple([self._counted(piece) for piece in pieces]), places
+        return tuple([self._count_piece(piece) for piece in pieces]), places
 
-    def _counted(self, piece: Piece) -> Piece:
+    def _count_piece(self, piece: Piece) -> Piece:
         return piece if self.count is None or piece.kind == "image" else replace(piece, counted=self.count(piece.data))
 
     def _pieces(
-        self, seen: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt
+        self, previous: _ChainView | None, head: tuple[Piece, ...], prompt: Prompt
     ) -> tuple[list[Piece], int, bytes]:
         """Return the pieces of a prompt, how many of them the chain sent before, and the last message's envelope."""
-        pieces: list[Piece] = [] if seen is None else seen.pieces
+        pieces: list[Piece] = [] if previous is None else previous.pieces
         start = 0
-        if seen is None or (seen.head is not head and seen.head != head):
-            same = 0 if seen is None else common_prefix(seen.head, head)
+        if previous is None or (previous.head is not head and previous.head != head):
+            same = 0 if previous is None else common_prefix(previous.head, head)
             pieces[same:] = head[same:]
         else:
-            start = seen.prompt.messages.common(prompt.messages)
+            start = previous.prompt.messages.common(prompt.messages)
             same = len(head) + start
             del pieces[same:]
-        if seen is not None and start == len(seen.prompt.messages):  # a message may have a million blocks
-            envelope = seen.envelope
+        if previous is not None and start == len(previous.prompt.messages):  # a message may have a million blocks
+            envelope = previous.envelope
         else:
-            before = (prompt.messages[place] for place in range(start - 1, -1, -1))
-            envelope = next((segment.data for segment in before if segment.kind == "envelope"), b"")
+            earlier = (prompt.messages[place] for place in range(start - 1, -1, -1))
+            envelope = next((segment.data for segment in earlier if segment.kind == "envelope"), b"")
         new = [*prompt.messages.since(start)]
-        pieces += map(self._counted, self._of_messages((*new, *prompt.tail), envelope))
+        pieces += map(self._count_piece, self._of_messages((*new, *prompt.tail), envelope))
         return pieces, same, next((segment.data for segment in reversed(new) if segment.kind == "envelope"), envelope)
 
     def _of_messages(self, segments: Iterable[Segment], envelope: bytes = b"") -> Iterator[Piece]:
         """Yield a piece for each segment; `envelope` is that of the message that the first ones belong to."""
-        own = self._view.generates and _MODELS.search(envelope) is not None
+        is_by_model = self._view.generates and _MODELS.search(envelope) is not None
         for segment in segments:
             kind = kind_of(segment, envelope)
             if kind == "envelope":
                 envelope = segment.data
-                own = self._view.generates and _MODELS.search(envelope) is not None
+                is_by_model = self._view.generates and _MODELS.search(envelope) is not None
             data = segment.data if kind else content_of(segment.data)
-            yield _rendered(data, segment.section, kind) if own else Piece(data, segment.section, kind)
+            yield _rendered(data, segment.section, kind) if is_by_model else Piece(data, segment.section, kind)
 
     def _output(self, turn: Turn) -> list[Piece]:
         """Return the output with its billed tokens; nothing if more was billed than the response holds."""
@@ -176,14 +176,14 @@ class Views:
         self, prompt: Prompt, pieces: Sequence[Piece], places: list[int], size: int
     ) -> tuple[Breakpoint, ...]:
         """Return the breakpoints in ascending order; each place has one."""
-        found: dict[int, float | None] = {}
+        lifetimes: dict[int, float | None] = {}
         for place, value in zip(prompt.breakpoints, prompt.breakpoint_values, strict=False):
-            found[places[place] if place < len(places) else place - len(places) + size] = lifetime_of(value)
+            lifetimes[places[place] if place < len(places) else place - len(places) + size] = lifetime_of(value)
         last = _last(pieces)
         explicit = b'"explicit"' in prompt.params.get("prompt_cache_options", b"")
         if last >= 0 and (prompt.auto_breakpoint or (self._view.placement == "latest" and not explicit)):
-            found.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
-        return tuple([Breakpoint(at, found[at]) for at in sorted(found) if at < len(pieces)])
+            lifetimes.setdefault(last, lifetime_of(prompt.params.get("cache_control", b"")))
+        return tuple([Breakpoint(at, lifetimes[at]) for at in sorted(lifetimes) if at < len(pieces)])
 
 
 def _whole(value: bytes) -> int | None:
@@ -210,11 +210,11 @@ def _rendered(data: bytes, section: Section, kind: str) -> Piece:
         plain = text[:1] == b'"' and members.get("type", b'"text"') in _TEXTS and members.get("thought") != b"true"
         return Piece(text if plain else data, section, kind)
     members = raw_members(b"{" + data + b"}") or {}
-    kept = {key: raw for key, raw in members.items() if key not in _UNRENDERED and raw not in _NOTHING}
-    if kept.get("type") == b'"message"':
-        del kept["type"]
-    rendered = b",".join([b'"%b":%b' % (key.encode(), kept[key]) for key in sorted(kept)])
-    return Piece(rendered, section, kind, 0 if kept.keys() <= {"role", "name"} else None)
+    remaining = {key: raw for key, raw in members.items() if key not in _UNRENDERED and raw not in _NOTHING}
+    if remaining.get("type") == b'"message"':
+        del remaining["type"]
+    rendered = b",".join([b'"%b":%b' % (key.encode(), remaining[key]) for key in sorted(remaining)])
+    return Piece(rendered, section, kind, 0 if remaining.keys() <= {"role", "name"} else None)
 
 
 def content_of(data: bytes) -> bytes:
@@ -226,7 +226,7 @@ def content_of(data: bytes) -> bytes:
     return members["text"] if len(members) == 2 and members.get("type") == b'"text"' and "text" in members else data
 
 
-def automatic(request: Request) -> tuple[Breakpoint, ...]:
+def careful_breakpoints(request: Request) -> tuple[Breakpoint, ...]:
     """Return the breakpoints of a careful client, with the lifetimes of the request.
 
     They are at the end of each section, and before the last block of the first message: a question after a document

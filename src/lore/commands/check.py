@@ -140,7 +140,7 @@ def _context(options: CheckOptions, loaded: Loaded) -> CheckContext:
         raise LoreError(fault.replace("min_reuse", "--min-reuse", 1))
     return replace(
         context_of(loaded, options), path=path or "", update=options.update_baseline,
-        budgets=budgets.over(loaded.settings.check.budgets),
+        budgets=budgets.with_defaults(loaded.settings.check.budgets),
         options=Options(format=options.format, rules=loaded.settings.assemble, log=common.log(options.verbose)),
     )  # fmt: skip
 
@@ -151,7 +151,7 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
     Paths in settings are relative to their file, or to the working directory if the file was named.
     """
     narrowed = Ruling(_split(options.select or ()), _split(options.ignore or ()))
-    Policy(select=narrowed.select, ignore=narrowed.ignore).known("--")
+    Policy(select=narrowed.select, ignore=narrowed.ignore).check_selectors("--")
     both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
     if both is not None:
         raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")

@@ -22,7 +22,7 @@ from lore.commands import common, flags
 from lore.commands.pages import page_target, write_pages
 from lore.errors import LoreError, did_you_mean
 from lore.formats.registry import READERS
-from lore.judge.measures import RATIOS, compared_shares, measure, share_of
+from lore.judge.measures import RATIOS, compare_shares, measure, share_of
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
 from lore.model.codes import Audience, CauseKind, fix_of
 from lore.model.ledger import Ledger
@@ -292,7 +292,7 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
         each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
             code=words.code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
-            right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compared_shares(*shares),
+            right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compare_shares(*shares),
         )  # fmt: skip
         compared.append((abs(each[0] - each[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]

@@ -218,10 +218,10 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
     same = names[0].path == names[1].path and before.chain == after.chain
     after = msgspec.structs.replace(after, changes=between if same else ())
     pair = _pair_of(before, after, comparison, same=same)
-    comparison.predict(pair.left)
+    comparison.predict(pair.previous)
     place = Place(names[1].path, audience=comparison.audience or ("user" if after.basis is not None else "author"))
-    return comparison.figures(pair.left).describe(
-        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.right)
+    return comparison.figures(pair.previous).describe(
+        pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
 
 
@@ -281,7 +281,7 @@ def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison)
     verdict, diff = found.get(right.chain or unnamed, (None, None))
     if verdict is None or verdict.pair is None or diff is None:
         return None
-    previous = verdict.pair.left
+    previous = verdict.pair.previous
     if left is not None and (previous.chain, previous.number) != (left.chain or unnamed, left.turn):
         return None
     before = diff.left.name if left is None else str(left)
@@ -378,10 +378,11 @@ class _SessionPairs:
                     figures[turn.chain] = comparison.figures(turn)
                 yield verdict, None
                 continue
-            if pair.left.chain != turn.chain:
-                figures[turn.chain] = comparison.figures(pair.left)
+            if pair.previous.chain != turn.chain:
+                figures[turn.chain] = comparison.figures(pair.previous)
             sides = [
-                _described(_name_of(recording, side), recording, side, comparison.options) for side in (pair.left, turn)
+                _described(_name_of(recording, side), recording, side, comparison.options)
+                for side in (pair.previous, turn)
             ]
             problems = recording.problems.take()
             yield (
@@ -416,33 +417,33 @@ class PairFigures:
         problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), named: bool = False,
     ) -> results.DiffResult:  # fmt: skip
         """Return the result for the next pair; `named` adds the chain and turn of its right side."""
-        usage, verdict = pair.right.usage, pair.right.verdict
+        usage, verdict = pair.current.usage, pair.current.verdict
         return results.DiffResult(
             left=left, right=right, file=file, prompt=self._lengths(pair),
-            relation=name_relation(pair.left.prompt, pair.right.prompt, pair.overlap),
-            divergence=find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common),
+            relation=name_relation(pair.previous.prompt, pair.current.prompt, pair.overlap),
+            divergence=find_divergence(pair.previous.prompt, pair.current.prompt, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
             causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
             caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
             verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
-            problems=list(problems), chain=pair.right.chain if named else None,
-            turn=pair.right.number if named else None,
+            problems=list(problems), chain=pair.current.chain if named else None,
+            turn=pair.current.number if named else None,
             columns=columns_result(pair, REDACTED if self._redact else MASKED),
         )  # fmt: skip
 
     def _lengths(self, pair: Pair) -> results.PromptLengths:
-        left = pair.left
-        if (left.chain, left.number) != (self._latest.chain, self._latest.number):
+        previous = pair.previous
+        if (previous.chain, previous.number) != (self._latest.chain, self._latest.number):
             # A request may continue any earlier request: measure from that one.
-            shared = count_shared_segments(self._latest.prompt, left.prompt)
+            shared = count_shared_segments(self._latest.prompt, previous.prompt)
             for sums in filter(None, (self._canonical, self._tokens)):
-                sums.advance(left.prompt, shared)
-        self._latest = pair.right
-        canonical = count_canonical_bytes(self._canonical, left.prompt, pair.right.prompt, pair.overlap)
-        self._canonical.advance(pair.right.prompt, pair.overlap.common)
+                sums.advance(previous.prompt, shared)
+        self._latest = pair.current
+        canonical = count_canonical_bytes(self._canonical, previous.prompt, pair.current.prompt, pair.overlap)
+        self._canonical.advance(pair.current.prompt, pair.overlap.common)
         tokens = self._token_counts(pair)
         return results.PromptLengths(
-            left_bytes=pair.bytes.previous, right_bytes=pair.bytes.current, left_tail_bytes=pair.left_tail_bytes,
+            left_bytes=pair.bytes.previous, right_bytes=pair.bytes.current, left_tail_bytes=pair.tail_bytes,
             common_prefix_bytes=pair.bytes.common + pair.overlap.common_bytes,
             common_prefix_segments=pair.overlap.common, canonical_common_prefix_bytes=canonical,
             left_tokens=None if tokens is None else tokens.previous,
@@ -454,8 +455,8 @@ class PairFigures:
     def _token_counts(self, pair: Pair) -> PairSums | None:
         if self._tokens is None or self._counter is None:
             return None
-        sums, place = self._tokens.advance(pair.right.prompt, pair.overlap.common), pair.overlap.common
-        left, right = pair.left.prompt.segment_at(place), pair.right.prompt.segment_at(place)
-        if not pair.overlap.common_bytes or left is None or right is None:
+        sums, place = self._tokens.advance(pair.current.prompt, pair.overlap.common), pair.overlap.common
+        previous, current = pair.previous.prompt.segment_at(place), pair.current.prompt.segment_at(place)
+        if not pair.overlap.common_bytes or previous is None or current is None:
             return sums
-        return msgspec.structs.replace(sums, common=sums.common + self._counter.common(left.data, right.data))
+        return msgspec.structs.replace(sums, common=sums.common + self._counter.common(previous.data, current.data))

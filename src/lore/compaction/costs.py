@@ -144,7 +144,7 @@ def cache_costs(
     """
     where = served("", model, dialect)
     request_params = {} if is_absent(params) else raw_members(bytes(params))
-    price = bill_price(rules, where, model, at, usage, size=size, asked=request_params)
+    price = bill_price(rules, where, model, at, usage, size=size, params=request_params)
     if lifetime is None:
         listed = rules.number("lifetime", where.provider, model, where.platform, at)
         lifetime = None if listed is None else float(listed)

@@ -36,7 +36,7 @@ from lore.compaction.policy import AFTER_TURN, FULL, PolicyInput, pause_before_m
 from lore.compaction.settings import Compaction
 from lore.fold.step import Folding
 from lore.formats.base import Read
-from lore.judge.base import added
+from lore.judge.base import sum_ints
 from lore.model.events import MAIN, Append, CompactApplied, Event, TurnStarted, Usage
 from lore.model.items import AssistantMessage, ToolCall
 from lore.model.results import UsageResult
@@ -400,7 +400,7 @@ def total_cost(turns: Sequence[TurnCost]) -> Decimal | None:
 def _side_result(turns: Sequence[TurnCost], figures: Figures) -> CompactedSide:
     """Return the sums of turns; values that are unknown for a turn are left out."""
     usages = [turn.usage for turn in turns if turn.usage is not None]
-    counts = {name: added([getattr(usage, name) for usage in usages]) for name in _COUNTS}
+    counts = {name: sum_ints([getattr(usage, name) for usage in usages]) for name in _COUNTS}
     is_partial = any(turn.is_partial for turn in turns)
     by_price: dict[str, Decimal] = {}
     for turn in turns:

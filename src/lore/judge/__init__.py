@@ -1,7 +1,7 @@
 """Check: comparisons to findings. Rules and budgets.
 
-Called, the room judges a file: `lore.judge(file)`, as the library names it, which is `lore.run.results.judge`. A module
-that is imported takes its place in the package whatever was there, so a function of this name cannot stand beside it.
+The package can be called: `lore.judge(file)` calls `lore.run.results.judge`. An imported subpackage replaces any
+attribute of the same name in its package, so `lore` cannot have a function `judge` as well.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ from lore.exports import public_names
 
 if TYPE_CHECKING:
     # isort: off
-    from lore.judge.base import TurnVerdict as TurnVerdict, added as added, date_of as date_of
+    from lore.judge.base import TurnVerdict as TurnVerdict, sum_ints as sum_ints, date_of as date_of
     from lore.judge.base import findings_of as findings_of
     from lore.judge.sums import RunningSums as RunningSums
     from lore.judge.totals import FileResult as FileResult
@@ -21,9 +21,9 @@ __getattr__ = public_names(__name__)
 
 
 class _Room(ModuleType):
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **options: Any) -> Any:
         """Judge a file; see `lore.run.results.judge`."""
-        return import_module("lore.run.results").judge(*args, **named)
+        return import_module("lore.run.results").judge(*args, **options)
 
     def __reduce__(self) -> tuple[object, ...]:
         return import_module, (__name__,)

@@ -17,7 +17,7 @@ from lore.cache.counts import DROP
 from lore.cache.prices import Price, unknown_factors
 from lore.cache.rules import DatedRules
 from lore.cache.served import billed_by, is_transcript
-from lore.judge.base import CURRENCY, added, date_of, exact, summed
+from lore.judge.base import CURRENCY, date_of, exact, sum_ints, sum_known
 from lore.model.codes import CauseKind, Problem
 from lore.model.results import Surcharge, UsageResult, simulate
 from lore.model.turn import Turn
@@ -42,13 +42,13 @@ def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
     def mean(values: Iterable[int]) -> float | None:
         return round(sum(values) / count, 1) if count else None
 
-    off = [abs((row.naive if row.predicted is None else row.predicted) - row.billed) for row in rows]
-    close = [tokens <= _CLOSE * row.billed for tokens, row in zip(off, rows, strict=True)]
+    errors = [abs((row.naive if row.predicted is None else row.predicted) - row.billed) for row in rows]
+    close = [tokens <= _CLOSE * row.billed for tokens, row in zip(errors, rows, strict=True)]
     fell = [row.billed < row.naive - DROP for row in rows]
     foreseen = [row.predicted is not None and row.predicted < row.naive - DROP for row in rows]
     drops = list(zip(fell, foreseen, strict=True))
     return simulate.AgreementResult(
-        turns=count, exact=off.count(0), within_2_percent=sum(close), mean_absolute_error_tokens=mean(off),
+        turns=count, exact=errors.count(0), within_2_percent=sum(close), mean_absolute_error_tokens=mean(errors),
         naive_mean_absolute_error_tokens=mean(abs(row.naive - row.billed) for row in rows), drops=sum(fell),
         drops_predicted=drops.count((True, True)), false_drops=drops.count((False, True)),
         prompts=sum(row.prompted for row in rows),
@@ -98,9 +98,9 @@ class SimulatedSums:
             unbilled=len(turns) - len(billed),
             unpriced=sum(turn.cost is None or turn.cost.billed is None for turn in turns),
             predicted=UsageResult(
-                uncached_tokens=added(found.uncached_tokens for found in predicted),
-                read_tokens=added(found.read_tokens for found in predicted),
-                write_tokens=added(found.write_tokens for found in predicted), output_tokens=None,
+                uncached_tokens=sum_ints(prediction.uncached_tokens for prediction in predicted),
+                read_tokens=sum_ints(prediction.read_tokens for prediction in predicted),
+                write_tokens=sum_ints(prediction.write_tokens for prediction in predicted), output_tokens=None,
             ),
             billed=UsageResult.sum_of(billed),
             lost_tokens=sum(turn.lost_tokens or 0 for turn in turns if turn.cause and turn.cause.kind != "expected"),
@@ -129,20 +129,20 @@ class SimulatedSums:
 def _sum_costs(turns: Iterable[simulate.SimulatedTurn]) -> simulate.Cost:
     costs = [turn.cost for turn in turns if turn.cost is not None]
     return simulate.Cost(
-        currency=CURRENCY, billed=summed(cost.billed for cost in costs),
-        predicted=summed(cost.predicted for cost in costs), waste=summed(cost.waste for cost in costs),
-        unexplained=summed(cost.unexplained for cost in costs),
+        currency=CURRENCY, billed=sum_known(cost.billed for cost in costs),
+        predicted=sum_known(cost.predicted for cost in costs), waste=sum_known(cost.waste for cost in costs),
+        unexplained=sum_known(cost.unexplained for cost in costs),
         at_least=True if any(cost.at_least for cost in costs) else UNSET,
-        recorded=summed(cost.recorded or None for cost in costs) or UNSET,
+        recorded=sum_known(cost.recorded or None for cost in costs) or UNSET,
         surcharges=list(_sum_surcharges(costs)) or UNSET,
     )  # fmt: skip
 
 
 def _sum_surcharges(costs: Iterable[simulate.Cost]) -> Iterator[Surcharge]:
-    every = [each for cost in costs for each in cost.surcharges or ()]
-    for name in dict.fromkeys(each.name for each in every):
-        found = [each for each in every if each.name == name]
-        yield Surcharge(name, sum(each.requests for each in found), summed(each.dollars for each in found) or 0.0)
+    surcharges = [part for cost in costs for part in cost.surcharges or ()]
+    for name in dict.fromkeys(part.name for part in surcharges):
+        same = [part for part in surcharges if part.name == name]
+        yield Surcharge(name, sum(part.requests for part in same), sum_known(part.dollars for part in same) or 0.0)
 
 
 def _group(
@@ -156,7 +156,7 @@ def _group(
         waste=(cost.waste or 0.0) if priced else None,
         unexplained_tokens=sum(turn.unexplained_tokens or 0 for turn in turns),
         unexplained=(cost.unexplained or 0.0) if priced else None, kind=kind,
-        rebilled=summed(turn.cause.lost_dollars for turn in turns if turn.cause is not None and turn.lost_tokens),
+        rebilled=sum_known(turn.cause.lost_dollars for turn in turns if turn.cause is not None and turn.lost_tokens),
     )  # fmt: skip
 
 
@@ -191,8 +191,8 @@ class Unpriced:
             return
         if usage is not None and usage.is_empty:
             return  # it cost nothing, whatever the model
-        asked, where = None if is_transcript(turn) else turn.prompt.params, billed_by(turn)
-        factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, asked)
+        params, where = None if is_transcript(turn) else turn.prompt.params, billed_by(turn)
+        factors = unknown_factors(self._rules, where, model or turn.model, turn.at, usage, params)
         self._factors |= set(factors)
         if not factors:
             name = turn.model or "turns that name no model"
@@ -200,13 +200,13 @@ class Unpriced:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on missing prices, and how to supply them."""
-        found = (
+        kinds = (
             ("no price is known for {0}", "", self._models),
             ("no price is known at {0}: its price factor is unknown ({1})", "multiple_", self._factors),
             ("no price is known for the provider's tools {0} ({1})", "price_", self._tools),
         )
-        for text, prefix, names in found:
+        for text, prefix, names in kinds:
             if names:
-                shown = sorted(names)[:_NAMES_SHOWN]
-                rows = ", ".join(prefix + name for name in shown)
-                yield text.format(", ".join(shown), rows) + ": a file of --rules-file can give one"
+                listed = sorted(names)[:_NAMES_SHOWN]
+                rows = ", ".join(prefix + name for name in listed)
+                yield text.format(", ".join(listed), rows) + ": a file of --rules-file can give one"

@@ -50,7 +50,7 @@ class TurnVerdict(Struct, frozen=True):
     turn: Turn
     pair: Pair | None = None  # the comparison with an earlier turn
     compared: bool = False  # without a pair: the turn surely extends the previous one and read all of it
-    foreseen: Predicted | None = None  # the prediction that was made before the usage was read
+    predicted: Predicted | None = None  # the prediction that was made before the usage was read
     cached: int | None = None  # tokens that the chain's previous request left in the cache; None: unknown
 
     @property
@@ -92,21 +92,21 @@ class TurnVerdict(Struct, frozen=True):
     @property
     def was_foreseen(self) -> bool | None:
         """Whether a drop of over 1,000 tokens was predicted before the usage was read; None if there was no drop."""
-        pair, foreseen = self.pair, self.foreseen
-        if pair is None or not pair.fell or foreseen is None:
+        pair, predicted = self.pair, self.predicted
+        if pair is None or not pair.fell or predicted is None:
             return None
-        stood, read = counts.cached(pair.left.usage), foreseen.prediction.read
-        return None if stood is None or read is None else read < stood - DROP
+        cached, read = counts.cached(pair.previous.usage), predicted.prediction.read
+        return None if cached is None or read is None else read < cached - DROP
 
 
 # Names that lore gives to chains in their order, and numbers of messages: both change when turns are inserted.
 _NUMBERED = pattern(r"(?:main|(?:chain|utility|agent)-\d+)\Z")
 _MESSAGE = pattern(r"^(messages|input|contents)\[\d+\]")
-_STAND_IN = pattern(r"line-\d+(?:\.\d+)?(?: |$)")  # the name of a record without one; other files have it, too
+_STAND_IN = pattern(r"line-\d+(?:\.\d+)?(?: |$)")  # lore's name of a record without an id; unique only in its file
 
 
 def lasting_chain(chain: str | None) -> str | None:
-    """Return a chain's name if the recording gives it, None if lore counted."""
+    """Return a chain's name if the recording has it; None if lore numbered the chain."""
     return None if chain is None or _NUMBERED.match(chain) else chain
 
 
@@ -116,7 +116,7 @@ def lasting_path(json_path: str | None) -> str | None:
 
 
 def lasting_id(name: str | None) -> str:
-    """Return the id of a response or compaction by which copies are found; empty if only its own file has it."""
+    """Return the id of a response or compaction, by which copies are found; empty if lore made it up."""
     return "" if not name or _STAND_IN.match(name) else name
 
 
@@ -143,14 +143,14 @@ def finding(
         fields |= {
             "line": at.line, "chain": at.chain, "turn": at.number, "dialect": at.dialect, "fidelity": at.fidelity,
         }  # fmt: skip
-    known = CODES[code]
-    kind = kind or known.kind
+    code_row = CODES[code]
+    kind = kind or code_row.kind
     actor, fix = actor_of(code, kind, place.audience), fix_of(code, place.audience, kind, evidence.fix_detail())
-    made = Finding(
-        code, known.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
+    bare = Finding(
+        code, code_row.name, kind, SEVERITY[kind], place.path, "", fix, evidence=evidence, actor=actor,
         **fields,  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
-    return in_words(replace(made, fingerprint=fingerprint(code, place.key or place.path, made.chain, made.json_path)))
+    return in_words(replace(bare, fingerprint=fingerprint(code, place.key or place.path, bare.chain, bare.json_path)))
 
 
 # what tokens cost, and how much more re-billed tokens cost than a read
@@ -159,20 +159,20 @@ CURRENCY = "USD"
 
 
 def exact(part: float | None) -> Decimal:
-    """Return an amount as it is written; 0 if it is unknown."""
+    """Return an amount as the decimal that its text shows; 0 if it is unknown."""
     return Decimal(0) if part is None else Decimal(repr(part))
 
 
-def summed(parts: Iterable[float | None]) -> float | None:
+def sum_known(parts: Iterable[float | None]) -> float | None:
     """Return the sum of the known amounts; None if all are unknown."""
-    known = [part for part in parts if part is not None]
-    return float(round(sum(map(Decimal, map(repr, known)), start=Decimal(0)), 6)) if known else None
+    amounts = [part for part in parts if part is not None]
+    return float(round(sum(map(Decimal, map(repr, amounts)), start=Decimal(0)), 6)) if amounts else None
 
 
-def added(counts: Iterable[int | None]) -> int | None:
+def sum_ints(counts: Iterable[int | None]) -> int | None:
     """Return the sum of the known counts; None if all are unknown."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    known_counts = [count for count in counts if count is not None]
+    return sum(known_counts) if known_counts else None
 
 
 def date_of(at: float) -> datetime | None:
@@ -194,8 +194,8 @@ def price_of(
     if usage is not None:
         size = None if usage.uncached_tokens is None else prompt_tokens(usage)
     price = bill_price(
-        rules, billed_by(turn), turn.model, turn.at, usage, size=size, asked=None if prompt is None else prompt.params,
-        endpoint=turn.call.endpoint, instead=model,
+        rules, billed_by(turn), turn.model, turn.at, usage, size=size, params=None if prompt is None else prompt.params,
+        endpoint=turn.call.endpoint, as_model=model,
         implicit=prompt is not None and not prompt.breakpoints and not prompt.auto_breakpoint, listed=listed,
     )  # fmt: skip
     if price is not None and price.write is None and asked_lifetime(turn) == ONE_HOUR:
@@ -226,11 +226,11 @@ def speed_surcharge(rules: DatedRules, turn: Turn, price: Price) -> float:
     return _dearer(usage, price, price_of(rules, usual))
 
 
-def _dearer(usage: Usage, price: Price, other: Price | None) -> float:
+def _dearer(usage: Usage, price: Price, other_price: Price | None) -> float:
     """Return by how many dollars usage costs more than at other prices; 0 if these are unknown."""
-    if other is None or other == price:
+    if other_price is None or other_price == price:
         return 0.0
-    sums = [sum(each.parts(usage).values(), Decimal(0)) for each in (price, other)]
+    sums = [sum(prices.parts(usage).values(), Decimal(0)) for prices in (price, other_price)]
     return round(float(sums[0] - sums[1]), 9)
 
 
@@ -252,8 +252,8 @@ def paid_again(price: Price | None, bill: Usage | None, tokens: int | None) -> f
     short_lived = price.write_5m if price.write_5m is not None else price.write
     parts = ((hour, price.write_1h), (short, short_lived), (tokens - hour - short, price.uncached))
     paid = Decimal(0)
-    for count, each in parts:
-        paid += count * ((price.uncached if each is None else each) - price.read)
+    for count, rate in parts:
+        paid += count * ((price.uncached if rate is None else rate) - price.read)
     return float(paid / MILLION)
 
 
@@ -268,35 +268,35 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
 
     A billing header that the provider removes is reported once a chain, by the rules of chains.
     """
-    found: list[tuple[Cause, Finding]] = []
-    partial = any(turn.prompt.partial for turn in (pair.left, pair.right) if turn.basis is None)
+    findings: list[tuple[Cause, Finding]] = []
+    partial = any(turn.prompt.partial for turn in (pair.previous, pair.current) if turn.basis is None)
     for cause in pair.causes:
         if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
             continue
         where = None if cause.code in BILLED else _where(pair, cause)
         tokens, source = lost_tokens(pair, cause)
-        dollars = paid_again(pair.price, pair.right.usage or pair.priced_as, tokens)
-        made = finding(
-            cause.code, place, cause.evidence, kind=cause.kind, line=pair.right.line, chain=pair.right.chain,
-            turn=pair.right.number, dialect=pair.right.dialect,
+        dollars = paid_again(pair.price, pair.current.usage or pair.priced_as, tokens)
+        new_finding = finding(
+            cause.code, place, cause.evidence, kind=cause.kind, line=pair.current.line, chain=pair.current.chain,
+            turn=pair.current.number, dialect=pair.current.dialect,
             section=CODES[cause.code].section or cause.section or (where and where.section),
             json_path=cause.path or None if where is None else where.path, offset=where and where.offset,
             lost_bytes=cause.lost, lost_tokens=tokens, lost_dollars=dollars, tokens=source,
-            fidelity=pair.right.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
+            fidelity=pair.current.fidelity, strength=cause.strength, more=cause.more, qualifiers=cause.qualifiers,
             ruled_out=cause.ruled_out, paused=cause.paused, skipped=cause.skipped,
             also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
             is_break=not is_remark(cause),
         )  # fmt: skip
-        if made.severity == "error" and pair.uncacheable and source == "recorded":
-            made = replace(made, severity="note")  # the break is real, and nothing was lost
-        if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.right):
-            made = replace(made, actor="author")  # no user acts between a call and its result
+        if new_finding.severity == "error" and pair.uncacheable and source == "recorded":
+            new_finding = replace(new_finding, severity="note")  # the break is real, and nothing was lost
+        if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.current):
+            new_finding = replace(new_finding, actor="author")  # no user acts between a call and its result
         if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
-            made = replace(made, fix=_KEEP_ONE_VALUE)
+            new_finding = replace(new_finding, fix=_KEEP_ONE_VALUE)
         elif _is_done(pair, cause):
-            made = replace(made, fix=CODES[cause.code].fix_done)
-        found.append((cause, made))
-    return found
+            new_finding = replace(new_finding, fix=CODES[cause.code].fix_done)
+        findings.append((cause, new_finding))
+    return findings
 
 
 def _ends_with_result(turn: Turn) -> bool:
@@ -315,9 +315,11 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
     may be recorded whole.
     """
     if cause.code == Code.ROUTED_ELSEWHERE:
-        return _is_pinned(pair.right)
+        return _is_pinned(pair.current)
     if cause.code in (Code.BILLED_READ_FELL, Code.CLIENT_CAUSE_UNKNOWN, Code.VERDICT_DISAGREES):
-        return all(turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.left, pair.right))
+        return all(
+            turn.fidelity in ("wire", "parsed") and not turn.prompt.partial for turn in (pair.previous, pair.current)
+        )
     evidence = cause.evidence
     if cause.code != Code.CACHE_EXPIRED or not isinstance(evidence, Paused):
         return False
@@ -326,10 +328,10 @@ def _is_done(pair: Pair, cause: Cause) -> bool:
 
 def _is_pinned(turn: Turn) -> bool:
     """Return whether a request names the one provider that a router may choose (OpenRouter's `provider`)."""
-    wish = (raw_members(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
-    if (named := wish.get("only")) is None and wish.get("allow_fallbacks") == b"false":
-        named = wish.get("order")
-    return named is not None and named[:1] == b"[" and len(decode(named)) == 1
+    routing = (raw_members(turn.prompt.params.get("provider", b"")) or {}) if turn.basis is None else {}
+    if (providers := routing.get("only")) is None and routing.get("allow_fallbacks") == b"false":
+        providers = routing.get("order")
+    return providers is not None and providers[:1] == b"[" and len(decode(providers)) == 1
 
 
 def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
@@ -337,14 +339,14 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
 
     A tool that is added moves the system prompt: then text that changed there is compared with that at the same path.
     """
-    left, right, common = pair.left.prompt, pair.right.prompt, pair.overlap.common
+    previous, current, common = pair.previous.prompt, pair.current.prompt, pair.overlap.common
     if pair.overlap.is_covered:
         return None
-    place = locate_difference(left, right, max(cause.position, common))
+    place = locate_difference(previous, current, max(cause.position, common))
     is_first = cause.position == common and (place is None or cause.section in (None, place.section))
     if not cause.path or is_first:
         return place
-    old, new = left.segment_at(cause.position), next((one for one in right.head if one.path == cause.path), None)
+    old, new = previous.segment_at(cause.position), next((one for one in current.head if one.path == cause.path), None)
     is_rewritten = cause.evidence.quoted_change() is not None
     return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
 
@@ -359,10 +361,10 @@ def _also(cause: Cause) -> SecondaryCause:
 
 def damage(problems: Iterable[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
     """Yield one finding for each kind of problem of a recording, at its first place, with their number."""
-    seen: set[str] = set()
+    codes: set[str] = set()
     for problem in problems:
-        if problem.code not in seen:
-            seen.add(problem.code)
+        if problem.code not in codes:
+            codes.add(problem.code)
             evidence = Damage(problem.message, counts.get(problem.code, 1) - 1)
             yield finding(problem.code, place, evidence, line=problem.line)
 

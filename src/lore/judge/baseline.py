@@ -57,25 +57,25 @@ class BaselineRecorder:
         self._first: dict[str, tuple[str, Finding]] = {}
         self._counts: Counter[str] = Counter()
 
-    def add(self, found: Finding, key: str) -> None:
+    def add(self, finding: Finding, key: str) -> None:
         """Count a finding; `key` is the path of its file, the same on every machine."""
-        self._first.setdefault(found.fingerprint, (key, found))
-        self._counts[found.fingerprint] += 1
+        self._first.setdefault(finding.fingerprint, (key, finding))
+        self._counts[finding.fingerprint] += 1
 
     def entries(self) -> Iterator[BaselineEntry]:
         """Yield an entry for each fingerprint that was counted."""
         for fingerprint, count in self._counts.items():
             key, first = self._first[fingerprint]
             # An entry must not depend on which of two findings with one fingerprint came first.
-            about = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
+            message = f"{first.name} in {first.section}" if first.section and first.json_path else first.name
             chain, place = lasting_chain(first.chain), lasting_path(first.json_path)
             yield BaselineEntry(
                 fingerprint=fingerprint, code=first.code, path=mask(key), chain=chain and mask(chain),
-                json_path=place and mask(place), message=about, count=count,
+                json_path=place and mask(place), message=message, count=count,
             )  # fmt: skip
 
 
-def belongs(code: str, severity: str) -> bool:
+def can_have_entry(code: str, severity: str) -> bool:
     """Return whether a finding can be in a baseline."""
     return severity != "note" and code not in WITHOUT_ENTRY
 
@@ -86,42 +86,42 @@ class KnownFindings:
     def __init__(self, baseline: Baseline) -> None:
         ranked = sorted(baseline.findings, key=lambda entry: entry.count)
         self._entries = {entry.fingerprint: entry for entry in ranked}  # the one that counts most
-        self._left = Counter({name: entry.count for name, entry in self._entries.items()})
+        self._remaining = Counter({name: entry.count for name, entry in self._entries.items()})
 
     def take(self, fingerprint: str) -> bool:
         """Return whether a finding is known, and use it up."""
-        if self._left[fingerprint] <= 0:
+        if self._remaining[fingerprint] <= 0:
             return False
-        self._left[fingerprint] -= 1
+        self._remaining[fingerprint] -= 1
         return True
 
     def unused(self) -> Iterator[tuple[BaselineEntry, int]]:
         """Yield the entries with findings that were not used up, and their number."""
         for name, entry in self._entries.items():
-            if self._left[name] > 0:
-                yield entry, self._left[name]
+            if self._remaining[name] > 0:
+                yield entry, self._remaining[name]
 
 
-def renewed(
-    before: Baseline, entries: Iterable[BaselineEntry], about: Callable[[BaselineEntry], bool]
+def renew_entries(
+    old: Baseline, entries: Iterable[BaselineEntry], covers: Callable[[BaselineEntry], bool]
 ) -> tuple[list[BaselineEntry], int]:
-    """Return new entries with the old ones that this run is not `about`, and the number of findings of the latter."""
-    found = {entry.fingerprint: entry for entry in entries}
+    """Return new entries and the old ones that this run does not cover, and the number of findings of the latter."""
+    by_name = {entry.fingerprint: entry for entry in entries}
     unseen = 0
-    for entry in before.findings:
-        new = found.get(entry.fingerprint)
-        if not about(entry) and (new is None or new.count < entry.count):
+    for entry in old.findings:
+        new = by_name.get(entry.fingerprint)
+        if not covers(entry) and (new is None or new.count < entry.count):
             unseen += entry.count - (0 if new is None else new.count)
-            found[entry.fingerprint] = entry if new is None else msgspec.structs.replace(new, count=entry.count)
-    return list(found.values()), unseen
+            by_name[entry.fingerprint] = entry if new is None else msgspec.structs.replace(new, count=entry.count)
+    return list(by_name.values()), unseen
 
 
-def stale(known: KnownFindings, place: Place, about: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
-    """Find entries that nothing matches any more; `about` returns whether this run could have matched one."""
-    for entry, left in sorted(known.unused(), key=lambda pair: _order(pair[0])):
-        if about(entry):
+def find_stale(findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
+    """Find entries that nothing matches any more; `covers` returns whether this run could have matched one."""
+    for entry, unmatched in sorted(findings.unused(), key=lambda pair: _order(pair[0])):
+        if covers(entry):
             where = " ".join(filter(None, (entry.path, entry.json_path)))
-            unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - left)
+            unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - unmatched)
             yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
 
 
@@ -145,27 +145,27 @@ def _order(entry: BaselineEntry) -> tuple[str, str, str, str, str]:
     return entry.path, entry.code, entry.json_path or "", entry.chain or "", entry.fingerprint
 
 
-def decode(data: bytes, shown: str) -> Baseline:
+def decode(data: bytes, name: str) -> Baseline:
     """Parse a baseline; raises LoreError if it is damaged."""
-    where = Where(shown)
+    where = Where(name)
     if not data.strip():
-        raise LoreError(f"{shown} is empty", hint="write it with --update-baseline", where=where)
+        raise LoreError(f"{name} is empty", hint="write it with --update-baseline", where=where)
     hint = _HINT if b"lore_baseline" in data else _OTHER
     marks = _MERGE.search(data)
     if marks is not None and hint == _HINT:
-        where = Where(shown, data.count(b"\n", 0, marks.start()) + 1)
-        raise LoreError(f"{shown} holds the marks of a merge", hint=_HINT, where=where)
+        where = Where(name, data.count(b"\n", 0, marks.start()) + 1)
+        raise LoreError(f"{name} holds the marks of a merge", hint=_HINT, where=where)
     try:
-        found = msgspec.json.decode(data, type=Baseline)
+        baseline = msgspec.json.decode(data, type=Baseline)
     except (ValueError, RecursionError) as error:  # what msgspec says of a wrong value does not quote it whole
         reason = cut_masked(str(error), 200)
-        raise LoreError(f"{shown} is no baseline: {reason}", hint=hint, where=where) from None
-    if not found.lore_baseline:
-        raise LoreError(f"{shown} is no baseline: it states no version", hint=_OTHER, where=where)
-    if found.lore_baseline != VERSION:
+        raise LoreError(f"{name} is no baseline: {reason}", hint=hint, where=where) from None
+    if not baseline.lore_baseline:
+        raise LoreError(f"{name} is no baseline: it states no version", hint=_OTHER, where=where)
+    if baseline.lore_baseline != VERSION:
         hint = "it was written by another lore: use that one, or delete it and write a new one with --update-baseline"
-        raise LoreError(f"{shown} is a baseline of version {found.lore_baseline}", hint=hint, where=where)
-    bad = next((entry for entry in found.findings if entry.count < 1 or not entry.fingerprint), None)
+        raise LoreError(f"{name} is a baseline of version {baseline.lore_baseline}", hint=hint, where=where)
+    bad = next((entry for entry in baseline.findings if entry.count < 1 or not entry.fingerprint), None)
     if bad is not None:
-        raise LoreError(f"{shown} is no baseline: an entry of {bad.code} counts {bad.count}", hint=_HINT, where=where)
-    return found
+        raise LoreError(f"{name} is no baseline: an entry of {bad.code} counts {bad.count}", hint=_HINT, where=where)
+    return baseline

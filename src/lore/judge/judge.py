@@ -6,7 +6,7 @@ The loop is `Judge.turn`. For each turn it
 3. corrects the verdict: what cost nothing, prices, values that alternate (`pairs.corrections`),
 4. passes the verdict to the rules that follow whole chains and the recording (`runs`, `requests.laws`).
 
-Which rules there are, in which order they are asked, and why, is in `rules`. Transcripts are followed whoever predicts,
+Which rules there are, in which order they are tried, and why, is in `rules`. Transcripts are followed in any case,
 so that every command sees the same evidence. Not safe to share between threads. The cost of a turn is O(its new
 content).
 """
@@ -62,16 +62,16 @@ class Judge:
     @property
     def chains(self) -> int:
         """How many chains there were so far."""
-        return self._chains.seen
+        return self._chains.chain_count
 
-    def turn(self, turn: Turn, foreseen: Predicted | None = None) -> TurnVerdict:
+    def turn(self, turn: Turn, predicted: Predicted | None = None) -> TurnVerdict:
         """Judge the next turn; a prediction by any cache may be passed that was made before its usage was read."""
         self.turns += 1
-        transcripts = self._follow(turn, foreseen)
+        transcripts = self._follow(turn, predicted)
         state_of = (lambda: None) if transcripts is None else transcripts.state
         pair, extends = self._chains.compare(turn, state_of, quick=self._quick)
-        if foreseen is None and transcripts is not None:
-            foreseen = transcripts.latest  # it is only made if the read fell
+        if predicted is None and transcripts is not None:
+            predicted = transcripts.latest  # it is only made if the read fell
         state = self._states.get(turn.chain)
         if state is None:
             state = self._states[turn.chain] = ChainState(self._dated)
@@ -82,11 +82,11 @@ class Judge:
                 pair = row.ask(pair, state)
         self._apply_rules(turn, pair)
         usage, cached = turn.usage, state.cached
-        is_doubted = (foreseen is not None and foreseen.odd) or counts.self_contradiction(usage)
+        is_doubted = (predicted is not None and predicted.doubt) or counts.self_contradiction(usage)
         state.cached = None if usage is None or is_doubted else counts.position(usage)
-        return TurnVerdict(turn, pair, compared=extends or pair is not None, foreseen=foreseen, cached=cached)
+        return TurnVerdict(turn, pair, compared=extends or pair is not None, predicted=predicted, cached=cached)
 
-    def _follow(self, turn: Turn, foreseen: Predicted | None) -> Transcripts | None:
+    def _follow(self, turn: Turn, predicted: Predicted | None) -> Transcripts | None:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
         if not is_transcript(turn):
             return None
@@ -95,9 +95,9 @@ class Judge:
             from lore.cache.predictor import Transcripts  # noqa: PLC0415 - request bodies need none
 
             transcripts = self._transcripts = Transcripts(self._dated)
-        # a prediction for another cache than the one that served the turn says nothing here
-        is_own = foreseen is not None and foreseen.state and foreseen.cache == cache_of(turn, served_by(turn))
-        transcripts.take(turn, foreseen if is_own else None)
+        # a prediction for another cache than the one that served the turn is of no use here
+        is_own = predicted is not None and predicted.state and predicted.cache == cache_of(turn, served_by(turn))
+        transcripts.take(turn, predicted if is_own else None)
         return transcripts
 
     def _apply_rules(self, turn: Turn, pair: Pair | None) -> None:
@@ -114,20 +114,20 @@ class Judge:
 
     def forget(self, chains: Iterable[str], place: Place) -> list[Finding]:
         """Forget chains that no turn will continue; return the findings about them."""
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for chain in chains:
             self._chains.forget(chain)
             self._states.pop(chain, None)
-            found += self._findings(chain, place)
-        return found
+            findings += self._findings(chain, place)
+        return findings
 
     def finish(self, place: Place) -> list[Finding]:
         """Return the findings about the remaining chains, and between chains, when there are no more turns."""
-        found = [finding for chain in list(self._rules) for finding in self._findings(chain, place)]
-        return [*found, *(finding for rule in self._between for finding in rule.findings(place))]
+        findings = [finding for chain in list(self._rules) for finding in self._findings(chain, place)]
+        return [*findings, *(finding for rule in self._between for finding in rule.findings(place))]
 
     def _findings(self, chain: str, place: Place) -> list[Finding]:
-        found = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
-        if any(result.code == Code.BREAKPOINTS_MISSING for result in found):  # that reports the same prompt
-            return [result for result in found if result.code != Code.PROMPT_UNDER_MINIMUM]
-        return found
+        findings = [result for rule in self._rules.pop(chain, ()) for result in rule.findings(place)]
+        if any(result.code == Code.BREAKPOINTS_MISSING for result in findings):  # that reports the same prompt
+            return [result for result in findings if result.code != Code.PROMPT_UNDER_MINIMUM]
+        return findings

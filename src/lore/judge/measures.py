@@ -67,12 +67,12 @@ def _count(spending: Spending, names: tuple[str, ...]) -> float | None:
 
 def measure(ratio: Ratio, left: Sequence[Spending], right: Sequence[Spending]) -> Measure:
     """Compare a ratio of two sides, each given as the sums of the billed requests of its sessions."""
-    before, after = _side(ratio, left), _side(ratio, right)
-    difference = _difference(before, after)
+    first, second = _side(ratio, left), _side(ratio, right)
+    difference = _difference(first, second)
     return Measure(
-        name=ratio.name, unit=ratio.unit, left=before, right=after,
-        difference=None if before.value is None or after.value is None else round(after.value - before.value, _DIGITS),
-        interval=difference, outcome=_outcome(ratio, before, after, difference),
+        name=ratio.name, unit=ratio.unit, left=first, right=second,
+        difference=None if first.value is None or second.value is None else round(second.value - first.value, _DIGITS),
+        interval=difference, outcome=_outcome(ratio, first, second, difference),
     )  # fmt: skip
 
 
@@ -83,13 +83,13 @@ def share_of(events: int, trials: int, sessions: int) -> MeasureSide:
     return MeasureSide(round(events / trials, _DIGITS), events, trials, sessions, _wilson(events, trials))
 
 
-def compared_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
+def compare_shares(left: MeasureSide, right: MeasureSide) -> Outcome:
     """Return how two shares of requests differ."""
     return _outcome(Ratio("", "share", (), (), share=True), left, right, _difference(left, right))
 
 
 def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
-    known = [
+    fractions = [
         (top, bottom)
         for sums in sessions
         if not (ratio.whole and sums.at_least)
@@ -97,23 +97,23 @@ def _side(ratio: Ratio, sessions: Sequence[Spending]) -> MeasureSide:
         and (bottom := _count(sums, ratio.bottom)) is not None
         and bottom > 0
     ]
-    tops, bottoms = sum(top for top, _ in known), sum(bottom for _, bottom in known)
+    tops, bottoms = sum(top for top, _ in fractions), sum(bottom for _, bottom in fractions)
     if not bottoms:
         return MeasureSide(None, 0, 0, 0, None)
     value = tops / bottoms
     interval = None
-    if len(known) >= SESSIONS:
-        interval = _clustered(known, value, bottoms, share=ratio.unit == "share")
+    if len(fractions) >= SESSIONS:
+        interval = _clustered(fractions, value, bottoms, share=ratio.unit == "share")
     if interval is None and ratio.share:
         interval = _wilson(round(tops), round(bottoms))
     at_least = ratio.floor and any(sums.at_least for sums in sessions)
-    return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(known), interval, at_least)
+    return MeasureSide(round(value, _DIGITS), round(tops, _DIGITS), round(bottoms), len(fractions), interval, at_least)
 
 
-def _clustered(known: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
+def _clustered(fractions: list[tuple[float, float]], value: float, bottoms: float, *, share: bool) -> Interval | None:
     """Return the interval of a ratio over sessions; None if they do not differ at all."""
-    count = len(known)
-    squares = sum((top - value * bottom) ** 2 for top, bottom in known)
+    count = len(fractions)
+    squares = sum((top - value * bottom) ** 2 for top, bottom in fractions)
     if isclose(squares, 0.0, abs_tol=1e-18):
         return None
     free = count - 1
@@ -138,8 +138,8 @@ def _difference(left: MeasureSide, right: MeasureSide) -> Interval | None:
     middle = right.value - left.value
     low = middle - sqrt((right.value - right.interval.low) ** 2 + (left.interval.high - left.value) ** 2)
     high = middle + sqrt((right.interval.high - right.value) ** 2 + (left.value - left.interval.low) ** 2)
-    over = "sessions" if left.interval.over == right.interval.over == "sessions" else "requests"
-    return Interval(round(low, _DIGITS), round(high, _DIGITS), over)
+    unit = "sessions" if left.interval.over == right.interval.over == "sessions" else "requests"
+    return Interval(round(low, _DIGITS), round(high, _DIGITS), unit)
 
 
 def _outcome(ratio: Ratio, left: MeasureSide, right: MeasureSide, difference: Interval | None) -> Outcome:

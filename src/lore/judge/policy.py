@@ -50,10 +50,10 @@ class Budgets(Struct, frozen=True):
                 return f"{name} is negative"
         return ""
 
-    def over(self, other: Budgets) -> Budgets:
-        """Return these budgets, those that are not set taken from `other`."""
-        own = {name: getattr(self, name) for name in Budgets.__struct_fields__}
-        return replace(other, **{name: value for name, value in own.items() if value is not None})
+    def with_defaults(self, defaults: Budgets) -> Budgets:
+        """Return these budgets; those that are not set are taken from `defaults`."""
+        values = {name: getattr(self, name) for name in Budgets.__struct_fields__}
+        return replace(defaults, **{name: value for name, value in values.items() if value is not None})
 
 
 class PerPath(Budgets, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,7 +76,7 @@ class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def accepts(self, finding: Finding) -> bool:
         """Return whether it accepts a finding of a recording that `path` names."""
-        if not _length(self.code, finding.code, finding.name):
+        if not _match_length(self.code, finding.code, finding.name):
             return False
         if self.chain is not None and not matches_name(self.chain, finding.chain or ""):
             return False
@@ -107,7 +107,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
                 return f"exempt, entry {number}: {fault}"
         return ""
 
-    def known(self, where: str = "") -> None:
+    def check_selectors(self, where: str = "") -> None:
         """Raise LoreError for a selector that names no code. Plug-ins must be loaded, as they bring codes."""
         for prefix, settings in (("", self), *(("per_path.", entry) for entry in self.per_path)):
             for name in ("select", "ignore", "count_as_waste"):
@@ -130,7 +130,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
         entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         for _, entry in entries:
-            budgets = entry.over(budgets)
+            budgets = entry.with_defaults(budgets)
         limited = [
             next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
             for name in Limited._fields
@@ -193,7 +193,7 @@ class Ruling(Struct, frozen=True):
         for number, exempt in self.exempt:
             if exempt.accepts(finding):
                 return Decided(finding, "exempted", number)
-        if finding.kind != "waste" and _longest(self.count_as_waste, finding.code, finding.name):
+        if finding.kind != "waste" and _longest_match(self.count_as_waste, finding.code, finding.name):
             finding = in_words(replace(finding, kind="waste", severity=SEVERITY["waste"]))
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
             # every turn pays for a long tail
@@ -202,26 +202,26 @@ class Ruling(Struct, frozen=True):
 
     def wants(self, code: str, name: str) -> bool:
         """Return whether findings of a code are selected."""
-        ignored = _longest(self.ignore, code, name)
+        ignored_length = _longest_match(self.ignore, code, name)
         if not self.select or code.startswith(OF_RUNS):
-            return not ignored
-        return _longest(self.select, code, name) > ignored
+            return not ignored_length
+        return _longest_match(self.select, code, name) > ignored_length
 
     def looks_for(self, selector: str) -> bool:
         """Return whether all findings that a selector names are selected."""
-        named = [(code, row.name) for code, row in CODES.items() if _length(selector, code, row.name)]
-        return all(self.wants(code, name) for code, name in named)
+        matches = [(code, row.name) for code, row in CODES.items() if _match_length(selector, code, row.name)]
+        return all(self.wants(code, name) for code, name in matches)
 
 
-def _length(selector: str, code: str, name: str) -> int:
-    """Return how much of a code a selector names; 0: it names another."""
+def _match_length(selector: str, code: str, name: str) -> int:
+    """Return how many characters of a code a selector matches; 0: it selects other codes."""
     if selector.lower() == name:
         return len(code)
     return len(selector) if code.startswith(selector.upper()) else 0
 
 
-def _longest(selectors: Iterable[str], code: str, name: str) -> int:
-    return max((_length(selector, code, name) for selector in selectors), default=0)
+def _longest_match(selectors: Iterable[str], code: str, name: str) -> int:
+    return max((_match_length(selector, code, name) for selector in selectors), default=0)
 
 
 _LOOK_ALIKE = str.maketrans("OIL", "011")
@@ -234,8 +234,8 @@ def _check(selector: str, where: str) -> None:
     from difflib import get_close_matches  # noqa: PLC0415 - only for an error
 
     digits = selector[:4].upper() + selector[4:].upper().translate(_LOOK_ALIKE)  # other codes are as near as the right
-    near = [digits] if digits in CODES else get_close_matches(selector, names, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    suggestions = [digits] if digits in CODES else get_close_matches(selector, names, 1)
+    hint = f"did you mean {suggestions[0]}? " if suggestions else ""
     raise LoreError(
         f"{where}: no finding has the code or name {selector!r}",
         hint=f"{hint}`lore explain` lists codes and names; the beginning of a code stands for all that begin so",
@@ -257,19 +257,19 @@ def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
     The budget of a pair holds whatever causes are ignored or not selected: exempted causes do not count. If no other is
     left, or all are expected, the pair may reuse as little as it likes.
     """
-    own = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
-    decided = [decision for _, decision in own]
+    pairs = [(cause, ruling.decide(finding)) for cause, finding in findings_of(pair, place)]
+    decided = [decision for _, decision in pairs]
     decided += [ruling.decide(finding) for rule in RULES.values() for finding in rule.pair(pair, place)]
-    left = tuple([
-        replace(cause, override=decision.finding.kind) for cause, decision in own if decision.out in ("", "ignored")
+    valid = tuple([
+        replace(cause, override=decision.finding.kind) for cause, decision in pairs if decision.out in ("", "ignored")
     ])  # fmt: skip
-    if pair.causes and not left:
+    if pair.causes and not valid:
         return decided
-    reuse, limit, right = pair.reuse, ruling.min_reuse, pair.right
-    if limit is None or reuse is None or reuse >= limit or (left and replace(pair, causes=left).worst == "expected"):
+    reuse, limit, current = pair.reuse, ruling.min_reuse, pair.current
+    if limit is None or reuse is None or reuse >= limit or (valid and replace(pair, causes=valid).kind == "expected"):
         return decided
     below = finding(
-        Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=right.line, chain=right.chain,
-        turn=right.number, dialect=right.prompt.dialect, fidelity=right.prompt.fidelity,
+        Code.REUSE_BELOW_BUDGET, place, OverBudget("reuse", reuse, limit), line=current.line, chain=current.chain,
+        turn=current.number, dialect=current.prompt.dialect, fidelity=current.prompt.fidelity,
     )  # fmt: skip
     return [*decided, ruling.decide(below)]

@@ -37,7 +37,7 @@ UNSURE = "unattributable"
 REBILLED: dict[CauseKind, str] = {"waste": "paid_again", UNSURE: "unexplained", "expected": "expected"}
 NAMES = 3  # names in the evidence of a cause
 _SUMMED_AT_ONCE = 256  # requests whose rows are held
-_SMALL = 0.05  # of the largest loss: a later break that lost less does not hide one that cost more
+_SMALL = 0.05  # share of the largest loss: a break that lost less is not reported as the last one
 _DIGITS = 6  # decimals of an amount
 _ROW_DIGITS = 9  # of one request's
 
@@ -58,7 +58,7 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
         client="" if usage is None else usage.client, gateway=turn.call.endpoint.partition("/")[0],
         response_id=turn.response_id or "", prompt_tokens=None if usage is None else total(usage.first_pass),
         **{name: getattr(counts, name) for name in SUMMED_COUNTS}, billed=usage is not None and usage.is_billed,
-        spent=_spent(verdict, price, parts), loss=_loss(verdict), appended=was_append_read(verdict),
+        spent=_split_cost(verdict, price, parts), loss=_loss(verdict), appended=was_append_read(verdict),
         compacted=any(change.cause == Code.COMPACTION for change in turn.changes), answered=turn.answered_at,
         is_inherited=bool(turn.call.inherited_from),
         at_least=not (is_whole and has_all_output),
@@ -66,7 +66,7 @@ def make_row(verdict: TurnVerdict, rules: DatedRules) -> LedgerRow:
     )  # fmt: skip
 
 
-def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
+def _split_cost(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal]) -> CostParts | None:
     """Return what a request cost, in five parts; None without usage, or without a price of what was used.
 
     `parts` are the dollars of each kind of its tokens and tools, as `Price.split` returns them; they are used up. What
@@ -79,12 +79,12 @@ def _spent(verdict: TurnVerdict, price: Price | None, parts: dict[str, Decimal])
         return CostParts(0.0, 0.0, 0.0, 0.0, 0.0) if usage.is_empty else None
     lost = verdict.lost_tokens or 0
     zero = Decimal(0)
-    again = exact(paid_again(price, usage, lost)) if lost else zero
-    if_read = lost * price.read / MILLION if again and price.read is not None else zero
+    rebilled = exact(paid_again(price, usage, lost)) if lost else zero
+    if_read = lost * price.read / MILLION if rebilled and price.read is not None else zero
     read, output = parts.pop("read", zero), parts.pop("output", zero)
     context = sum([parts.pop(kind, zero) for kind in ("uncached", "write", "write_5m", "write_1h")], zero)
     tools = sum(parts.values(), zero)
-    amounts = read + if_read, context - again - if_read, output, tools, again
+    amounts = read + if_read, context - rebilled - if_read, output, tools, rebilled
     return CostParts(*[round(float(amount), _ROW_DIGITS) if amount else 0.0 for amount in amounts])
 
 
@@ -96,11 +96,11 @@ def _loss(verdict: TurnVerdict) -> Loss | None:
     lifetime = cause.evidence.lifetime if isinstance(cause.evidence, Paused) else None
     detail = cause.evidence.fix_detail()
     if f"{detail}-user" not in CODES[cause.code].fixes:
-        return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, named_by(cause.evidence), lifetime)
+        return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, names_in(cause.evidence), lifetime)
     return Loss(cause.code, cause.kind, verdict.lost_tokens or 0, (), lifetime, detail)  # one fix for whatever it names
 
 
-def named_by(evidence: Evidence) -> tuple[str, ...]:
+def names_in(evidence: Evidence) -> tuple[str, ...]:
     """Return the names in evidence: at most three servers, hooks or tools, two models, a field, or a path."""
     if isinstance(evidence, ModelChanged):
         return tuple(model for model in (evidence.before, evidence.after) if model is not None)
@@ -155,7 +155,7 @@ class Copies:
 
 
 class Sums:
-    """Sums of requests that are added one by one. Numbers remain of a request once it is summed, its row does not."""
+    """Sums of requests that are added one by one. Rows are dropped once they are summed."""
 
     def __init__(self) -> None:
         self._added: list[LedgerRequest] = []  # not yet in the sums below
@@ -172,7 +172,7 @@ class Sums:
             self.sum_added()
 
     def include(self, other: Sums) -> None:
-        """Add what another one sums."""
+        """Add the sums of another object."""
         other.sum_added()
         self._sessions |= other._sessions
         self._sizes += other._sizes
@@ -238,14 +238,14 @@ class Sums:
     def result(self, name: str, title: str | None = None) -> Spending:
         """Return the sums; `title` is that of the session with this name."""
         dollars = self.dollars
-        counted = (
+        count_names = (
             "requests", "unbilled", "unpriced", "at_least", "billed_requests", *SUMMED_COUNTS, "breaks", "compactions",
             "appends", "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
             *(f"{kind}_tokens" for kind in REBILLED.values()),
         )  # fmt: skip
         costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")
         recorded = ("recorded_dollars", "premium_requests")
-        sums: dict[str, Any] = {name: self._counts[name] for name in counted}
+        sums: dict[str, Any] = {name: self._counts[name] for name in count_names}
         sums |= {name: None if dollars is None else sum_of(self._amounts[name]) for name in costs}
         sums |= {name: sum_of(self._amounts[name]) if self._amounts[name] else None for name in recorded}
         return Spending(
@@ -260,14 +260,14 @@ class CauseSums:
     """Sums by cause; causes of one code that have the same names in their evidence are one."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, tuple[str, ...], float | None, str], list[LedgerRequest]] = {}
+        self._losses: dict[tuple[str, str, tuple[str, ...], float | None, str], list[LedgerRequest]] = {}
         self._missed: defaultdict[tuple[str, str], list[LedgerRequest]] = defaultdict(list)  # by code and detail
 
     def add(self, request: LedgerRequest) -> None:
         """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
         loss, missed = request.row.loss, request.row.missed
         if loss is not None and loss.tokens:
-            self._found.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
+            self._losses.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
         if missed is not None:
             self._missed[missed.code, missed.detail].append(request)
 
@@ -276,12 +276,12 @@ class CauseSums:
 
         Words and commands are added by reports.
         """
-        found = [_cause(requests, audience) for key, requests in self._found.items() if (key[1] == UNSURE) == unsure]
-        return sorted(found, key=_costliest_first)
+        causes = [_cause(requests, audience) for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
+        return sorted(causes, key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""
-        return sorted([_missed_cause(found, audience) for found in self._missed.values()], key=_costliest_first)
+        return sorted([_missed_cause(requests, audience) for requests in self._missed.values()], key=_costliest_first)
 
 
 def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
@@ -289,15 +289,15 @@ def _costliest_first(cause: SpendingCause) -> tuple[float, int, str, list[str]]:
 
 
 def _missed_cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
-    every = [request.row.missed for request in requests if request.row.missed is not None]
-    first: MissedRead = every[0]
-    paid = [missed.dollars for missed in every if missed.dollars is not None]
+    missed_reads = [request.row.missed for request in requests if request.row.missed is not None]
+    first: MissedRead = missed_reads[0]
+    paid = [missed.dollars for missed in missed_reads if missed.dollars is not None]
     return SpendingCause(
         code=first.code, name=CODES[first.code].name, kind=first.kind, actor=actor_of(first.code, first.kind, audience),
         names=[], lifetime=None, sessions=len({request.session for request in requests}),
-        turns=sum(missed.requests for missed in every), tokens=sum(missed.tokens for missed in every),
+        turns=sum(missed.requests for missed in missed_reads), tokens=sum(missed.tokens for missed in missed_reads),
         dollars=sum_of(paid) if paid else None, says="", fix=fix_of(first.code, audience, first.kind, first.detail),
-        command="", most=_most(requests),
+        command="", most=_costliest_session(requests),
     )  # fmt: skip
 
 
@@ -312,24 +312,24 @@ def _cause(requests: list[LedgerRequest], audience: Audience) -> SpendingCause:
         names=list(first.names), lifetime=first.lifetime, sessions=len({request.session for request in requests}),
         turns=len(requests), tokens=sum(loss.tokens for loss, _ in losses), dollars=sum_of(paid) if paid else None,
         says="", fix=fix, command="", unpriced_tokens=sum(loss.tokens for loss, spent in losses if spent is None),
-        most=_most(requests),
+        most=_costliest_session(requests),
     )  # fmt: skip
 
 
-def _most(requests: list[LedgerRequest]) -> CauseSession:
+def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
     """Return the session in which a cause cost most."""
-    found = defaultdict[str, list[LedgerRequest]](list)
+    by_session = defaultdict[str, list[LedgerRequest]](list)
     for request in requests:
-        found[request.session].append(request)
+        by_session[request.session].append(request)
 
     def cost(session: str) -> tuple[float, int, str]:
-        rows = [request.row for request in found[session]]
+        rows = [request.row for request in by_session[session]]
         return sum_of(_dollars(row) for row in rows), sum(_tokens(row) for row in rows), session
 
-    best = max(found, key=cost)
-    missed = [request.row.missed for request in found[best] if request.row.loss is None]
-    turns = sum(1 if each is None else each.requests for each in missed) + len(found[best]) - len(missed)
-    return CauseSession(best, found[best][0].project or None, cost(best)[0], turns)
+    best = max(by_session, key=cost)
+    missed = [request.row.missed for request in by_session[best] if request.row.loss is None]
+    turns = sum(1 if each is None else each.requests for each in missed) + len(by_session[best]) - len(missed)
+    return CauseSession(best, by_session[best][0].project or None, cost(best)[0], turns)
 
 
 def _dollars(row: LedgerRow) -> float:
@@ -354,27 +354,27 @@ def rebilled_tokens(spending: Spending) -> int:
 
 
 def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
-    """Return why requests cost more or less than earlier ones, both given as sums by model; None without a cost.
+    """Return why requests cost more or less than earlier ones, both as sums by model; None without a cost.
 
     The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
     of a token: each part changes one factor and takes the factors before it from the later requests.
     """
-    a, b = (_cost_factors(models.values()) for models in (before, after))
-    if a is None or b is None:
+    old, new = (_cost_factors(models.values()) for models in (before, after))
+    if old is None or new is None:
         return None
-    rates = {name: found.rate for name, each in before.items() if (found := _cost_factors([each])) is not None}
-    later = {name: found for name, each in after.items() if (found := _cost_factors([each])) is not None}
-    mixed = sum(found.tokens * rates.get(name, found.rate) for name, found in later.items())
-    length = b.tokens - a.tokens / a.requests * b.requests
+    rates = {name: factors.rate for name, sums in before.items() if (factors := _cost_factors([sums])) is not None}
+    later = {name: factors for name, sums in after.items() if (factors := _cost_factors([sums])) is not None}
+    mixed = sum(factors.tokens * rates.get(name, factors.rate) for name, factors in later.items())
+    length = new.tokens - old.tokens / old.requests * new.requests
     parts = {
-        "requests": (b.requests - a.requests) * a.dollars / a.requests,
-        "models": mixed - b.tokens * a.rate, "prompts": length * a.rate, "tokens": b.tokens * b.rate - mixed,
-        "output": b.output - a.output / a.requests * b.requests,
-        "surcharges": b.surcharge - a.surcharge / a.requests * b.requests,
-        "rebilled": b.rebilled - a.rebilled / a.requests * b.requests,
+        "requests": (new.requests - old.requests) * old.dollars / old.requests,
+        "models": mixed - new.tokens * old.rate, "prompts": length * old.rate, "tokens": new.tokens * new.rate - mixed,
+        "output": new.output - old.output / old.requests * new.requests,
+        "surcharges": new.surcharge - old.surcharge / old.requests * new.requests,
+        "rebilled": new.rebilled - old.rebilled / old.requests * new.requests,
     }  # fmt: skip
     rounded = {name: round(part, _DIGITS) for name, part in parts.items()}
-    return CostChange(dollars=round(b.dollars - a.dollars, _DIGITS), **rounded)
+    return CostChange(dollars=round(new.dollars - old.dollars, _DIGITS), **rounded)
 
 
 class _CostFactors(NamedTuple):
@@ -395,16 +395,16 @@ class _CostFactors(NamedTuple):
 
 def _cost_factors(spending: Iterable[Spending]) -> _CostFactors | None:
     """Return the factors of a cost; None if no request has a price, or no prompt a size."""
-    known = [each for each in spending if each.dollars is not None]
-    tokens = sum(each.uncached_tokens + each.read_tokens + each.write_tokens for each in known)
+    priced = [part for part in spending if part.dollars is not None]
+    tokens = sum(part.uncached_tokens + part.read_tokens + part.write_tokens for part in priced)
     if not tokens:
         return None
-    dollars = sum_of(each.dollars or 0.0 for each in known)
-    surcharge = sum_of(more.dollars for each in known for more in each.surcharges)
-    output = sum_of((each.output or 0.0) + (each.tools or 0.0) for each in known)
+    dollars = sum_of(part.dollars or 0.0 for part in priced)
+    surcharge = sum_of(more.dollars for part in priced for more in part.surcharges)
+    output = sum_of((part.output or 0.0) + (part.tools or 0.0) for part in priced)
     return _CostFactors(
-        sum(each.requests - each.unbilled - each.unpriced for each in known), tokens, dollars,
-        sum_of(rebilled_dollars(each) or 0.0 for each in known), surcharge,
+        sum(part.requests - part.unbilled - part.unpriced for part in priced), tokens, dollars,
+        sum_of(rebilled_dollars(part) or 0.0 for part in priced), surcharge,
         output * (1 - surcharge / dollars) if dollars else 0.0,
     )  # fmt: skip
 
@@ -448,12 +448,12 @@ class Reliability:
         order = {by: number for number, by in enumerate(("all", "model", "hour", "gateway", "key"))}
         rows = sorted(
             self._tallies.items(),
-            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].seen, row[0][1]),
+            key=lambda row: (order[row[0][0]], row[0][0] != "hour" and -row[1].times, row[0][1]),
         )
         return [
-            ReliabilityResult(by=by, name=name, appends=found.seen, read=found.seen - found.fell,
-                              share=round((found.seen - found.fell) / found.seen, 4))
-            for (by, name), found in rows
+            ReliabilityResult(by=by, name=name, appends=tally.times, read=tally.times - tally.fell,
+                              share=round((tally.times - tally.fell) / tally.times, 4))
+            for (by, name), tally in rows
         ]  # fmt: skip
 
 
@@ -516,20 +516,20 @@ class RunningSums:
                 cause.code, cause.kind, row.number, row.at, cause.tokens, cause.dollars, cause.says, plain.says,
                 cause.fix,
             )  # fmt: skip
-        before = self._lifetimes.get(turn.chain, Lifetime())
-        self._lifetimes[turn.chain] = lifetime_after(turn, before, self._rules)
+        previous = self._lifetimes.get(turn.chain, Lifetime())
+        self._lifetimes[turn.chain] = lifetime_after(turn, previous, self._rules)
         if turn.chain == MAIN or self._last is None or self._last.turn.chain != MAIN:
             self._last = verdict
         return row
 
     def result(self, format: str, session: str) -> RunningTotals:
         """Return the sums of all chains, and the size of the last request of the main one."""
-        sums, most = self._sums.result(""), max((each.lost_tokens for each in self.breaks.values()), default=0)
+        sums, most = self._sums.result(""), max((entry.lost_tokens for entry in self.breaks.values()), default=0)
         running = RunningTotals(
             format, session, requests=sums.requests, breaks=sums.breaks, paid_again_tokens=sums.paid_again_tokens,
             paid_again_dollars=sums.paid_again, unexplained_tokens=sums.unexplained_tokens,
             expected_tokens=sums.expected_tokens, rebilled_dollars=rebilled_dollars(sums),
-            last_break=next((one for one in reversed(self.breaks.values()) if one.lost_tokens >= most * _SMALL), None),
+            last_break=next((b for b in reversed(self.breaks.values()) if b.lost_tokens >= most * _SMALL), None),
         )  # fmt: skip
         if self._last is None:
             return running

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from lore.cache.counts import total
 from lore.errors import LoreError, Where
-from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, summed
-from lore.judge.baseline import BaselineRecorder, KnownFindings, belongs
+from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
+from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
 from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
 from lore.model.canonical import text_of
@@ -61,7 +61,7 @@ def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
 
     In a file without `turns` these are also the problems that hide records: nothing of it was judged then.
     """
-    return [one for one in problems if is_unjudged(one) or (one.code in _HIDING and not turns)]
+    return [problem for problem in problems if is_unjudged(problem) or (problem.code in _HIDING and not turns)]
 
 
 class Judged(Struct, frozen=True):
@@ -75,13 +75,13 @@ class Judged(Struct, frozen=True):
 
 
 class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
-    """What judging one file gave. Sums over `judged` are made by `RunTotals`."""
+    """The result of judging one file. `RunTotals` computes the sums over `judged`."""
 
     key: str = ""  # the file's path, the same on every machine
     limited: Limited = Limited()  # the budgets that its sums count against
     summary: Summary = field(default_factory=Summary)  # counts that no finding changes
     session: str | None = None  # its id (empty: it has none); None: the file was not judged to its end
-    whole: bool = False  # all of it was judged, or it is not a recording
+    is_complete: bool = False  # all of it was judged, or it is not a recording
     turns: dict[str, int] = field(default_factory=dict[str, int])  # of each chain
     judged: list[Judged] = field(default_factory=list[Judged])
     boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])  # of compactions
@@ -123,12 +123,12 @@ def _error_of(kind: type, fields: Any) -> LoreError:
 
 
 class FileTotals:
-    """Collects what judging one file gives; `shown` redacts a finding that is kept."""
+    """Collects the results of judging one file; `redact` is applied to each finding."""
 
-    def __init__(self, place: Place, ruling: Ruling, shown: Callable[[Finding], Finding] | None = None) -> None:
+    def __init__(self, place: Place, ruling: Ruling, redact: Callable[[Finding], Finding] | None = None) -> None:
         self.place = place
         self.result = FileResult(key=place.key, limited=ruling.limited)
-        self._ruling, self._shown = ruling, shown
+        self._ruling, self._redact = ruling, redact
         self._kept: Counter[str] = Counter()
         self._inherited: set[str] = set()  # chains with requests of the session that this one was forked from
 
@@ -152,16 +152,16 @@ class FileTotals:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
         if recorded is not None:
-            summary.recorded_dollars = summed((summary.recorded_dollars or 0.0, recorded)) or UNSET
+            summary.recorded_dollars = sum_known((summary.recorded_dollars or 0.0, recorded)) or UNSET
         decided = [] if pair is None else judge_pair(pair, self.place.of(turn), self._ruling)
         judged = Judged(lasting_id(turn.response_id), turn.chain, verdict.compared, self._keep(decided), recorded)
         if judged.found or judged.response_id:
             self.result.judged.append(judged)
 
-    def ended(self, findings: Iterable[Finding]) -> None:
+    def add_ended(self, findings: Iterable[Finding]) -> None:
         """Count findings that belong to no turn."""
-        for each in map(self._ruling.decide, findings):
-            self.result.judged.append(Judged(chain=each.finding.chain or "", found=self._keep([each])))
+        for decided in map(self._ruling.decide, findings):
+            self.result.judged.append(Judged(chain=decided.finding.chain or "", found=self._keep([decided])))
 
     def finish(
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
@@ -174,7 +174,7 @@ class FileTotals:
         result.summary.files += 1
         result.summary.chains -= sum(chain not in result.turns for chain in self._inherited)
         result.summary.compactions += len(boundaries)
-        result.whole = not any(code in UNREAD for code, _ in counts)
+        result.is_complete = not any(code in UNREAD for code, _ in counts)
         self.damage(problems, counts)
 
     def damage(
@@ -184,9 +184,12 @@ class FileTotals:
         self.result.summary.problems += sum(counts.values())
         self.result.problems.extend(problems)
         by_code = {code: number for (code, _), number in counts.items()}
-        found = [replace(one, fix=fix, actor="author") if fix else one for one in damage(problems, by_code, self.place)]
-        found += [problem for rule in RULES.values() for problem in rule.problems(list(problems), by_code, self.place)]
-        self.ended(found)
+        findings = [
+            replace(finding, fix=fix, actor="author") if fix else finding
+            for finding in damage(problems, by_code, self.place)
+        ]
+        findings += [entry for rule in RULES.values() for entry in rule.problems(list(problems), by_code, self.place)]
+        self.add_ended(findings)
 
     def unreadable(self, reason: str, fix: str = "") -> None:
         """Count a file or folder that could not be read to its end; `fix` is what the agent's author can do."""
@@ -195,15 +198,15 @@ class FileTotals:
         self.damage([problem], {(problem.code, problem.file): 1}, fix)
 
     def _keep(self, decided: Iterable[Decided]) -> tuple[Decided, ...]:
-        """Return findings as they are counted: without words if they are removed, or past a limit."""
-        counted: list[Decided] = []
-        for each in decided:
-            finding = each.finding if self._shown is None else self._shown(each.finding)
-            self._kept[finding.severity] += not each.out
-            if each.out or self._kept[finding.severity] > FINDINGS_KEPT:
+        """Return the decisions as they are stored: without words if they are removed, or past a limit."""
+        decisions: list[Decided] = []
+        for decision in decided:
+            finding = decision.finding if self._redact is None else self._redact(decision.finding)
+            self._kept[finding.severity] += not decision.out
+            if decision.out or self._kept[finding.severity] > FINDINGS_KEPT:
                 finding = replace(finding, message="", evidence=None, also=())
-            counted.append(each._replace(finding=finding))
-        return tuple(counted)
+            decisions.append(decision._replace(finding=finding))
+        return tuple(decisions)
 
 
 class CauseCost(Struct, frozen=True):
@@ -219,38 +222,38 @@ class CauseCost(Struct, frozen=True):
 
     def plus(self, finding: Finding) -> CauseCost:
         """Add a break."""
-        done, fix, lost = CODES[finding.code].fix_done, finding.fix, _lost(finding)
-        if self.fix not in ("", done) and (fix == done or lost <= self.most):
+        done_fix, fix, lost = CODES[finding.code].fix_done, finding.fix, _lost(finding)
+        if self.fix not in ("", done_fix) and (fix == done_fix or lost <= self.most):
             fix, lost = self.fix, self.most
         return CauseCost(
             self.breaks + 1, self.lost_tokens + _lost(finding), self.estimated + _estimated(finding),
-            self.unpriced + _unpriced(finding), summed((self.dollars, finding.lost_dollars)), fix, lost,
+            self.unpriced + _unpriced(finding), sum_known((self.dollars, finding.lost_dollars)), fix, lost,
         )  # fmt: skip
 
 
 Costs = dict[tuple[str, CauseKind], CauseCost]
 
 
-def settle(found: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
+def settle(decided: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
     """Count the findings of one turn; return whether one that counts is an error."""
-    every = list(found)
-    for _, out, _ in every:
+    decisions = list(decided)
+    for _, out, _ in decisions:
         if out:
             setattr(summary, out, getattr(summary, out) + 1)
-    counted = [finding for finding, out, _ in every if not out]
-    leading = count_losses(counted, summary)
-    known = [finding for finding, out, _ in every if out == "known" and finding.is_break]
+    counted_findings = [finding for finding, out, _ in decisions if not out]
+    leading = count_losses(counted_findings, summary)
+    known_breaks = [finding for finding, out, _ in decisions if out == "known" and finding.is_break]
     if leading is not None:
         costs[leading.code, leading.kind] = costs.get((leading.code, leading.kind), CauseCost()).plus(leading)
-    elif known:
-        _add_loss(summary, "known", max(known, key=_lost))
-    return any(finding.severity == "error" for finding in counted)
+    elif known_breaks:
+        _add_loss(summary, "known", max(known_breaks, key=_lost))
+    return any(finding.severity == "error" for finding in counted_findings)
 
 
-def count_losses(found: Iterable[AnyCause], summary: Summary) -> AnyCause | None:
+def count_losses(findings: Iterable[AnyCause], summary: Summary) -> AnyCause | None:
     """Add the losses of one turn to the sums; return the leading cause of its cache break, if it has one."""
     breaking = list[AnyCause]()
-    for finding in found:
+    for finding in findings:
         if finding.is_break:
             breaking.append(finding)
         elif finding.lost_tokens:
@@ -309,10 +312,10 @@ def _unpriced(finding: Finding | CauseResult) -> int:
     return _lost(finding) if finding.lost_dollars is None else 0
 
 
-def _sum_known(before: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
+def _sum_known(amount_so_far: float | UnsetType | None, more: float | UnsetType | None) -> float | UnsetType | None:
     """Return the sum of two amounts that may be unknown, or left out."""
-    total = summed(amount for amount in (before, more) if not isinstance(amount, UnsetType))
-    return (total or UNSET) if before is UNSET else total
+    total = sum_known(amount for amount in (amount_so_far, more) if not isinstance(amount, UnsetType))
+    return (total or UNSET) if amount_so_far is UNSET else total
 
 
 def costliest(costs: Costs) -> list[CostlyCause]:
@@ -324,7 +327,7 @@ def costliest(costs: Costs) -> list[CostlyCause]:
         costs.items(),
         key=lambda item: (-(item[1].dollars or 0.0), -item[1].lost_tokens, -item[1].breaks, item[0]),
     )
-    found = [
+    causes = [
         CostlyCause(
             code, CODES[code].name, kind, cost.breaks, cost.lost_tokens, cost.fix, cost.dollars, cost.estimated,
             cost.unpriced,
@@ -332,23 +335,23 @@ def costliest(costs: Costs) -> list[CostlyCause]:
         for (code, kind), cost in ranked
         if kind == "waste" or (cost.lost_tokens and kind == "expected")
     ]  # fmt: skip
-    kept = [cause for kind in ("waste", "expected") for cause in [c for c in found if c.kind == kind][:TOP]]
-    return [cause for cause in found if cause in kept]
+    listed = [cause for kind in ("waste", "expected") for cause in [c for c in causes if c.kind == kind][:TOP]]
+    return [cause for cause in causes if cause in listed]
 
 
 class RunTotals:
-    """Adds up the results of files; `recorder` collects a new baseline, `known` are the findings of an old one."""
+    """Adds up the results of files; `recorder` collects a new baseline, `known_findings` are those of an old one."""
 
-    def __init__(self, known: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
+    def __init__(self, known_findings: KnownFindings | None = None, recorder: BaselineRecorder | None = None) -> None:
         self.summary = Summary()
         self.failed = False  # a finding is an error
         self.unjudged: list[Problem] = []  # why requests or whole files could not be judged, if the baseline has none
         self.paths: list[str] = []  # of recordings that were judged, up to a limit
         self.longest = (0, "")  # most turns with a long prompt, and their recording
-        self.whole: set[str] = set()  # keys of files that were judged from end to end, or are not recordings
-        self.partly: set[str] = set()  # keys of the others
+        self.complete_keys: set[str] = set()  # of files that were judged from end to end, or are not recordings
+        self.partial_keys: set[str] = set()  # of the other files
         self.excused: Counter[int] = Counter()  # findings that each exemption removed
-        self._known, self._recorder = known, recorder
+        self._known_findings, self._recorder = known_findings, recorder
         self._costs: Costs = {}
         self._limited: dict[tuple[str, int], Summary] = {}  # sums that count against one budget
         self._findings: list[Finding] = []
@@ -365,45 +368,45 @@ class RunTotals:
         unjudged = list_unjudged(result.problems, turns)
         result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
         self._boundaries.update(boundary for boundary in result.boundaries if boundary[1] is not None)
-        self.excused.update(each.by for turn in result.judged for each in turn.found if each.by >= 0)
+        self.excused.update(decision.by for turn in result.judged for decision in turn.found if decision.by >= 0)
         if any(turn.response_id in self._responses for turn in result.judged):
             for decided in _remove_copies(result, self._responses):  # a baseline has them under each path
-                self._compared(decided, result.key)
-        known: set[str] = set()  # codes of findings that the baseline has
+                self._match_baseline(decided, result.key)
+        known_codes: set[str] = set()  # codes of findings that the baseline has
         for turn in result.judged:
             if turn.response_id:
                 self._responses[turn.response_id] = turn.paired or self._responses.get(turn.response_id, False)
             if turn.found:
-                found = [self._compared(decided, result.key) for decided in turn.found]
-                known |= {decided.finding.code for decided in found if self._is_known(decided)}
-                is_error = settle(found, result.summary, self._costs)
+                decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
+                known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
+                is_error = settle(decisions, result.summary, self._costs)
                 self.failed = self.failed or (is_error and bool(turns or not unjudged))
-                self._keep(_with_one_loss([decided.finding for decided in found if not decided.out]))
+                self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
         if result.unseen is not None:
             unseen = result.unseen
             self._unseen.setdefault((unseen.format, unseen.what, unseen.sealed), []).append(unseen.tokens)
-        self.unjudged += [one for one in unjudged if one.code not in known]
+        self.unjudged += [problem for problem in unjudged if problem.code not in known_codes]
         self.paths += result.paths[: RECORDINGS_LISTED - len(self.paths)]
         self.longest = max(self.longest, (result.long_turns, next(iter(result.paths), "")))
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
-    def _compared(self, decided: Decided, key: str) -> Decided:
+    def _match_baseline(self, decided: Decided, key: str) -> Decided:
         """Return a finding as removed if the baseline has it."""
         finding, recorder = decided.finding, self._recorder
-        if decided.out or not belongs(finding.code, finding.severity):
+        if decided.out or not can_have_entry(finding.code, finding.severity):
             return decided
         if recorder is not None:
             recorder.add(finding, key)
-        elif self._known is None or not self._known.take(finding.fingerprint):
+        elif self._known_findings is None or not self._known_findings.take(finding.fingerprint):
             return decided
         return decided._replace(out="known")
 
     def _is_known(self, decided: Decided) -> bool:
         """Return whether the baseline has a finding, also one about unjudged parts that this run does not look for."""
-        finding, known = decided.finding, self._known
-        is_left_out = bool(decided.out) and known is not None and is_unjudged(finding)
-        return decided.out == "known" or (is_left_out and known is not None and known.take(finding.fingerprint))
+        finding, baseline = decided.finding, self._known_findings
+        is_left_out = bool(decided.out) and baseline is not None and is_unjudged(finding)
+        return decided.out == "known" or (is_left_out and baseline is not None and baseline.take(finding.fingerprint))
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""
@@ -413,23 +416,23 @@ class RunTotals:
             self._sessions.add(result.session)
         for name, entry in zip(Limited._fields, result.limited, strict=True):
             _add(self._limited.setdefault((name, entry), Summary()), result.summary)
-        (self.whole if result.whole else self.partly).add(result.key)
+        (self.complete_keys if result.is_complete else self.partial_keys).add(result.key)
 
-    def over(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
+    def find_over_budget(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
         """Find the sums that exceed a budget, of the run or of an entry of `per_path`."""
-        held = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
+        entries = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
         for name in Limited._fields:
-            for number, (limits, where, path) in enumerate(held, -1):
+            for number, (limits, where, path) in enumerate(entries, -1):
                 sums = self._limited.get((name, number), Summary())
                 yield from over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
 
     def conclude(
-        self, findings: Iterable[Finding], ruling: Ruling, shown: Callable[[Finding], Finding] | None = None
+        self, findings: Iterable[Finding], ruling: Ruling, redact: Callable[[Finding], Finding] | None = None
     ) -> None:
-        """Add the findings about the whole run. `shown` redacts them."""
-        decided = [self._compared(ruling.decide(each), each.path) for each in findings]
+        """Add the findings about the whole run. `redact` is applied to each."""
+        decided = [self._match_baseline(ruling.decide(entry), entry.path) for entry in findings]
         self.failed = settle(decided, self.summary, {}) or self.failed
-        self._keep(each.finding if shown is None else shown(each.finding) for each in decided if not each.out)
+        self._keep(entry.finding if redact is None else redact(entry.finding) for entry in decided if not entry.out)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
         """List findings that have words, up to a limit."""
@@ -442,7 +445,7 @@ class RunTotals:
         """Return all results."""
         return CheckResult(
             summary=self.summary, top=costliest(self._costs),
-            unseen=[_unseen(*name, found) for name, found in self._unseen.items()],
+            unseen=[_unseen(*name, sizes) for name, sizes in self._unseen.items()],
             findings=self._findings, problems=self._problems,
         )  # fmt: skip
 
@@ -463,34 +466,34 @@ def _add(sums: Summary, more: Summary) -> None:
 
 def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Decided]:
     """Remove copied requests from a file's result, and chains that only had copies; return the findings about them."""
-    sums, copied, left, removed = result.summary, Counter[str](), list[Judged](), list[Decided]()
+    sums, copied, turns, removed = result.summary, Counter[str](), list[Judged](), list[Decided]()
     for turn in result.judged:
         if turn.response_id in compared:
             copied[turn.chain] += 1
             sums.turns -= 1
             sums.copied += 1
             if turn.recorded:
-                sums.recorded_dollars = summed((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
+                sums.recorded_dollars = sum_known((sums.recorded_dollars or 0.0, -turn.recorded)) or UNSET
             if compared[turn.response_id]:
                 sums.pairs -= turn.paired
                 removed += turn.found
                 turn = replace(turn, found=())
-        left.append(turn)
+        turns.append(turn)
     chains = {name for name, number in result.turns.items() if copied[name] == number}
     sums.chains -= len(chains)
-    removed += [each for turn in left if turn.chain in chains and not turn.response_id for each in turn.found]
-    result.judged = [turn for turn in left if turn.response_id or turn.chain not in chains]
+    removed += [entry for turn in turns if turn.chain in chains and not turn.response_id for entry in turn.found]
+    result.judged = [turn for turn in turns if turn.response_id or turn.chain not in chains]
     return removed
 
 
 # parts of prompts that logs do not record
 
 
-def _unseen(format: str, what: str, sealed: str, found: list[int | None]) -> UnrecordedParts:
+def _unseen(format: str, what: str, sealed: str, sizes: list[int | None]) -> UnrecordedParts:
     """Return the unrecorded parts in logs of a format: the lower median of known sizes, the least and the most."""
-    known = sorted(tokens for tokens in found if tokens is not None)
-    middle, ends = (known[(len(known) - 1) // 2], (known[0], known[-1])) if known else (None, ())
-    return UnrecordedParts(format, what, len(found), middle, sealed, *ends)
+    counts = sorted(tokens for tokens in sizes if tokens is not None)
+    middle, ends = (counts[(len(counts) - 1) // 2], (counts[0], counts[-1])) if counts else (None, ())
+    return UnrecordedParts(format, what, len(sizes), middle, sealed, *ends)
 
 
 # Bytes of a token of the o200k_base vocabulary, over the first prompts of ten Codex sessions (4.38 to 4.63). Then the
@@ -501,8 +504,8 @@ _BYTES_PER_TOKEN = 4.5
 
 def unseen_tokens(turn: Turn) -> int | None:
     """Estimate the tokens of a first request that its log does not record; None if nothing shows them."""
-    basis, whole = turn.basis, None if turn.usage is None else total(turn.usage.first_pass)
-    if basis is None or whole is None or turn.number != 1 or basis.fidelity != "structural":
+    basis, prompt_size = turn.basis, None if turn.usage is None else total(turn.usage.first_pass)
+    if basis is None or prompt_size is None or turn.number != 1 or basis.fidelity != "structural":
         return None
     items = [entry.item for entry in basis.entries]
     messages = [item for item in items if isinstance(item, UserMessage)]
@@ -511,6 +514,6 @@ def unseen_tokens(turn: Turn) -> int | None:
     system, tools = basis.head
     texts = [block.text for item in messages for block in item.blocks or () if isinstance(block, TextBlock)]
     texts += [system] if isinstance(system, Raw) and not is_absent(system) else []
-    known = sum(len(text_of(bytes(text)).encode("utf-8", "surrogatepass")) for text in texts)
-    known += sum(len(bytes(tool)) for tool in cast("tuple[Raw, ...] | None", tools) or ())
-    return max(0, whole - round(known / _BYTES_PER_TOKEN))
+    known_bytes = sum(len(text_of(bytes(text)).encode("utf-8", "surrogatepass")) for text in texts)
+    known_bytes += sum(len(bytes(tool)) for tool in cast("tuple[Raw, ...] | None", tools) or ())
+    return max(0, prompt_size - round(known_bytes / _BYTES_PER_TOKEN))

@@ -26,8 +26,8 @@ from lore.cache.predictor import ChangeCounts, WhatIf
 from lore.cache.prices import Price
 from lore.cache.registry import options_in
 from lore.errors import LoreError
-from lore.judge.base import CURRENCY, TurnVerdict, exact, summed
-from lore.judge.pairs.attribution import fits
+from lore.judge.base import CURRENCY, TurnVerdict, exact, sum_known
+from lore.judge.pairs.attribution import can_lead
 from lore.judge.pairs.pair import Pair, is_remark, lost_tokens
 from lore.judge.policy import Policy, Ruling
 from lore.model.cause import Strength
@@ -68,7 +68,7 @@ class PaidTurn(NamedTuple):
     speed: float = 0.0  # dollars that it cost more in fast mode or by priority processing
 
     @property
-    def left(self) -> int | None:
+    def cached_tokens(self) -> int | None:
         """Tokens that this turn left in the cache."""
         return None if self.paid is None else cached(self.paid) if self.exact else prompt_tokens(self.paid)
 
@@ -79,33 +79,33 @@ def paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | Non
     usage = turn.usage
     billed = usage is not None and usage.read_tokens is not None and usage.uncached_tokens is not None
     exact = bills_writes(turn) if billed else turn.dialect in BILLS_WRITES
-    if pair is not None and billed and pair.left.usage is not None:
-        available = cached(pair.left.usage) if exact else prompt_tokens(pair.left.usage)
+    if pair is not None and billed and pair.previous.usage is not None:
+        available = cached(pair.previous.usage) if exact else prompt_tokens(pair.previous.usage)
     read, uncached = prediction.read, prediction.uncached
     if not billed:
-        known = read is not None and uncached is not None
-        usage = Usage(uncached, read, prediction.write, 0, None, prediction.write_1h) if known else None
+        is_known = read is not None and uncached is not None
+        usage = Usage(uncached, read, prediction.write, 0, None, prediction.write_1h) if is_known else None
     return PaidTurn(turn.chain, usage, available, () if pair is None else tuple(_breaks(pair)), exact)
 
 
 def _breaks(pair: Pair) -> Iterator[Break]:
     """Yield each cause with the tokens that it would have lost as the only cause."""
-    leading = TurnVerdict(pair.right, pair).leading
+    leading = TurnVerdict(pair.current, pair).leading
     most = pair.lost_bytes
-    changed = pair.bytes.previous - pair.left_tail_bytes - pair.bytes.common  # bytes from the first difference on
+    changed = pair.bytes.previous - pair.tail_bytes - pair.bytes.common  # bytes from the first difference on
     after = max(0, round(changed / pair.bytes_per_token))
     for cause in pair.causes:
         if is_remark(cause):
             continue
-        whole = lost_tokens(pair, cause)[0]
+        tokens = lost_tokens(pair, cause)[0]
         share = cause.lost / most if cause.lost and most else 1.0
-        lost, detail = round(whole * share), cause.evidence.fix_detail()
+        lost, detail = round(tokens * share), cause.evidence.fix_detail()
         is_small = "little-lost" in cause.qualifiers
         yield Break(cause.code, cause.kind, cause.strength, cause.section, lost, cause is leading, detail, is_small)
         # A tail without a breakpoint names its own text in `also`: that is one fault.
         for other in () if cause.code == Code.TAIL_WITHOUT_BREAKPOINT else cause.also:
             if not is_remark(other) and other.code != cause.code:
-                loses = min(whole, after) if other.strength == "certain" else whole
+                loses = min(tokens, after) if other.strength == "certain" else tokens
                 yield Break(other.code, other.kind, other.strength, other.section, loses)
 
 
@@ -117,11 +117,11 @@ def remaining_loss(breaks: Sequence[Break], without: _Match) -> int | None:
     removed = [cause for cause in breaks if without(cause) and cause.code not in UNEXPLAINED]
     if not removed:
         return None
-    left = [cause for cause in breaks if cause not in removed and (cause.leads or cause.strength != "weak")]
+    remaining = [cause for cause in breaks if cause not in removed and (cause.leads or cause.strength != "weak")]
     sure = [cause for cause in removed if cause.strength != "weak"]
     return max((
-        cause.loses for cause in left
-        if cause.code != BY_VERDICT or not any(fits(other.code, other.section, cause.section) for other in sure)
+        cause.loses for cause in remaining
+        if cause.code != BY_VERDICT or not any(can_lead(other.code, other.section, cause.section) for other in sure)
     ), default=0)  # fmt: skip
 
 
@@ -135,55 +135,55 @@ def replay_without(turns: Iterable[PaidTurn], without: _Match) -> Iterator[tuple
             continue
         if not turn.breaks and not more.get(turn.chain):
             continue  # it read all that was there
-        back = _regained(turn, paid, more.get(turn.chain, 0), without)
-        other = read_more(paid, back)
-        more[turn.chain] = max(0, (cached(other) or 0) - (cached(paid) or 0) if turn.exact else 0)
-        if back:
-            yield number, other
+        regained = _regained(turn, paid, more.get(turn.chain, 0), without)
+        usage = read_more(paid, regained)
+        more[turn.chain] = max(0, (cached(usage) or 0) - (cached(paid) or 0) if turn.exact else 0)
+        if regained:
+            yield number, usage
 
 
 def _regained(turn: PaidTurn, paid: Usage, more: int, without: _Match) -> int:
     """Return how many more tokens a turn would have read."""
     first = paid.first_pass
     read = first.read_tokens or 0
-    left = remaining_loss(turn.breaks, without)
+    still_lost = remaining_loss(turn.breaks, without)
     lost = max((cause.loses for cause in turn.breaks), default=0)
-    if left is None:
-        found = 0 if lost else more  # a turn's own causes still break its prefix
+    if still_lost is None:
+        regained = 0 if lost else more  # a turn's own causes still break its prefix
     else:
-        found = max(0, lost - left) + (0 if left else more)
+        regained = max(0, lost - still_lost) + (0 if still_lost else more)
     if turn.available is not None:
-        found = min(found, max(0, turn.available + more - read))
+        regained = min(regained, max(0, turn.available + more - read))
     removed = {cause.code for cause in turn.breaks if without(cause)}
     # tokens after the last breakpoint are never read, unless its place is the cause
     marked = turn.exact and cached(first) and Code.COLD_COMPACTION not in removed
-    return min(found, first.write_tokens or 0 if marked else max(0, prompt_tokens(first) - read))
+    return min(regained, first.write_tokens or 0 if marked else max(0, prompt_tokens(first) - read))
 
 
-def read_more(paid: Usage, back: int) -> Usage:
-    """Return usage whose first pass reads `back` more tokens."""
+def read_more(paid: Usage, tokens: int) -> Usage:
+    """Return usage whose first pass reads that many more tokens."""
     first = paid.first_pass
-    if not back:
+    if not tokens:
         return paid
     if first is paid:
-        return _read_more(paid, back)
-    passes = [_read_more(iteration, back) if iteration is first else iteration for iteration in paid.iterations]
+        return _read_more(paid, tokens)
+    passes = [_read_more(iteration, tokens) if iteration is first else iteration for iteration in paid.iterations]
     return replace(paid, iterations=tuple(passes))
 
 
-def _read_more(paid: Usage, back: int) -> Usage:
-    """Return counts in which `back` tokens are read instead of written (for an hour first), or else uncached."""
+def _read_more(paid: Usage, tokens: int) -> Usage:
+    """Return counts in which `tokens` are read instead of written (for an hour first), or else uncached."""
     write = paid.write_tokens or 0
     hour, short = paid.write_1h_tokens or 0, paid.write_5m_tokens or 0
-    less = min(back, write)
+    less = min(tokens, write)
     of_hour = min(less, hour)
     of_short = min(less - of_hour, short)
     return replace(
-        paid, read_tokens=(paid.read_tokens or 0) + back,
+        paid, read_tokens=(paid.read_tokens or 0) + tokens,
         write_tokens=None if paid.write_tokens is None else write - less,
         write_1h_tokens=None if paid.write_1h_tokens is None else hour - of_hour,
         write_5m_tokens=None if paid.write_5m_tokens is None else short - of_short,
-        uncached_tokens=max(0, (paid.uncached_tokens or 0) - (back - less)),
+        uncached_tokens=max(0, (paid.uncached_tokens or 0) - (tokens - less)),
     )  # fmt: skip
 
 
@@ -222,7 +222,7 @@ class SimulatedRun(NamedTuple):
     @property
     def breaks(self) -> list[Break]:
         """Every cause of every turn."""
-        return [found for turn in self.turns for found in turn.breaks]
+        return [cause for turn in self.turns for cause in turn.breaks]
 
     @property
     def missed(self) -> list[CauseResult]:
@@ -234,7 +234,7 @@ class SimulatedRun(NamedTuple):
     def expired(self) -> bool:
         """Whether entries expired at a cache with lifetimes to choose from."""
         caches = {turn.cache for turn in self.result.turns}
-        return bool(caches & _WITH_LIFETIMES) and any(found.code == Code.CACHE_EXPIRED for found in self.breaks)
+        return bool(caches & _WITH_LIFETIMES) and any(cause.code == Code.CACHE_EXPIRED for cause in self.breaks)
 
     @property
     def worth_trying(self) -> list[str]:
@@ -256,7 +256,7 @@ def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
         raise LoreError(f"--what-if {text!r} is not KEY=VALUE", hint=KEYS)
     match key:
         case "cause":
-            Policy(select=_codes(value)).known("--what-if cause: ")
+            Policy(select=_codes(value)).check_selectors("--what-if cause: ")
             return None
         case "speed":
             if value != "standard":
@@ -293,12 +293,12 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
         return saving, list(_notes(saving, counts))
     turns = zip(base.turns, base.result.turns, other.result.turns, strict=True)
-    pairs = [(paid, left, right) for paid, left, right in turns if not paid.contradicted]
-    reads = [(left.predicted.read_tokens, right.predicted.read_tokens) for _, left, right in pairs]
+    pairs = [(paid, base_turn, other_turn) for paid, base_turn, other_turn in turns if not paid.contradicted]
+    reads = [(base_turn.predicted.read_tokens, other_turn.predicted.read_tokens) for _, base_turn, other_turn in pairs]
     more = [now - before for before, now in reads if before is not None and now is not None and before != now]
-    costs = [_both_costs(text, paid, left, right) for paid, left, right in pairs]
-    known = [(before, now) for before, now in costs if before is not None and now is not None]
-    before, after = summed(cost for cost, _ in known), summed(cost for _, cost in known)
+    costs = [_both_costs(text, paid, base_turn, other_turn) for paid, base_turn, other_turn in pairs]
+    priced = [(before, now) for before, now in costs if before is not None and now is not None]
+    before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
     saved = None if before is None or after is None else round(before - after, 6)
     saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix="")
     notes = list(_notes(saving, counts))
@@ -310,19 +310,19 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
 
 
 def _both_costs(
-    text: str, paid: PaidTurn, left: SimulatedTurn, right: SimulatedTurn
+    text: str, paid: PaidTurn, base_turn: SimulatedTurn, other_turn: SimulatedTurn
 ) -> tuple[float | None, float | None]:
     """Return the cost of a turn in both simulations.
 
     The first turn of a transcript is not predicted. It reads the same with any lifetime, and its writes cost another
     price.
     """
-    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (left, right))
+    before, after = (None if turn.cost is None else turn.cost.predicted for turn in (base_turn, other_turn))
     usage, change = paid.paid, text.replace(" ", "")
-    if before is None and after is None and usage is not None and paid.price and left.cache in _WITH_LIFETIMES:
+    if before is None and after is None and usage is not None and paid.price and base_turn.cache in _WITH_LIFETIMES:
         hour, minutes = (usage.write_tokens, 0) if change == TTL else (0, usage.write_tokens)
-        other = replace(usage, write_1h_tokens=hour, write_5m_tokens=minutes) if change in (TTL, SHORT) else usage
-        costs = paid.price.of(usage), paid.price.of(other)
+        changed = replace(usage, write_1h_tokens=hour, write_5m_tokens=minutes) if change in (TTL, SHORT) else usage
+        costs = paid.price.of(usage), paid.price.of(changed)
         if costs[0] is not None and costs[1] is not None:
             return float(costs[0]), float(costs[1])
     return before, after
@@ -345,10 +345,10 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
 
 def at_standard_speed(base: SimulatedRun) -> NotedSaving:
     """Return what the same requests cost less without fast mode and priority processing."""
-    faster = [turn.speed for turn in base.turns if turn.speed > 0]
-    fix = "Switch fast mode off (/fast in Claude Code), or leave `speed` and `service_tier` out." if faster else ""
-    saving = Saving(change=SPEED, turns=len(faster), tokens=0, currency=CURRENCY, saved=summed(faster) or 0.0, fix=fix)
-    return saving, [] if faster else [f"{SPEED} is what was recorded: no turn cost more for its speed"]
+    more = [turn.speed for turn in base.turns if turn.speed > 0]
+    fix = "Switch fast mode off (/fast in Claude Code), or leave `speed` and `service_tier` out." if more else ""
+    saving = Saving(change=SPEED, turns=len(more), tokens=0, currency=CURRENCY, saved=sum_known(more) or 0.0, fix=fix)
+    return saving, [] if more else [f"{SPEED} is what was recorded: no turn cost more for its speed"]
 
 
 # causes
@@ -383,7 +383,7 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
     tokens += sum(cause.lost_tokens or 0 for cause in missed)
     saved, priced = saved + sum(exact(cause.lost_dollars) for cause in missed), priced or bool(missed)
     several = (SharedBlock, ReadPlateau)
-    turns = len(changed) + sum(one.evidence.requests if isinstance(one.evidence, several) else 1 for one in missed)
+    turns = len(changed) + sum(loss.evidence.requests if isinstance(loss.evidence, several) else 1 for loss in missed)
     fixes = {
         fix_of(cause.code, turn.audience, cause.kind, cause.detail)
         for turn in base.turns
@@ -398,10 +398,10 @@ def _saving(base: SimulatedRun, without: _Match, text: str) -> Saving:
 
 def _cost_difference(price: Price, before: Usage, after: Usage) -> Decimal | None:
     """Return how much less `after` costs; None if a price is unknown. Writes that no usage reports are in both."""
-    (left, is_whole), (right, _) = price.split(before), price.split(after)
+    (before_parts, is_whole), (after_parts, _) = price.split(before), price.split(after)
     if not is_whole and (before.iterations or before.write_tokens is not None or None in (price.read, price.uncached)):
         return None
-    return sum(left.values(), Decimal(0)) - sum(right.values(), Decimal(0))
+    return sum(before_parts.values(), Decimal(0)) - sum(after_parts.values(), Decimal(0))
 
 
 def _missed(cause: CauseResult) -> Break:
@@ -410,10 +410,10 @@ def _missed(cause: CauseResult) -> Break:
 
 def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Iterator[str]:
     """Yield why removing a cause saves nothing, or how sure the saving is."""
-    found = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
-    if not found:
+    matching = [cause for cause in (*base.breaks, *map(_missed, base.missed)) if without(cause)]
+    if not matching:
         yield f"{saving.change}: no turn has this cause"
-    elif all(cause.code in UNEXPLAINED for cause in found):
+    elif all(cause.code in UNEXPLAINED for cause in matching):
         yield f"{saving.change} cannot be removed: it means that nothing explains the loss"
     elif not saving.turns:
         broken = [turn.breaks for turn in base.turns if any(without(cause) for cause in turn.breaks)]
@@ -423,29 +423,29 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
         }  # fmt: skip
         why = f"other causes still break the same prefixes ({', '.join(sorted(others))})"
         yield f"{saving.change} alone saves nothing: {why if others else 'nothing was re-billed for it'}"
-    elif all(cause.strength == "weak" for cause in found):
+    elif all(cause.strength == "weak" for cause in matching):
         yield f"{saving.change}: the evidence for it is weak, so that its turns may have lost for another reason"
-    if any(cause.kind == "expected" for cause in found) and saving.turns:
+    if any(cause.kind == "expected" for cause in matching) and saving.turns:
         yield f"{saving.change}: simulated with the recorded prompts; without these events others would have been sent"
 
 
 def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:
     """Yield the saving of each cause with a fix, of standard speed, then of causes that save more together."""
-    found = (*base.breaks, *map(_missed, base.missed))
-    codes = sorted({cause.code for cause in found if _has_fix((cause.code,), cause)})
+    all_causes = (*base.breaks, *map(_missed, base.missed))
+    codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
     yield from ((saving, []) for saving in alone.values())
     if any(turn.speed > 0 for turn in base.turns):
         yield at_standard_speed(base)
-    for together in _together(base):
-        saving = _saving(base, partial(_has_fix, together), f"cause={','.join(together)}")
-        more = saving.tokens - sum(alone[code].tokens for code in together)
+    for joint in _list_joint_causes(base):
+        saving = _saving(base, partial(_has_fix, joint), f"cause={','.join(joint)}")
+        more = saving.tokens - sum(alone[code].tokens for code in joint)
         if more > 0:
             only = "are saved only if all of these are fixed, since each breaks the same prefixes"
             yield saving, [f"{saving.change}: {more:,} tokens {only}"]
 
 
-def _together(base: SimulatedRun) -> list[tuple[str, ...]]:
+def _list_joint_causes(base: SimulatedRun) -> list[tuple[str, ...]]:
     """Return causes that each broke most of the same prefix, so that none of them saves it alone."""
     lost = Counter[tuple[str, ...]]()
     for turn in base.turns:

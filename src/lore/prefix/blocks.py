@@ -49,13 +49,13 @@ def block_of(segment: Segment, envelope: bytes = b"") -> BlockParts:
     data = segment.data
     if segment.kind == "envelope":
         return BlockParts("envelope", raw_members(segment.json) or {}, None)
-    around = envelope[:ENVELOPE_BYTES]
+    envelope_start = envelope[:ENVELOPE_BYTES]
     if data[:1] == b'"':
-        return BlockParts(_kind_by_envelope(around) or "text", {}, text_of(data))
+        return BlockParts(_kind_by_envelope(envelope_start) or "text", {}, text_of(data))
     members = raw_members(data) or {}
     kind = _kind_by_members(members)
     if kind in ("text", "other"):
-        kind = _kind_by_envelope(around) or kind
+        kind = _kind_by_envelope(envelope_start) or kind
     return BlockParts(kind, members, _text_in(members))
 
 
@@ -230,10 +230,10 @@ def differ_in_empty_members(previous: Segment, current: Segment) -> bool:
     if abs(len(raw[0]) - len(raw[1])) > _EMPTY_BYTES or not any(map(_EMPTY_VALUE.search, raw)):
         return False
     try:
-        rest = [encode(_drop_empty(decode(side), previous.section != "tools")) for side in raw]
+        remaining = [encode(_drop_empty(decode(side), previous.section != "tools")) for side in raw]
     except (ValueError, RecursionError):
         return False
-    return canonical(rest[0]) == canonical(rest[1])
+    return canonical(remaining[0]) == canonical(remaining[1])
 
 
 def drop_empty_members(raw: bytes) -> bytes:
@@ -246,10 +246,10 @@ def drop_empty_members(raw: bytes) -> bytes:
     if _EMPTY_VALUE.search(raw) is None:
         return raw
     try:
-        rest = _drop_empty(decode(raw))
+        remaining = _drop_empty(decode(raw))
     except (ValueError, RecursionError):
         return raw
-    return encode(rest) if rest or isinstance(rest, bool | int | float) else b""
+    return encode(remaining) if remaining or isinstance(remaining, bool | int | float) else b""
 
 
 def _drop_empty(value: Any, in_block: bool = False) -> Any:
@@ -260,15 +260,15 @@ def _drop_empty(value: Any, in_block: bool = False) -> Any:
                 key: member if member == {} or (member and key in _AS_WRITTEN) else _drop_empty(member, in_block)
                 for key, member in cast("dict[str, Any]", value).items()
             }
-            rest = {
+            remaining = {
                 key: member
                 for key, member in members.items()
                 if member is not None and not _says_success(key, member, members)
             }
-            if in_block and any(member != {} for member in rest.values()):
-                rest = {key: member for key, member in rest.items() if member != {}}
-            has_lost_text = rest.keys() <= {"type", "role"} and rest.get("type") in _TEXT_TYPES
-            return None if has_lost_text or rest.keys() <= {"role"} else rest
+            if in_block and any(member != {} for member in remaining.values()):
+                remaining = {key: member for key, member in remaining.items() if member != {}}
+            has_lost_text = remaining.keys() <= {"type", "role"} and remaining.get("type") in _TEXT_TYPES
+            return None if has_lost_text or remaining.keys() <= {"role"} else remaining
         case list():
             parts = [_drop_empty(element, in_block) for element in cast("list[Any]", value)]
             return [part for part in parts if part is not None] or None

@@ -37,7 +37,7 @@ from lore.prefix.purpose import begins_user_turn
 from lore.prefix.texts import name_segment_spelling
 from lore.prefix.tools import explain_tools
 
-# Causes that a session which was loaded again may have instead of a fault of its own.
+# Causes that are no fault of their own if the session was loaded again.
 _RENDERED = frozenset((Code.PREFIX_MOVED, Code.REMINDER_MOVED, Code.MEMORY_IN_PREFIX, Code.FIRST_MESSAGE_REWRITTEN))
 _RENDERED_TOOLS = frozenset(
     (Code.TOOLS_REORDERED, Code.TOOLS_ADDED_OR_REMOVED, Code.TOOL_DEFINITION_CHANGED, Code.DEFERRED_TOOLS_LOADED)
@@ -245,11 +245,11 @@ def explain_sections(
     new_blocks.subtract(segment.data for segment in islice(previous, previous.stable) if segment.kind != "envelope")
     from lore.prefix.changes import PromptContext, explain_section  # noqa: PLC0415 - most prompts only grow
 
-    context = PromptContext(+new_blocks, cleared, _find_relocated(previous, current), has_template)
+    context = PromptContext(+new_blocks, cleared, _find_relocated_blocks(previous, current), has_template)
     causes: list[Cause] = []
     tools, new_tools = previous.tool_count, current.tool_count
     if start < tools or tools != new_tools:
-        discovered = _find_discovered(previous, current)
+        discovered = _find_discovered_tools(previous, current)
         causes += explain_tools(previous.head[:tools], current.head[:new_tools], discovered)
     if start < head or head - tools != len(current.head) - new_tools:
         causes += explain_section(context, "system", previous.head[tools:], current.head[new_tools:], tools)
@@ -262,7 +262,7 @@ def explain_sections(
     return [*causes, *explain_section(context, "messages", messages, new_messages, head + same)]
 
 
-def _find_relocated(previous: Prompt, current: Prompt) -> frozenset[bytes]:
+def _find_relocated_blocks(previous: Prompt, current: Prompt) -> frozenset[bytes]:
     """Return the blocks that one prompt has in its system prompt and the other in its messages."""
     heads = [{segment.data for segment in side.head if segment.kind != "envelope"} for side in (previous, current)]
     left_head, entered_head = heads[0] - heads[1], heads[1] - heads[0]
@@ -275,7 +275,7 @@ def _find_relocated(previous: Prompt, current: Prompt) -> frozenset[bytes]:
 _TOOL_REFERENCE = pattern(rb'"tool_name"\s*:\s*"([^"\\]{1,200})"')
 
 
-def _find_discovered(previous: Prompt, current: Prompt) -> frozenset[str]:
+def _find_discovered_tools(previous: Prompt, current: Prompt) -> frozenset[str]:
     """Return the names of tools that searches in the history found, or that either prompt only announces."""
     names = {*previous.deferred, *current.deferred}
     for segment in current.messages:
@@ -325,12 +325,12 @@ def _second_message(previous: Prompt) -> int:
 def _name_reload(causes: list[Cause], previous: Prompt, qualifier: Qualifier, pause: float | None) -> list[Cause]:
     """Report changed tools or an unexplained first message as rendered again when the session was loaded."""
     first_end = len(previous.head) + _second_message(previous)
-    named: list[Cause] = []
+    new_causes: list[Cause] = []
     for cause in causes:
         is_first = cause.code in _RENDERED and len(previous.head) <= cause.position < first_end
         if not is_first:
-            named.append(cause)
+            new_causes.append(cause)
         if is_first or (cause.code in _RENDERED_TOOLS and cause.section == "tools"):
             qualifiers = (qualifier, *cause.qualifiers)
-            named.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=pause))
-    return named
+            new_causes.append(replace(cause, code=Code.RESUME_RERENDERED, qualifiers=qualifiers, paused=pause))
+    return new_causes

@@ -154,10 +154,10 @@ class Chains:
     def _name_chain(self, request: _ChainRequest) -> str:
         """Name a new chain. In a session that works with tools, a request without them is a side call."""
         sender, main = request.sender, self._main
-        before = self._chains[MAIN].prompt if MAIN in self._chains else None
+        old = self._chains[MAIN].prompt if MAIN in self._chains else None
         is_in_session = main is not None and bool(sender.session) and sender.session == main.session
-        has_other_system = is_in_session and before is not None and not likeness.has_same_system(before, request.prompt)
-        lacks_tools = before is not None and purpose.has_tools(before) and not purpose.has_tools(request.prompt)
+        has_other_system = is_in_session and old is not None and not likeness.has_same_system(old, request.prompt)
+        lacks_tools = old is not None and purpose.has_tools(old) and not purpose.has_tools(request.prompt)
         if request.is_side_call or (has_other_system and lacks_tools):
             return f"utility-{next(self._numbers)}"
         if sender.agent and sender.agent != MAIN:
@@ -174,20 +174,20 @@ class Chains:
 
     def _find_chain(self, request: _ChainRequest) -> _KnownChain | None:
         candidates = [
-            chain for chain in self._begins_alike(request)
+            chain for chain in self._with_same_beginning(request)
             if chain.may_continue(request) and not self._answers_otherwise(chain, request.prompt)
         ]  # fmt: skip
-        near = [chain for chain in candidates if chain.is_near(request)]
+        near_chains = [chain for chain in candidates if chain.is_near(request)]
         chain = (
-            self._find_by_response(request, near)
-            or self._find_by_messages(request.prompt, near)
+            self._find_by_response(request, near_chains)
+            or self._find_by_messages(request.prompt, near_chains)
             or self._find_elsewhere(request, candidates)
         )
         if chain is None and not request.is_side_call:
             chain = self._find_by_summary(request) or self._find_by_answer(request) or self._find_by_reply(request)
         for is_successor in (likeness.continues_rewritten, likeness.has_grown_text):
-            recent = self._recent(request)
-            chain = chain or next((known for known in recent if is_successor(known.prompt, request.prompt)), None)
+            recent = self._recent_chains(request)
+            chain = chain or next((entry for entry in recent if is_successor(entry.prompt, request.prompt)), None)
         return chain if chain is not None or request.is_side_call else self._find_unwrapped(request)
 
     def _answers_otherwise(self, chain: _KnownChain, prompt: Prompt) -> bool:
@@ -195,23 +195,23 @@ class Chains:
 
         It asks something else about the same conversation, while the chain continues with the answer it received.
         """
-        before = chain.prompt
-        if likeness.tools_of(before) == likeness.tools_of(prompt):
+        previous = chain.prompt
+        if likeness.tools_of(previous) == likeness.tools_of(prompt):
             return False
-        size = len(before.messages)
-        if before.messages.common(prompt.messages) < size:
+        size = len(previous.messages)
+        if previous.messages.common(prompt.messages) < size:
             return False
         answers, received = likeness.answer_keys(prompt, size), self._reply_keys(chain)
         return bool(answers) and bool(received) and not answers & received
 
-    def _begins_alike(self, request: _ChainRequest) -> Iterator[_KnownChain]:
+    def _with_same_beginning(self, request: _ChainRequest) -> Iterator[_KnownChain]:
         """Iterate over the chains with the same first message, the latest used first."""
         first = request.first_message
         return islice(
             (chain for chain in reversed(self._chains.values()) if first in chain.first_messages), CHAINS_COMPARED
         )
 
-    def _recent(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
+    def _recent_chains(self, request: _ChainRequest, *, same_system: bool = False) -> Iterator[_KnownChain]:
         """Iterate over the chains used last that a request may continue."""
         for chain in islice(reversed(self._chains.values()), CHAINS_COMPARED):
             fits = chain.may_continue(request) and chain.is_near(request)
@@ -219,31 +219,31 @@ class Chains:
             if fits and (not same_system or likeness.has_same_system(chain.prompt, request.prompt)):
                 yield chain
 
-    def _find_by_response(self, request: _ChainRequest, near: list[_KnownChain]) -> _KnownChain | None:
+    def _find_by_response(self, request: _ChainRequest, near_chains: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain of the response that a request says it continues, if their messages agree."""
         previous = request.sender.previous
-        known = reversed(self._chains.values()) if previous else ()
-        chain = next((chain for chain in known if chain.response == previous), None)
+        candidates = reversed(self._chains.values()) if previous else ()
+        chain = next((chain for chain in candidates if chain.response == previous), None)
         if chain is None or not chain.may_continue(request):
             return None
         if not chain.latest.sender.may_share_conversation(request.sender):
             return None
-        agrees = request.prompt.partial or chain in near or purpose.begins_with_summary(request.prompt)
+        agrees = request.prompt.partial or chain in near_chains or purpose.begins_with_summary(request.prompt)
         return chain if agrees or not len(chain.prompt.messages) else None
 
     @staticmethod
-    def _find_by_messages(prompt: Prompt, near: list[_KnownChain]) -> _KnownChain | None:
+    def _find_by_messages(prompt: Prompt, near_chains: list[_KnownChain]) -> _KnownChain | None:
         """Return the chain whose messages are the longest prefix of a prompt's, else the latest that it rewrote."""
         rewritten: _KnownChain | None = None
         longest, best = (-1, False), None
-        for chain in near:
-            before = chain.prompt
-            shared = before.messages.common(prompt.messages)
-            if shared == len(before.messages) and shared >= longest[0] and not _asks_otherwise(before, prompt):
-                fit = shared, likeness.has_same_head(before, prompt)  # among equals the one with the same head
+        for chain in near_chains:
+            previous = chain.prompt
+            shared = previous.messages.common(prompt.messages)
+            if shared == len(previous.messages) and shared >= longest[0] and not _asks_otherwise(previous, prompt):
+                fit = shared, likeness.has_same_head(previous, prompt)  # among equals the one with the same head
                 longest, best = (fit, chain) if fit > longest else (longest, best)
-            differs = shared < min(len(prompt.messages), len(before.messages))
-            if rewritten is None and differs and _is_rewritten(before, prompt, shared):
+            differs = shared < min(len(prompt.messages), len(previous.messages))
+            if rewritten is None and differs and _is_rewritten(previous, prompt, shared):
                 rewritten = chain
         return best or rewritten
 
@@ -255,12 +255,12 @@ class Chains:
         """
         messages = request.prompt.messages
         for chain in candidates:
-            before, sender = chain.prompt.messages, chain.latest.sender
-            if before.common(messages) != len(before) or len(before) >= len(messages):
+            previous_messages, sender = chain.prompt.messages, chain.latest.sender
+            if previous_messages.common(messages) != len(previous_messages) or len(previous_messages) >= len(messages):
                 continue
             is_session = bool(sender.session) and sender.may_share_conversation(request.sender)
             is_session = is_session or (sender.has_cache_key and request.sender.has_cache_key)
-            if is_session or any(map(likeness.is_model_message, before)):
+            if is_session or any(map(likeness.is_model_message, previous_messages)):
                 return chain
             if likeness.latest_answer_keys(request.prompt) & self._reply_keys(chain):
                 return chain
@@ -269,25 +269,25 @@ class Chains:
     def _find_by_summary(self, request: _ChainRequest) -> _KnownChain | None:
         """Return the conversation whose summary a request begins with."""
         prompt = request.prompt
-        says_so = purpose.begins_with_summary(prompt)
+        is_explicit = purpose.begins_with_summary(prompt)
         opening = list(islice(purpose.segments_before_answer(prompt.messages), _OPENING_SEGMENTS))
-        headed = None if says_so else next(filter(purpose.has_summary_heading, opening), None)
-        if not says_so and headed is None:
+        headed = None if is_explicit else next(filter(purpose.has_summary_heading, opening), None)
+        if not is_explicit and headed is None:
             return None
         is_sealed = any(map(purpose.is_sealed_summary, opening))
         candidates: list[_KnownChain] = []
-        for chain in self._recent(request):
-            before = chain.prompt
-            grew = len(before.messages) < len(prompt.messages)
+        for chain in self._recent_chains(request):
+            previous = chain.prompt
+            has_grown = len(previous.messages) < len(prompt.messages)
             session = request.sender.session
             is_session = bool(session) and chain.latest.sender.session == session
-            if (grew and not (is_session and is_sealed)) or not likeness.has_kept_system(before, prompt):
+            if (has_grown and not (is_session and is_sealed)) or not likeness.has_kept_system(previous, prompt):
                 continue
-            if says_so or (headed is not None and purpose.retells(headed, before.messages)):
+            if is_explicit or (headed is not None and purpose.retells(headed, previous.messages)):
                 candidates.append(chain)
-        kept = {part.data for part in purpose.segments_before_answer(prompt.messages) if part.kind != "envelope"}
+        parts = {part.data for part in purpose.segments_before_answer(prompt.messages) if part.kind != "envelope"}
         return max(
-            candidates, key=lambda chain: len(kept & {part.data for part in chain.prompt.messages}), default=None
+            candidates, key=lambda chain: len(parts & {part.data for part in chain.prompt.messages}), default=None
         )
 
     def _find_by_answer(self, request: _ChainRequest) -> _KnownChain | None:
@@ -298,8 +298,8 @@ class Chains:
             chain = by_answer.get(answer)
             if chain is None or not chain.may_continue(request) or not chain.is_near(request):
                 continue
-            before, messages = chain.prompt, request.prompt.messages
-            if before.messages.common(messages) < len(messages) and likeness.has_kept_system(before, request.prompt):
+            old, messages = chain.prompt, request.prompt.messages
+            if old.messages.common(messages) < len(messages) and likeness.has_kept_system(old, request.prompt):
                 return chain
         return None
 
@@ -309,15 +309,15 @@ class Chains:
         This finds a request whose first message lost the documents that it had when it was sent first.
         """
         keys = likeness.latest_answer_keys(request.prompt)
-        candidates = self._recent(request, same_system=True) if keys else ()
+        candidates = self._recent_chains(request, same_system=True) if keys else ()
         return next((chain for chain in candidates if keys & self._reply_keys(chain)), None)
 
     def _find_unwrapped(self, request: _ChainRequest) -> _KnownChain | None:
-        """Return the conversation whose first message lost what a program had put around it, if its reply is unknown.
+        """Return the conversation whose first message lost the text that a program had put around it.
 
-        A known reply that is not in the request shows another conversation.
+        None if its reply is recorded: as the request does not hold it, it is of another conversation.
         """
-        for chain in self._recent(request, same_system=True):
+        for chain in self._recent_chains(request, same_system=True):
             if likeness.has_lost_wrapper(chain.prompt, request.prompt) and not self._reply_keys(chain):
                 return chain
         return None
@@ -327,43 +327,43 @@ class Chains:
         prompt = request.prompt
         if request.is_side_call or purpose.has_tools(prompt):
             return ""
-        for chain in self._begins_alike(request):
-            before = chain.prompt
+        for chain in self._with_same_beginning(request):
+            previous = chain.prompt
             if (
-                before.dialect == prompt.dialect
+                previous.dialect == prompt.dialect
                 and not chain.latest.is_side_call
                 and chain.is_near(request)
-                and _drops_tools(before, prompt)
-                and likeness.has_same_system(before, prompt)
-                and before.messages.common(prompt.messages) == len(before.messages) < len(prompt.messages)
+                and _drops_tools(previous, prompt)
+                and likeness.has_same_system(previous, prompt)
+                and previous.messages.common(prompt.messages) == len(previous.messages) < len(prompt.messages)
             ):
                 return chain.name
         return ""
 
 
-def _asks_otherwise(before: Prompt, prompt: Prompt) -> bool:
-    """Return whether two conversations begin with the same message: system prompt and tools differ, nobody answered."""
+def _asks_otherwise(previous: Prompt, prompt: Prompt) -> bool:
+    """Return whether a request is another conversation: system prompt and tools differ, and nobody answered."""
     return (
-        len(before.messages) == len(prompt.messages)
-        and not likeness.has_same_system(before, prompt)
-        and likeness.tools_of(before) != likeness.tools_of(prompt)
+        len(previous.messages) == len(prompt.messages)
+        and not likeness.has_same_system(previous, prompt)
+        and likeness.tools_of(previous) != likeness.tools_of(prompt)
         and not any(map(likeness.is_model_message, prompt.messages))
     )
 
 
-def _is_rewritten(before: Prompt, prompt: Prompt, shared: int) -> bool:
+def _is_rewritten(previous: Prompt, prompt: Prompt, shared: int) -> bool:
     """Return whether a history was rewritten or summarised, rather than another conversation begins alike."""
     changed = prompt.messages.since(shared)
     if any(purpose.is_summary(segment) for segment in islice(changed, _SUMMARY_SEGMENTS)):
         return True
     if any(purpose.is_summary(block) for block in purpose.segments_before_answer(prompt.messages.since(shared))):
         return True
-    return not likeness.is_another_run(before, prompt, shared)
+    return not likeness.is_another_run(previous, prompt, shared)
 
 
-def _drops_tools(before: Prompt, prompt: Prompt) -> bool:
+def _drops_tools(previous: Prompt, prompt: Prompt) -> bool:
     """Return whether a request begins a user's turn without any of the previous tools."""
-    return purpose.has_tools(before) and not purpose.has_tools(prompt) and purpose.begins_user_turn(prompt)
+    return purpose.has_tools(previous) and not purpose.has_tools(prompt) and purpose.begins_user_turn(prompt)
 
 
 def _find_answers(prompt: Prompt, *, backwards: bool = False) -> Iterator[bytes]:
@@ -440,8 +440,8 @@ class RequestEnds:
         limit = count_cached_segments(prompt)
         shared = 0
         if chain is not None and cache_scope(chain.turn) == cache_scope(turn):
-            before = chain.turn.prompt
-            shared = min(count_shared_segments(before, prompt), before.stable, prompt.stable)
+            previous = chain.turn.prompt
+            shared = min(count_shared_segments(previous, prompt), previous.stable, prompt.stable)
         hashes = [] if chain is None else chain.hashes
         ends = [] if chain is None else [end for end in chain.ends if end.size <= shared]
         del hashes[shared:]
@@ -470,9 +470,9 @@ class RequestEnds:
 
     def _hash_new_segments(self, turn: Turn, hashes: list[int]) -> RequestEnd | None:
         """Append the hashes of the new segments; return the furthest end of another request among them."""
-        known, continued = len(hashes), None
+        shared, continued = len(hashes), None
         running = hashes[-1] if hashes else hash(cache_scope(turn))
-        for size, segment in enumerate(iterate_from(turn.prompt, known, tail=False), known + 1):
+        for size, segment in enumerate(iterate_from(turn.prompt, shared, tail=False), shared + 1):
             running = hash((running, segment))
             hashes.append(running)
             end = self._ends.get(running)

@@ -83,8 +83,8 @@ def explain_section(
     if previous == current[:size] and (size == len(current) or (can_grow and _begins_message(current[size]))):
         return []
     mismatches = _find_mismatches(_split_messages(previous, start), _split_messages(current, start), can_grow=can_grow)
-    lacks = Counter([one.data for one in previous]) - Counter([one.data for one in current])
-    return _SectionExplainer(section, mismatches, context, lacks).causes()
+    only_previous = Counter([segment.data for segment in previous]) - Counter([segment.data for segment in current])
+    return _SectionExplainer(section, mismatches, context, only_previous).causes()
 
 
 # Which segments correspond
@@ -227,16 +227,16 @@ def _pair_in_order(
 ) -> list[tuple[T | None, T | None]]:
     """Pair each member with the place that `find_counterpart` returns, at or after the given one; -1: it has none."""
     pairs: list[tuple[T | None, T | None]] = []
-    done = 0
+    next_place = 0
     for old in previous:
-        place = find_counterpart(old, done)
+        place = find_counterpart(old, next_place)
         if place < 0:
             pairs.append((old, None))
         else:
-            pairs += [(None, new) for new in current[done:place]]
+            pairs += [(None, new) for new in current[next_place:place]]
             pairs.append((old, current[place]))
-            done = place + 1
-    return [*pairs, *((None, new) for new in current[done:])]
+            next_place = place + 1
+    return [*pairs, *((None, new) for new in current[next_place:])]
 
 
 def _may_correspond(old: _Message, new: _Message, words: dict[bytes, frozenset[bytes]]) -> bool:
@@ -333,34 +333,34 @@ class _SectionExplainer:
     """Explains the mismatches of one section."""
 
     def __init__(
-        self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext, lacks: Counter[bytes]
+        self, section: str, mismatches: Sequence[_Mismatch], context: PromptContext, only_previous: Counter[bytes]
     ) -> None:  # fmt: skip
-        self._lacks = lacks  # segments that only the previous prompt has, with their number
+        self._only_previous = only_previous  # segments that only the previous prompt has, with their number
         self._section = section
         self._mismatches = mismatches
         self._context = context
         self._budget = SearchBudget()
-        gone = [mismatch for mismatch in mismatches if mismatch.current is None]
-        self._gone_blocks = {mismatch.segment.data for mismatch in gone}
-        self._is_answer_gone = any(blocks.is_by_model(one.envelope) and not one.in_kept_message for one in gone)
+        cuts = [mismatch for mismatch in mismatches if mismatch.current is None]
+        self._removed_blocks = {mismatch.segment.data for mismatch in cuts}
+        self._is_answer_gone = any(blocks.is_by_model(cut.envelope) and not cut.in_kept_message for cut in cuts)
 
     def causes(self) -> list[Cause]:
         """Return the causes by place: the first of each kind (changed, gone or added; by the model or not)."""
         causes: list[Cause] = []
-        seen: Counter[tuple[bool, bool, bool]] = Counter()
+        kind_counts: Counter[tuple[bool, bool, bool]] = Counter()
         first_cause: dict[tuple[bool, bool, bool], int] = {}
-        for run in _join_gone(self._mismatches):
+        for run in _join_removals(self._mismatches):
             cut = self._explain_cut(run)
             if cut is not None:
                 causes.append(cut)
                 continue
             for mismatch in run:
                 kind = mismatch.previous is None, mismatch.current is None, blocks.is_by_model(mismatch.envelope)
-                seen[kind] += 1
+                kind_counts[kind] += 1
                 first_cause.setdefault(kind, len(causes))
-                if seen[kind] <= EXPLAINED_DIFFERENCES:
+                if kind_counts[kind] <= EXPLAINED_DIFFERENCES:
                     causes += self._explain(mismatch)
-        for kind, number in seen.items():
+        for kind, number in kind_counts.items():
             skipped, at = number - EXPLAINED_DIFFERENCES, first_cause[kind]
             if skipped > 0 and at < len(causes):
                 causes[at] = replace(causes[at], skipped=causes[at].skipped + skipped)
@@ -380,11 +380,11 @@ class _SectionExplainer:
 
         The reminders, thinking and images that they held are no causes of their own.
         """
-        gone = [mismatch.previous for mismatch in run if mismatch.previous is not None]
-        paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in gone]))
+        removed = [mismatch.previous for mismatch in run if mismatch.previous is not None]
+        paths = list(dict.fromkeys([segment.path.partition("]")[0] + "]" for segment in removed]))
         if len(paths) < 2 or not any(blocks.is_by_model(mismatch.envelope) for mismatch in run):
             return None
-        if any(self._context.new_blocks[segment.data] > 0 for segment in gone):
+        if any(self._context.new_blocks[segment.data] > 0 for segment in removed):
             return None
         evidence = d.MessagesGone(len(paths), paths[0], paths[-1], excerpt(run[0].previous, 0, 0, 60))
         return self._cause(run[0], Code.PREFIX_MOVED, evidence)
@@ -436,7 +436,7 @@ class _SectionExplainer:
         block = blocks.block_of(segment, mismatch.envelope)
         change = "gone" if is_gone else "added"
         is_new = context.new_blocks[segment.data] > 0
-        has_moved = is_new or not self._lacks[segment.data] if is_gone else segment.data in self._gone_blocks
+        has_moved = is_new or not self._only_previous[segment.data] if is_gone else segment.data in self._removed_blocks
         has_moved = has_moved or segment.data in context.relocated
         if blocks.is_header(segment):
             return self._cause(mismatch, Code.BILLING_HEADER_CHANGED, d.HeaderChanged(change=change))
@@ -516,8 +516,8 @@ class _SectionExplainer:
             causes.append(self._cause(pair.mismatch, Code.IMAGE_CHANGED, changed))
             if before.text == after.text or blocks.has_text_for_image(before, after):
                 return causes
-        rest = blocks.members_around_text(before)
-        if rest is not None and before.text == after.text and rest == blocks.members_around_text(after):
+        members = blocks.members_around_text(before)
+        if members is not None and before.text == after.text and members == blocks.members_around_text(after):
             return [self._cause(pair.mismatch, Code.CONTENT_SHAPE_CHANGED, d.Respelled(path, "shape"))]
         wrapper = self._explain_wrapper(pair, before.text or "", after.text or "")
         if wrapper is not None:
@@ -543,8 +543,8 @@ class _SectionExplainer:
         if wrapper is None or (is_result and not is_reminder(wrapper[0])):
             return None
         text, holds = wrapper
-        shown = excerpt(Segment("messages", "", text.encode("utf-8", "replace")), 0, 0, 60)
-        return self._cause(pair.mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, shown, holds))
+        wrapper_excerpt = excerpt(Segment("messages", "", text.encode("utf-8", "replace")), 0, 0, 60)
+        return self._cause(pair.mismatch, Code.REMINDER_MOVED, d.WrapperGone(pair.path, wrapper_excerpt, holds))
 
     def _explain_text(self, pair: _BlockPair, before: str, after: str) -> list[Cause]:
         wrapper = self._explain_wrapper(pair, before, after)
@@ -563,13 +563,13 @@ class _SectionExplainer:
         return causes
 
     def _reason_cause(self, pair: _BlockPair, reason: TextReason) -> Cause:
-        path, code, what, shown = pair.path, reason.code, reason.what, pair.excerpts(reason)
+        path, code, what, excerpts = pair.path, reason.code, reason.what, pair.excerpts(reason)
         if isinstance(what, SpellingChange):
-            evidence = d.Respelled(path, what.spelling, *shown)
+            evidence = d.Respelled(path, what.spelling, *excerpts)
             return self._cause(pair.mismatch, what.code, evidence, override=what.override)
         if code is None or (code in _INSERTED and blocks.is_by_model(pair.mismatch.envelope)):
-            return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *shown), differs=True)
-        return self._cause(pair.mismatch, code, d.TextChanged(path, what, *shown))
+            return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.TextChanged(path, "", *excerpts), differs=True)
+        return self._cause(pair.mismatch, code, d.TextChanged(path, what, *excerpts))
 
     def _explain_other(self, pair: _BlockPair) -> Cause:
         """Return the cause for calls, results in place of texts, and blocks of unknown kinds."""
@@ -587,13 +587,13 @@ class _SectionExplainer:
         return self._cause(pair.mismatch, Code.PREFIX_MOVED, d.BlockChanged(pair.path, *pair.excerpts()), differs=True)
 
 
-def _join_gone(mismatches: Sequence[_Mismatch]) -> list[list[_Mismatch]]:
+def _join_removals(mismatches: Sequence[_Mismatch]) -> list[list[_Mismatch]]:
     """Put adjacent messages that are gone into one run; every other mismatch is a run of its own."""
     runs: list[list[_Mismatch]] = []
     last: _Mismatch | None = None
     for mismatch in mismatches:
         is_adjacent = last is not None and mismatch.position - last.position <= 2  # an envelope lies between messages
-        if last is None or not is_adjacent or any(one.current or one.in_kept_message for one in (last, mismatch)):
+        if last is None or not is_adjacent or any(side.current or side.in_kept_message for side in (last, mismatch)):
             runs.append([])
         runs[-1].append(mismatch)
         last = mismatch

@@ -121,12 +121,12 @@ def drop_unrendered(prompt: Prompt, endpoint: str) -> Prompt:
     if not dropped:
         return prompt
     breakpoints = zip(prompt.breakpoints, prompt.breakpoint_values, strict=True)
-    kept = [(place - sum(at < place for at in dropped), value) for place, value in breakpoints if place not in dropped]
+    marks = [(place - sum(at < place for at in dropped), value) for place, value in breakpoints if place not in dropped]
     return replace(
         prompt,
         head=tuple([segment for at, segment in enumerate(head) if at not in dropped]),
-        breakpoints=tuple([place for place, _ in kept]),
-        breakpoint_values=tuple([value for _, value in kept]),
+        breakpoints=tuple([place for place, _ in marks]),
+        breakpoint_values=tuple([value for _, value in marks]),
         dropped=head[header].data if has_header else b"",
         deferred=deferred,
     )
@@ -177,8 +177,8 @@ def continues_rewritten(previous: Prompt, current: Prompt) -> bool:
     if all(_share_words(*pair) and has_same_content(*pair) for pair in pairs[:_COMPARED_BLOCKS]):
         return True  # another serialiser wrote it
     least = _LEAST_ALIKE if len(pairs) > 1 else 0
-    alike = [old == new or (len(old.data) >= least and is_nearly_equal(old, new)) for old, new in pairs]
-    return 2 * sum(alike) >= len(pairs)
+    similar = [old == new or (len(old.data) >= least and is_nearly_equal(old, new)) for old, new in pairs]
+    return 2 * sum(similar) >= len(pairs)
 
 
 def has_grown_text(previous: Prompt, current: Prompt) -> bool:

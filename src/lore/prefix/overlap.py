@@ -48,8 +48,8 @@ def compare_prompts(previous: Prompt, current: Prompt) -> Overlap:
     if common == previous.stable:
         return Overlap(common, 0, common, is_covered=True, is_covered_canonically=True)
     common_bytes = _count_common_bytes(previous.segment_at(common), current.segment_at(common))
-    rest = zip(iterate_from(previous, common, tail=False), iterate_from(current, common, tail=True), strict=False)
-    same = common + sum(1 for _ in takewhile(lambda pair: has_same_content(*pair), rest))
+    pairs = zip(iterate_from(previous, common, tail=False), iterate_from(current, common, tail=True), strict=False)
+    same = common + sum(1 for _ in takewhile(lambda pair: has_same_content(*pair), pairs))
     return Overlap(common, common_bytes, same, is_covered=False, is_covered_canonically=same == previous.stable)
 
 
@@ -122,13 +122,13 @@ def split_fresh_segments(previous: Prompt, current: Prompt, common: int) -> tupl
     The first `common` segments, which are equal, are in neither. What a compaction moves to another place is not fresh.
     """
     form_of = cache(canonical_of)  # most segments are in both prompts, and most envelopes are equal
-    had = Counter(map(form_of, iterate_from(previous, common, tail=True)))
-    fresh, kept = list[Segment](), list[Segment]()
+    previous_counts = Counter(map(form_of, iterate_from(previous, common, tail=True)))
+    fresh, repeated = list[Segment](), list[Segment]()
     for segment in iterate_from(current, common, tail=True):
         form = form_of(segment)
-        (kept if had[form] > 0 else fresh).append(segment)
-        had[form] -= 1
-    return fresh, kept
+        (repeated if previous_counts[form] > 0 else fresh).append(segment)
+        previous_counts[form] -= 1
+    return fresh, repeated
 
 
 def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> list[Segment]:
@@ -136,15 +136,15 @@ def list_new_segments(previous: Prompt, current: Prompt, overlap: Overlap) -> li
 
     If all segments differ, as with other ids in each, the messages beyond the previous number of messages are new.
     """
-    had = {segment.data for segment in iterate_from(previous, overlap.common, tail=True) if segment.kind != "envelope"}
-    rest = list(iterate_from(current, overlap.canonical, tail=True))
-    for place in range(len(rest), 0, -1):
-        if rest[place - 1].data in had:
-            return rest[place:]
+    old = {segment.data for segment in iterate_from(previous, overlap.common, tail=True) if segment.kind != "envelope"}
+    remaining = list(iterate_from(current, overlap.canonical, tail=True))
+    for place in range(len(remaining), 0, -1):
+        if remaining[place - 1].data in old:
+            return remaining[place:]
     counts = [sum(segment.kind == "envelope" for segment in side.messages) for side in (previous, current)]
-    envelopes = [place for place, segment in enumerate(rest) if segment.kind == "envelope"]
+    envelopes = [place for place, segment in enumerate(remaining) if segment.kind == "envelope"]
     added = min(counts[1] - counts[0], len(envelopes))
-    return rest[envelopes[-added] :] if added > 0 else []
+    return remaining[envelopes[-added] :] if added > 0 else []
 
 
 # Relation, and the first difference
@@ -164,8 +164,8 @@ def name_relation(previous: Prompt, current: Prompt, overlap: Overlap) -> Relati
     ):
         return "unrelated"
     if overlap.is_covered:
-        rest = list(iterate_from(current, previous.stable, tail=True))
-        return "identical" if len(previous) == len(current) and list(previous.tail) == rest else "extension"
+        new_segments = list(iterate_from(current, previous.stable, tail=True))
+        return "identical" if len(previous) == len(current) and list(previous.tail) == new_segments else "extension"
     return "shrunk" if overlap.common == len(current) else "diverged"
 
 
@@ -208,8 +208,8 @@ def find_divergence(previous: Prompt, current: Prompt, overlap: Overlap, bytes_b
     place = None if overlap.is_covered else locate_difference(previous, current, overlap.common)
     if place is None:
         return None
-    shown = [excerpt(side.segment_at(overlap.common), overlap.common_bytes) for side in (previous, current)]
-    return DivergenceResult(place.section, place.path, place.offset, bytes_before + overlap.common_bytes, *shown)
+    excerpts = [excerpt(side.segment_at(overlap.common), overlap.common_bytes) for side in (previous, current)]
+    return DivergenceResult(place.section, place.path, place.offset, bytes_before + overlap.common_bytes, *excerpts)
 
 
 def locate_difference(previous: Prompt, current: Prompt, position: int) -> PromptPlace | None:
@@ -270,8 +270,8 @@ def excerpt_pieces(
     at = other.data.find(leading)
     if not leading or at < 0:
         return excerpt_pair(previous, current)
-    shown = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
-    return shown if before else (shown[1], shown[0])
+    excerpts = excerpt(holder, start, _PIECE, _PIECE), excerpt(other, at + len(leading), _PIECE, _PIECE)
+    return excerpts if before else (excerpts[1], excerpts[0])
 
 
 def _json_text(text: str) -> bytes:
@@ -316,8 +316,8 @@ class ChainSums:
         """Add the next prompt; its first `common` segments are those of the latest one. Return both sums."""
         previous = self._head[-1] + self._sums[-1] + self.tail
         size = len(prompt.head)
-        kept = min(common, size, len(self._head) - 1)
-        self._extend(self._head, kept, prompt.head[kept:])
+        same_head = min(common, size, len(self._head) - 1)
+        self._extend(self._head, same_head, prompt.head[same_head:])
         same = common - size if common > size else self._messages.common(prompt.messages)
         same = min(same, len(self._sums) - 1)
         self._extend(self._sums, same, prompt.messages.since(same))
@@ -328,8 +328,8 @@ class ChainSums:
             shared += sum(self._measure(segment) for segment in prompt.tail[: common - prompt.stable])
         return PairSums(previous, self._head[-1] + self._sums[-1] + self.tail, shared)
 
-    def _extend(self, sums: list[int], kept: int, new: Iterable[Segment]) -> None:
-        del sums[kept + 1 :]
+    def _extend(self, sums: list[int], same: int, new: Iterable[Segment]) -> None:
+        del sums[same + 1 :]
         sums += islice(accumulate(map(self._measure, new), initial=sums[-1]), 1, None)
 
     def sum_before(self, position: int) -> int:

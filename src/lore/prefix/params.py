@@ -107,21 +107,21 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     betas, new_betas = set(previous_call.betas or ()), set(current_call.betas or ())
     are_betas_known = previous_call.betas is not None and current_call.betas is not None
     family = _model_family(current, current_call)
-    found = [_explain_field(*change, family, current) for change in changes]
+    all_causes = [_explain_field(*change, family, current) for change in changes]
     if are_betas_known and betas != new_betas:
         level = _cost_level(family, Code.REQUEST_FEATURES_CHANGED, "")
         evidence = BetasChanged(tuple(sorted(new_betas - betas)), tuple(sorted(betas - new_betas)), family, level)
-        found.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
+        all_causes.append(_cause_of(Code.REQUEST_FEATURES_CHANGED, "beta headers", evidence, current))
     causes: dict[Code, Cause] = {}
-    for cause in found:
-        kept = causes.get(cause.code, cause)
-        causes[cause.code] = min(kept, cause, key=lambda one: (-_RANK[one.override], one.position))
+    for cause in all_causes:
+        worst_cause = causes.get(cause.code, cause)
+        causes[cause.code] = min(worst_cause, cause, key=lambda one: (-_RANK[one.override], one.position))
     return list(causes.values())
 
 
 def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -> list[FieldChange]:
     """Return the changed fields that a cache may depend on."""
-    found: list[FieldChange] = []
+    changed_fields: list[FieldChange] = []
     for name in dict.fromkeys((*previous, *current)):
         before, after = previous.get(name), current.get(name)
         if before == after:
@@ -130,15 +130,15 @@ def _find_field_changes(previous: dict[str, bytes], current: dict[str, bytes]) -
         if name in _NESTED:
             old, new = raw_members(before or b"") or {}, raw_members(after or b"") or {}
             changes = [(f"{name}.{key}", old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))]
-        found += [
+        changed_fields += [
             (field, old, new)
             for field, old, new in changes
-            if (name in _FIELDS or field in _FIELDS) and _effective(field, old) != _effective(field, new)
+            if (name in _FIELDS or field in _FIELDS) and _effective_value(field, old) != _effective_value(field, new)
         ]
-    return found
+    return changed_fields
 
 
-def _effective(name: str, raw: bytes | None) -> bytes:
+def _effective_value(name: str, raw: bytes | None) -> bytes:
     """Return a field's canonical value; empty for its default and for a value that holds nothing."""
     if raw is None:
         return b""

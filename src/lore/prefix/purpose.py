@@ -82,9 +82,9 @@ def _is_probe(prompt: Prompt) -> bool:
     params = prompt.params
     nested = [raw_members(params.get(name, b"null")) or {} for name in ("generationConfig", "inferenceConfig")]
     limits = [members.get(name, b"") for members in (params, *nested) for name in _LIMITS]
-    asked = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
+    token_limits = [int(raw) for raw in limits if raw.isdigit() and len(raw) < 9]
     has_system = any(segment.section == "system" for segment in prompt.head)
-    if min(asked, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
+    if min(token_limits, default=_SIDE_CALL_TOKENS + 1) > (1 if has_system else _SIDE_CALL_TOKENS):
         return False
     return not any(map(is_model_message, prompt.messages))
 
@@ -112,8 +112,8 @@ def asks_for_summary(prompt: Prompt, call: Call) -> bool:
     if _COMPACTING.search(call.purpose.lower()) or call.endpoint.lower().endswith("/compact"):
         return True
     system = (segment.data[:_TEXT_BYTES] for segment in prompt.head if segment.section == "system")
-    asked = (segment.data[:_TEXT_BYTES].lower() for segment in last_user_texts(prompt))
-    return any(map(_SUMMARISER.search, system)) or any(map(_COMPACT.search, asked))
+    texts = (segment.data[:_TEXT_BYTES].lower() for segment in last_user_texts(prompt))
+    return any(map(_SUMMARISER.search, system)) or any(map(_COMPACT.search, texts))
 
 
 _QUOTED_BYTES = 48  # of a text, by which it is found in another one
@@ -277,11 +277,11 @@ def is_placeholder(segment: Segment) -> bool:
     return len(text) < _PLACEHOLDER and _FIRST_WORDS.match(text.lower()) is None
 
 
-def retells(segment: Segment, gone: Iterable[Segment]) -> bool:
-    """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the segments `gone`."""
+def retells(segment: Segment, removed: Iterable[Segment]) -> bool:
+    """Return whether at least 3 and 60 % of a text's names (files, functions, numbers) are in the removed segments."""
     terms = list(dict.fromkeys(_TERM.findall((block_of(segment).text or "")[: 4 * _TEXT_BYTES])))[:_MOST_TERMS]
     missing = {term.encode("utf-8", "replace") for term in terms}
-    for lost in gone:
+    for lost in removed:
         missing -= {term for term in missing if term in lost.data}
-    found = len(terms) - len(missing)
-    return found >= _FEWEST_FOUND and found >= _FOUND_SHARE * len(terms)
+    count = len(terms) - len(missing)
+    return count >= _FEWEST_FOUND and count >= _FOUND_SHARE * len(terms)

@@ -344,17 +344,17 @@ def _explain_parts(context: str, previous: str, current: str, budget: SearchBudg
         start, stop = gap.previous.start, gap.previous.stop
         old, new = parts[start:stop], new_parts[gap.current.start : gap.current.stop]
         before, after = "".join(parts[max(0, start - 1) : start]), "".join(parts[stop : stop + 1])
-        found = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
-        if found:
-            reasons += found
+        piece_reasons = _explain_piece(before + "".join(old) + after, before + "".join(new) + after, budget)
+        if piece_reasons:
+            reasons += piece_reasons
             continue
         if not len(old) == len(new) <= DIFFERING_LINES:
             old, new = ["".join(old)], ["".join(new)]
         for number, (piece, new_piece) in enumerate(zip(old, new, strict=True), start):
             if piece != new_piece:
-                above = (context + "".join(parts[max(0, number - _CONTEXT_PARTS) : number]))[-_CONTEXT_CHARACTERS:]
-                found = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
-                reasons += found or [_name_topic(above, piece, new_piece, budget)]
+                preceding = (context + "".join(parts[max(0, number - _CONTEXT_PARTS) : number]))[-_CONTEXT_CHARACTERS:]
+                piece_reasons = _explain_piece(piece, new_piece, budget) if len(old) > 1 else []
+                reasons += piece_reasons or [_name_topic(preceding, piece, new_piece, budget)]
     return reasons
 
 
@@ -376,8 +376,8 @@ def _cut_equal_ends(previous: str, current: str) -> tuple[str, str]:
     front = common_prefix(previous, current)
     back = common_suffix(previous, current, min(len(previous), len(current)) - front)
     begin = previous.rfind(" ", 0, max(0, front - _LINE_CHARACTERS)) + 1
-    kept = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
-    cut = 0 if kept < 0 else len(previous) - kept
+    end = previous.find(" ", len(previous) - back + _LINE_CHARACTERS)
+    cut = 0 if end < 0 else len(previous) - end
     return previous[begin : len(previous) - cut], current[begin : len(current) - cut]
 
 

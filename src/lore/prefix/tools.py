@@ -53,12 +53,12 @@ def explain_tools(previous: Sequence[Segment], current: Sequence[Segment], disco
         else:
             changes.append(_ToolChange(position, current[at], is_added=True))
     causes = _explain_members(previous, changes, discovered)
-    kept = [(at, new_places[name]) for name, at in places.items() if name in new_places]
-    in_new_order = sorted(kept, key=lambda pair: pair[1])
-    moved = [pair[0] for pair, other in zip(kept, in_new_order, strict=True) if pair != other]
+    shared = [(at, new_places[name]) for name, at in places.items() if name in new_places]
+    in_new_order = sorted(shared, key=lambda pair: pair[1])
+    moved = [pair[0] for pair, other in zip(shared, in_new_order, strict=True) if pair != other]
     if moved:
-        causes.append(_cause_at(previous, moved[0], Code.TOOLS_REORDERED, ToolsChanged(reordered=len(kept))))
-    return [*causes, *_explain_definitions(previous, current, kept)]
+        causes.append(_cause_at(previous, moved[0], Code.TOOLS_REORDERED, ToolsChanged(reordered=len(shared))))
+    return [*causes, *_explain_definitions(previous, current, shared)]
 
 
 def _cause_at(previous: Sequence[Segment], at: int, code: Code, evidence: ToolsChanged) -> Cause:
@@ -117,15 +117,15 @@ def _empty_tool(at: int, tool: Segment) -> Cause:
 
 
 def _explain_definitions(
-    previous: Sequence[Segment], current: Sequence[Segment], kept: list[tuple[int, int]]
+    previous: Sequence[Segment], current: Sequence[Segment], shared: list[tuple[int, int]]
 ) -> list[Cause]:
     """Return how tools differ that both lists have: in spelling, in content, or in being deferred."""
     changed: list[int] = []
     is_shuffled = True  # the words of each changed tool are only in another order
     deferral_changed: list[int] = []
     spelling: dict[Code, Cause] = {}
-    for at, other in kept:
-        old, new = previous[at], current[other]
+    for at, new_at in shared:
+        old, new = previous[at], current[new_at]
         if old == new:
             continue
         cause = _explain_spelling(old, new, at)
@@ -193,13 +193,13 @@ def explain_hashes(previous: PromptHashes, current: PromptHashes, turns: int) ->
     causes: list[Cause] = []
     if previous.tools and current.tools:
         moved = _compare_hashes("tools", turns, previous.tools, current.tools)
-        none = HashesMoved("tools", turns)
+        unchanged = HashesMoved("tools", turns)
         for code, part in (
-            (Code.TOOLS_ADDED_OR_REMOVED, replace(none, added=moved.added, removed=moved.removed)),
-            (Code.TOOL_DEFINITION_CHANGED, replace(none, changed=moved.changed)),
-            (Code.TOOLS_REORDERED, replace(none, reordered=moved.reordered)),
+            (Code.TOOLS_ADDED_OR_REMOVED, replace(unchanged, added=moved.added, removed=moved.removed)),
+            (Code.TOOL_DEFINITION_CHANGED, replace(unchanged, changed=moved.changed)),
+            (Code.TOOLS_REORDERED, replace(unchanged, reordered=moved.reordered)),
         ):
-            causes += [_strong_cause(code, part)] if part != none else []
+            causes += [_strong_cause(code, part)] if part != unchanged else []
     if previous.system and current.system:
         moved = _compare_hashes("system", turns, previous.system, current.system)
         if moved != HashesMoved("system", turns):
@@ -218,9 +218,9 @@ def _compare_hashes(
     before, after = dict(previous), dict(current)
     added, removed = [name for name in after if name not in before], [name for name in before if name not in after]
     changed = [name for name, value in after.items() if before.get(name, value) != value]
-    kept, new_order = [name for name in before if name in after], [name for name in after if name in before]
-    named = [tuple(names[:NAMED]) for names in (added, removed, changed)]
-    return HashesMoved(section, turns, *named, reordered=len(kept) if kept != new_order else 0)
+    old_order, new_order = [name for name in before if name in after], [name for name in after if name in before]
+    name_lists = [tuple(names[:NAMED]) for names in (added, removed, changed)]
+    return HashesMoved(section, turns, *name_lists, reordered=len(old_order) if old_order != new_order else 0)
 
 
 def _strong_cause(code: Code, evidence: HashesMoved) -> Cause:

@@ -202,21 +202,21 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> tuple
     that a program wrote it. `any_end`: the caller knows that no user cut the end, so that a short text there counts
     without such a mark if it begins with a space or a tag.
     """
-    kept = current.strip()
-    if not kept or len(current) >= len(previous) or len(previous) > VARYING_TEXT:
+    user_text = current.strip()
+    if not user_text or len(current) >= len(previous) or len(previous) > VARYING_TEXT:
         return None
-    whole = previous.strip()
-    if whole.endswith(kept):
-        gone, is_end = whole[: -len(kept)], False
-    elif whole.startswith(kept):
-        gone, is_end = whole[len(kept) :], True
+    old_text = previous.strip()
+    if old_text.endswith(user_text):
+        wrapper, is_end = old_text[: -len(user_text)], False
+    elif old_text.startswith(user_text):
+        wrapper, is_end = old_text[len(user_text) :], True
     else:
         return None
-    is_addition = is_end and gone[0] in "\n\r\t <[" and len(gone) <= _LONGEST_ADDITION
-    gone = gone.strip()
-    holds: tuple[Holds, ...] = tuple([label.holds for label in find_labels(gone)])
-    by_program = bool(holds) or is_reminder(gone) or p.TAGGED.fullmatch(gone) is not None
-    return (gone, holds) if by_program or (any_end and is_addition) else None
+    is_addition = is_end and wrapper[0] in "\n\r\t <[" and len(wrapper) <= _LONGEST_ADDITION
+    wrapper = wrapper.strip()
+    holds: tuple[Holds, ...] = tuple([label.holds for label in find_labels(wrapper)])
+    by_program = bool(holds) or is_reminder(wrapper) or p.TAGGED.fullmatch(wrapper) is not None
+    return (wrapper, holds) if by_program or (any_end and is_addition) else None
 
 
 def is_reminder(text: str) -> bool:

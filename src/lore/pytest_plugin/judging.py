@@ -176,7 +176,9 @@ def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
         codes.update(finding.code for finding in findings)
         failing = [finding for finding in findings if _counts(finding, pair)]
         if failing:
-            moved.append(MovedPrefix(pair.left.line or 0, pair.right.line or 0, pair.right.chain, failing, pair))
+            moved.append(
+                MovedPrefix(pair.previous.line or 0, pair.current.line or 0, pair.current.chain, failing, pair)
+            )
     for problem in problems.kept:
         number = problem.line or 1
         if entries[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
@@ -258,8 +260,8 @@ def _describe(moved: MovedPrefix) -> list[str]:
     which = f"{moved.previous} → {moved.current}" if moved.previous != moved.current else f"{moved.current}"
     reused, pair, where = "", moved.pair, None
     if pair is not None:
-        where = find_divergence(pair.left.prompt, pair.right.prompt, pair.overlap, pair.bytes.common)
-        common, reusable = pair.bytes.common + pair.overlap.common_bytes, pair.bytes.previous - pair.left_tail_bytes
+        where = find_divergence(pair.previous.prompt, pair.current.prompt, pair.overlap, pair.bytes.common)
+        common, reusable = pair.bytes.common + pair.overlap.common_bytes, pair.bytes.previous - pair.tail_bytes
         reused = f": {common:,} of {reusable:,} bytes can be reused"
     lines = [f"request {which}{chain}{reused}", *([] if where is None else _divergence(where))]
     for number, finding in enumerate(moved.findings[:MOST_LISTED]):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge import what_if
-from lore.judge.base import summed
+from lore.judge.base import sum_known
 from lore.judge.totals import count_losses
 from lore.model.codes import CODES, UNEXPLAINED, Code, kind_in_words
 from lore.model.fact import format_money
@@ -185,7 +185,7 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
-        of_them = format_money(summed(each.billed for each in priced))
+        of_them = format_money(sum_known(each.billed for each in priced))
         predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), of_them)}"
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
     for text in describe_surcharges(cost.surcharges or ()):

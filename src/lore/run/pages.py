@@ -284,16 +284,16 @@ class _Reading:
         if pair is None or not pair.is_break or self._examined >= EXAMINED:
             return made
         self._examined += 1
-        left, common, texts, path = pair.left, pair.overlap.common, ["", ""], ""
-        where = None if pair.overlap.is_covered else locate_difference(left.prompt, turn.prompt, common)
+        compared, common, texts, path = pair.previous, pair.overlap.common, ["", ""], ""
+        where = None if pair.overlap.is_covered else locate_difference(compared.prompt, turn.prompt, common)
         if where is not None:
             path = where.path
             texts = [
                 excerpt(side.prompt.segment_at(common), pair.overlap.common_bytes, BEFORE, AFTER)
-                for side in (left, turn)
+                for side in (compared, turn)
             ]
         return replace(
-            made, before=self._played.get((left.chain, left.number)), left=texts[0], right=texts[1],
+            made, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
             path=path, columns=columns_result(pair, REDACTED if self._context.redact else MASKED),
         )  # fmt: skip
 

@@ -75,13 +75,13 @@ class _ChainCache:
     """What the previous turns of a chain left in the cache, in tokens; None if unknown."""
 
     billed: int | None = None  # by the latest usage
-    left: int | None = None  # by the usage of the previous request, else by its prediction
+    cached_tokens: int | None = None  # by the usage of the previous request, else by its prediction
 
     def advance(self, turn: Turn, predicted: Predicted, paid: PaidTurn) -> None:
         """Update the cache with a turn."""
-        usage = None if predicted.odd else turn.usage
+        usage = None if predicted.doubt else turn.usage
         self.billed = self.billed if cached(usage) is None else cached(usage)
-        self.left = self.left if turn.failed else paid.left
+        self.cached_tokens = self.cached_tokens if turn.failed else paid.cached_tokens
 
 
 class Simulation:
@@ -125,7 +125,7 @@ class Simulation:
                     cause_turn.causes.extend(causes_of([finding], redact=self._redact))
             if verdict is None:
                 return
-            turn, predicted, cache = verdict.turn, verdict.foreseen, chains[verdict.turn.chain]
+            turn, predicted, cache = verdict.turn, verdict.predicted, chains[verdict.turn.chain]
             assert predicted is not None, "every turn is predicted"
             if turn.basis is not None and not is_noted:
                 is_noted = True
@@ -133,7 +133,7 @@ class Simulation:
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
             transition = _transition(turn, predicted, cache)
-            paid = paid_turn(verdict, predicted.prediction, cache.left)
+            paid = paid_turn(verdict, predicted.prediction, cache.cached_tokens)
             cache.advance(turn, predicted, paid)
             inherited = bool(turn.call.inherited_from)
             if not self._copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
@@ -160,7 +160,7 @@ class Simulation:
         )
         self._turns[turn.chain, turn.number] = result
         contradicted = (
-            bool(predicted.odd) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
+            bool(predicted.doubt) and usage is not None and not usage.contradiction and not reason_to_doubt(usage)
             and predicted.cache == cache_of(turn, served_by(turn))
         )  # fmt: skip
         paid = paid._replace(price=price, audience=place.audience, contradicted=contradicted)
@@ -171,8 +171,8 @@ class Simulation:
             self.transcripts += 1
         elif takes_breakpoints(predicted.cache):
             self.bodies += 1
-        if predicted.odd and turn.usage is not None and not reason_to_doubt(turn.usage):
-            self.unlike.append(f"turn {turn.number}: {predicted.odd}")
+        if predicted.doubt and turn.usage is not None and not reason_to_doubt(turn.usage):
+            self.unlike.append(f"turn {turn.number}: {predicted.doubt}")
         if partial and turn.usage is not None:
             self.partial[turn.usage.client] += 1
         self.unpriced.take(turn, price, self._predictor.model)
@@ -191,7 +191,7 @@ def _transition(turn: Turn, predicted: Predicted, cache: _ChainCache) -> Transit
     """Return the prediction next to the usage; None if they cannot be compared."""
     available = cache.billed if predicted.state is None else predicted.state.cached
     read = first_pass_read(turn.usage)
-    if predicted.odd or available is None or read is None or not predicted.cache:
+    if predicted.doubt or available is None or read is None or not predicted.cache:
         return None
     prompted = predicted.state is not None and predicted.state.grown.prompted
     return Transition(read, predicted.prediction.read, available, prompted)

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from lore.cache import total
 from lore.errors import LoreError
-from lore.judge import added, date_of
+from lore.judge import date_of, sum_ints
 from lore.model import EXTERNAL, PROCESS, Code, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
 from lore.recording import HINT_MEASURED, Input, Options, Problems, Recording, UnrecognisedError, kind_of, open_head
 from lore.run import PlayedTurn
@@ -247,7 +247,8 @@ def _rate_rows(rates: list[Measurement], turns: Sequence[PredictedTurn]) -> list
 def _sum_row(measures: Sequence[Measurement], turns: Iterable[PredictedTurn], at: float | None) -> MeasuredRow:
     """Sum both sides; of rates the last one is taken."""
     prompt, cached, requests = (
-        added(getattr(measure, name) for measure in measures) for name in ("prompt_tokens", "cached_tokens", "requests")
+        sum_ints(getattr(measure, name) for measure in measures)
+        for name in ("prompt_tokens", "cached_tokens", "requests")
     )
     share = cached / prompt if prompt and cached is not None else None
     if share is None and measures:
@@ -267,10 +268,13 @@ def _shares(rows: list[MeasuredRow]) -> dict[str, float | None]:
     pairs = [row for row in rows if row.share is not None and row.predicted_share is not None]
     if not pairs:
         return {}
-    prompt, cached = added(row.prompt_tokens for row in pairs), added(row.cached_tokens for row in pairs)
+    prompt, cached = sum_ints(row.prompt_tokens for row in pairs), sum_ints(row.cached_tokens for row in pairs)
     if not prompt or cached is None:
         return {"share": pairs[-1].share, "predicted_share": pairs[-1].predicted_share}
-    sizes, reads = added(row.predicted_prompt_tokens for row in pairs), added(row.predicted_tokens for row in pairs)
+    sizes, reads = (
+        sum_ints(row.predicted_prompt_tokens for row in pairs),
+        sum_ints(row.predicted_tokens for row in pairs),
+    )
     predicted_share = min(1.0, reads / sizes) if sizes and reads is not None else None
     return {"share": cached / prompt, "predicted_share": predicted_share}
 

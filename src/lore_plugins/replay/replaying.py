@@ -18,7 +18,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, configured
+from lore.cache import BYTES_PER_TOKEN, MILLION, Predictor, parse_cache
 from lore.endpoints import HttpAnswer
 from lore.errors import LoreError
 from lore.formats import ContentError, decompress, lacks_of
@@ -278,7 +278,7 @@ def _unpack_answer(answer: HttpAnswer, server: Server) -> HttpAnswer:
 
 def set_slots(cache: str, slots: int | None) -> str:
     """Return a cache model with the number of slots that its server reports; unchanged for the default of four."""
-    name, options = configured(cache)
+    name, options = parse_cache(cache)
     if name != LLAMA_CPP or slots in (None, SLOTS) or "slots" in dict(options):
         return cache
     return f"{cache}{',' if options else ':'}slots={slots}"

@@ -73,26 +73,26 @@ class ComparedChain:
             return None
         previous = self._memory.last
         turn = self._changes.place(previous, turn)
-        own, pair = None, None
+        base, pair = None, None
         if previous is not None and self._changes.is_ahead and turn.basis is not None:
             pair = self._judge_by_usage(previous, turn, state_of)
         elif end is not None:
             pair = self._compare(end.turn, turn, state_of, end.used)
         elif previous is not None:
-            own = self._memory.caches.last_of_own_model(previous, turn)
-            if own is not None:
-                pair = self._compare(own, replace(turn, changes=without_model_change(turn)), state_of, own)
+            base = self._memory.caches.last_of_own_model(previous, turn)
+            if base is not None:
+                pair = self._compare(base, replace(turn, changes=without_model_change(turn)), state_of, base)
             else:
                 pair = self._compare(previous, turn, state_of)
                 if not pair.fell and self._billed and _reads_nothing(previous, turn):
                     pair = self._explain_unread(previous, turn, state_of, pair)
-        self._remember(turn, own)
+        self._remember(turn, base)
         return pair
 
     def extend(self, turn: Turn, state_of: StateOf = lambda: None) -> Compared | None:
         """Judge the next turn if it surely extends the last one; None if that is not sure.
 
-        No prompt is made then and nothing is measured: only the read can have fallen, and usage shows by how much.
+        No prompt is built then and nothing is measured: only the read can have fallen, and usage shows by how much.
         """
         memory, previous = self._memory, self._memory.last
         if previous is None or self._changes.is_pending or self._is_unanswered(turn) or not turn.extends(previous):
@@ -124,7 +124,7 @@ class ComparedChain:
         return turn.usage is None and turn.basis is not None and self._memory.caches.has_usage
 
     def _judge_by_usage(self, previous: Turn, turn: Turn, state_of: StateOf) -> Pair:
-        """Return the verdict on a turn whose prompt is not the one of lore's timeline: only clock and usage show it."""
+        """Return the verdict, by times and usage alone, on a turn whose prompt differs from lore's timeline."""
         short = counts.shortfall(previous, turn)
         fell = counts.significant_fall(previous, short)
         facts = self._memory.facts(previous, turn, EXTENDED, fell, state_of)
@@ -133,8 +133,8 @@ class ComparedChain:
     def _compare(self, previous: Turn, current: Turn, state_of: StateOf, last_use: Turn | None = None) -> Pair:
         """Return the verdict on two turns by their bytes and usage."""
         if self._measured is not previous:  # turns passed since the last one that was measured
-            before = self._measured
-            shared = 0 if before is None else compare_prompts(before.prompt, previous.prompt).common
+            measured = self._measured
+            shared = 0 if measured is None else compare_prompts(measured.prompt, previous.prompt).common
             self._sizes.advance(previous.prompt, shared)
         overlap, tail = compare_prompts(previous.prompt, current.prompt), None
         if not overlap.is_covered and not current.is_rebuilt and current.fidelity != "rendered":
@@ -174,12 +174,12 @@ class ComparedChain:
         causes = (cause, *pair.causes)
         return replace(pair, causes=causes, fell=unread.fell, short=short, available=unread.available)
 
-    def _remember(self, turn: Turn, own: Turn | None = None) -> None:
-        """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
-        compared = self._memory.last if own is None else own
+    def _remember(self, turn: Turn, base: Turn | None = None) -> None:
+        """Make a turn the last one; `base` is the turn that it was compared with, if that was not the last."""
+        compared = self._memory.last if base is None else base
         if compared is not None and any(change.cause == Code.COMPACTION for change in turn.changes):
             self._before_compaction.append(compared)
-        self._memory.note(turn, own)
+        self._memory.note(turn, base)
         self._remarks.note(turn)
 
 

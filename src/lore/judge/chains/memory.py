@@ -1,6 +1,6 @@
-"""What a chain remembers of its earlier turns: one class for each question that the facts of two turns ask.
+"""What a chain remembers of its earlier turns: one class for each kind of fact about two turns.
 
-`ChainMemory` holds them all: `facts` answers the questions for the next pair, `note` adds a turn.
+`ChainMemory` holds them all: `facts` returns the facts of the next pair, `note` adds a turn.
 
 Memory: one turn for each model, one for each kind of fact.
 """
@@ -42,10 +42,10 @@ def cache_of(turn: Turn) -> _Cache:
     return turn.model, turn.call.answered_by
 
 
-def keep_cached(turn: Turn, kept: int) -> Turn:
-    """Return a turn as if the first `kept` tokens of its prompt, or more that it read, were read."""
+def keep_cached(turn: Turn, tokens: int) -> Turn:
+    """Return a turn as if it had read the first `tokens` of its prompt, or as many as it read if these are more."""
     usage = turn.usage or Usage()
-    end = max(kept, usage.read_tokens or 0)
+    end = max(tokens, usage.read_tokens or 0)
     uncached = counts.prompt_tokens(usage) - end
     return replace(turn, usage=replace(usage, read_tokens=end, uncached_tokens=uncached))
 
@@ -71,7 +71,7 @@ class ChainMemory:
         self.hashes = ClientHashes()
         self._first: Turn | None = None  # the first turn of a log with usage
         self._earlier: int | None = None  # tokens that the turn before the last one left in the cache
-        self._shown: dict[str, Tally] = {}  # signals of earlier turns
+        self._tallies: dict[str, Tally] = {}  # signals of earlier turns
         self._calls = ToolCallSearch()
         self._rules = rules
         self._lifetimes = Lifetimes(rules)
@@ -84,7 +84,7 @@ class ChainMemory:
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
         lifetimes = self._lifetimes
         return PairFacts(
-            previous, current, overlap, fell, billed=self.billed, last_use=last_use, shown=self._shown,
+            previous, current, overlap, fell, billed=self.billed, last_use=last_use, tallies=self._tallies,
             lifetime=lifetimes.seconds if last_use is None else counts.lifetime(previous, lifetimes.seconds),
             least_lifetime=lifetimes.least, earlier=self._earlier if last_use is None else None,
             state=state_of() if fell and not is_compacted else None, first=self._first,
@@ -92,9 +92,9 @@ class ChainMemory:
             omits_thinking=bool(fell) and omits_thinking(current, self._rules),
         )  # fmt: skip
 
-    def note(self, turn: Turn, own: Turn | None = None) -> None:
-        """Make a turn the last one; `own` is the turn that it was compared with, if that was not the last."""
-        previous = self.last if own is None else own
+    def note(self, turn: Turn, base: Turn | None = None) -> None:
+        """Make a turn the last one; `base` is the turn that it was compared with, if that was not the last."""
+        previous = self.last if base is None else base
         if self._first is None and turn.basis is not None and counts.prompt_tokens(turn.usage):
             self._first = turn
         if self.billed:
@@ -114,8 +114,8 @@ class ChainMemory:
             return
         fell = previous is not None and bool(counts.significant_fall(previous, counts.shortfall(previous, turn)))
         for sign in turn.signs:
-            tally = self._shown.get(sign.name, Tally())
-            self._shown[sign.name] = tally if previous is None else tally.plus(fell=fell)
+            tally = self._tallies.get(sign.name, Tally())
+            self._tallies[sign.name] = tally if previous is None else tally.plus(fell=fell)
 
 
 def omits_thinking(turn: Turn, rules: Callable[[], DatedRules] | None) -> bool:
@@ -139,9 +139,9 @@ class Lifetimes:
         if turn.basis is not None or self._rules is None:
             self.seconds = counts.lifetime(turn, self.seconds)
             return
-        kept = lifetime_after(turn, Lifetime(self.seconds), self._rules)
-        self.seconds = kept.seconds
-        is_by_rule = kept.seconds is not None and not kept.billed
+        lifetime = lifetime_after(turn, Lifetime(self.seconds), self._rules)
+        self.seconds = lifetime.seconds
+        is_by_rule = lifetime.seconds is not None and not lifetime.billed
         self.least = least_lifetime(self._rules(), served_by(turn), turn) if is_by_rule else None
 
 
@@ -166,18 +166,18 @@ class LogCaches:
     def last_of_own_model(self, previous: Turn, current: Turn) -> Turn | None:
         """Return the last billed turn of the current one's model, if others are in between and usage shows its read.
 
-        A read of less than that turn left fell in its own cache. If all of that was read and the chain has grown by
-        more since, the change of model explains the rest.
+        If less was read than that turn left in the cache, the read fell there. If all of it was read and the chain has
+        grown by more since, the change of model explains the rest.
         """
-        own = self._latest.get(cache_of(current))
-        if own is None or own is previous:
+        last = self._latest.get(cache_of(current))
+        if last is None or last is previous:
             return None
         is_log = current.basis is not None
-        if not (current.extends(own) if is_log else compare_prompts(own.prompt, current.prompt).is_covered):
+        if not (current.extends(last) if is_log else compare_prompts(last.prompt, current.prompt).is_covered):
             return None
-        short = counts.shortfall(own, current)
-        beyond = counts.significant_fall(previous, counts.shortfall(previous, current))
-        return own if short is not None and (counts.significant_fall(own, short) or not beyond) else None
+        short = counts.shortfall(last, current)
+        fall = counts.significant_fall(previous, counts.shortfall(previous, current))
+        return last if short is not None and (counts.significant_fall(last, short) or not fall) else None
 
 
 class UnreportedWrites:
@@ -195,17 +195,17 @@ class UnreportedWrites:
     def note(self, previous: Turn | None, turn: Turn) -> None:
         """Add a turn after the previous one.
 
-        A read that fell says nothing of the end. It is remembered, as the next request may read no more.
+        A read that fell does not show whether ends are read. It is remembered, as the next request may read no more.
         """
         read, self._low = counts.first_pass_read(turn.usage), None
         if previous is None or read is None or cache_of(previous) != cache_of(turn) or counts.bills_writes(previous):
             return
-        whole, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
-        unread = whole - read
+        size, cached = counts.prompt_tokens(previous.usage), counts.cached(previous.usage) or 0
+        unread = size - read
         if cached - read > counts.DROP:
             self._low = read, 0 if _is_rewritten(turn) else cached  # rewritten history was not cached before
         elif read:
-            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * whole)
+            self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * size)
 
     def with_cached(self, previous: Turn, current: Turn) -> Turn:
         """Return the previous turn with all of its prompt cached, if reads fell and earlier ones show that.
@@ -215,13 +215,13 @@ class UnreportedWrites:
         usage, read, low = previous.usage, counts.first_pass_read(current.usage), self._low
         if usage is None or usage.iterations or counts.bills_writes(previous):
             return previous
-        block, whole = counts.block_tokens(previous), counts.prompt_tokens(usage)
+        block, size = counts.block_tokens(previous), counts.prompt_tokens(usage)
         is_low = low is not None and read is not None and (abs(read - low[0]) < block or read < low[1] - counts.DROP)
         is_fallen = bool(counts.significant_fall(previous, counts.shortfall(previous, current)))
         is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
         if not is_short or cache_of(previous) != cache_of(current):
             return previous
-        return keep_cached(previous, whole // block * block if self._reads_all or low is None else min(low[1], whole))
+        return keep_cached(previous, size // block * block if self._reads_all or low is None else min(low[1], size))
 
 
 class _Hashed(Struct, frozen=True):
@@ -247,11 +247,11 @@ class ClientHashes:
 
     def causes(self, current: Turn) -> tuple[Cause, ...]:
         """Return what differs by hash from the last request in the same cache that has hashes."""
-        before = None if current.hashes is None else self._latest.get(cache_of(current))
-        if current.hashes is None or before is None:
+        last = None if current.hashes is None else self._latest.get(cache_of(current))
+        if current.hashes is None or last is None:
             return ()
-        moved = explain_hashes(before.hashes, current.hashes, current.number - before.turn)
-        rewritten = before.rewritten or _is_rewritten(current)
+        moved = explain_hashes(last.hashes, current.hashes, current.number - last.turn)
+        rewritten = last.rewritten or _is_rewritten(current)
         return tuple([cause for cause in moved if not (rewritten and cause.section == "messages")])
 
 

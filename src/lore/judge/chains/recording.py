@@ -33,15 +33,15 @@ _ELSEWHERE = (Code.ENDPOINT_CHANGED, Code.ROUTED_ELSEWHERE)  # the request went 
 
 
 class ComparedChains:
-    """Compares the turns of one recording; `seen` counts its chains."""
+    """Compares the turns of one recording; `chain_count` is the number of its chains so far."""
 
     def __init__(self, dated: Callable[[], DatedRules] | None = None) -> None:
         self._dated = dated
         self._chains: dict[str, ComparedChain] = {}
         self._others = starts.OtherChains(self._compare_alone, self._ends_of, dated)
         self._ends = RequestEnds()  # recorded requests that a later one may continue
-        self._known: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
-        self.seen = 0
+        self._calls: OrderedDict[tuple[str, float, int], str] = OrderedDict()  # the latest calls, and their chains
+        self.chain_count = 0
 
     def compare(self, turn: Turn, state_of: StateOf = lambda: None, *, quick: bool = False) -> Compared:
         """Judge the next turn against the one that it is compared with; `quick`: without measuring, if that is safe."""
@@ -54,10 +54,10 @@ class ComparedChains:
         if turn.basis is not None or turn.failed:
             pair = chain.advance(turn, state_of)
         else:
-            before, self._others.latest[turn.chain] = self._others.latest.get(turn.chain), turn
-            if self._skip_copy(chain, before, turn):
+            previous, self._others.latest[turn.chain] = self._others.latest.get(turn.chain), turn
+            if self._skip_copy(chain, previous, turn):
                 return Compared()
-            pair = self._compare_request(chain, before, turn, state_of)
+            pair = self._compare_request(chain, previous, turn, state_of)
             pair = self._compare_with_others(rules.QUOTED_CHAINS, turn) or pair
         if pair is None and is_new:
             pair = self._compare_with_others(rules.FIRST_TURNS, turn)
@@ -77,7 +77,7 @@ class ComparedChains:
     def _begin(self, turn: Turn) -> ComparedChain:
         """Begin a chain, with the turn of another chain that its first turn is compared with."""
         chain = self._chains[turn.chain] = ComparedChain(rules=self._dated)
-        self.seen += 1
+        self.chain_count += 1
         if turn.basis is not None and starts.may_be_read(turn):
             self._others.log_starts.append(turn)
         if turn.basis is not None or turn.failed:
@@ -90,47 +90,47 @@ class ComparedChains:
         return chain
 
     def _compare_request(
-        self, chain: ComparedChain, before: Turn | None, turn: Turn, state_of: StateOf
+        self, chain: ComparedChain, previous: Turn | None, turn: Turn, state_of: StateOf
     ) -> Pair | None:  # fmt: skip
-        """Return the verdict on a recorded request of a chain; `before` is the chain's last one."""
+        """Return the verdict on a recorded request of a chain; `previous` is the chain's last one."""
         end = self._ends.add(turn)
-        flips = _flips_back(before, end, turn)
+        flips = _flips_back(previous, end, turn)
         pair = chain.advance(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
             causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
             causes = [
-                one if one.code in _ELSEWHERE else replace(one, qualifiers=(*one.qualifiers, "alternates"))
-                for one in causes
+                entry if entry.code in _ELSEWHERE else replace(entry, qualifiers=(*entry.qualifiers, "alternates"))
+                for entry in causes
             ]
             pair = replace(pair, causes=tuple(causes))
         for row in rules.ANSWERS if pair is not None else ():
             pair = row.ask(pair)
         return pair
 
-    def _skip_copy(self, chain: ComparedChain, before: Turn | None, turn: Turn) -> bool:
-        """Return whether a call was recorded before, and is only remembered: the same response to as long a prompt.
+    def _skip_copy(self, chain: ComparedChain, previous: Turn | None, turn: Turn) -> bool:
+        """Return whether a call was recorded before: the same response to a prompt of equal length; remember it.
 
         A mocked client gives every response the same id, so the length of the prompt, or the time, must be equal, too.
         """
         if not turn.response_id:
             return False
         answer = turn.response_id, len(turn.prompt)
-        if before is not None and (before.response_id, len(before.prompt)) == answer:
+        if previous is not None and (previous.response_id, len(previous.prompt)) == answer:
             return True
         if turn.at is None:
             return False
         key = turn.response_id, turn.at, len(turn.prompt)
-        original = self._known.get(key)
+        original = self._calls.get(key)
         if original is None:
-            self._known[key] = turn.chain
-            if len(self._known) > _COPIES:
-                self._known.popitem(last=False)
+            self._calls[key] = turn.chain
+            if len(self._calls) > _COPIES:
+                self._calls.popitem(last=False)
             return False
         if original != turn.chain:
             chain.advance(turn)  # the next request may continue it
         return True
 
-    # what comparisons with other chains ask
+    # callbacks for comparisons with other chains
 
     def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
@@ -143,14 +143,14 @@ class ComparedChains:
         return [] if chain is None else chain.ends
 
 
-def _flips_back(before: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
+def _flips_back(last: Turn | None, end: RequestEnd | None, turn: Turn) -> bool:
     """Return whether a request continues the last one's messages with tools and system prompt of an earlier one.
 
     It read what that one left; the messages in between were sent with the other head, so that they are billed again.
     """
     read = counts.first_pass_read(turn.usage)
-    if before is None or end is None or read is None or read < (counts.cached(end.turn.usage) or 0):
+    if last is None or end is None or read is None or read < (counts.cached(end.turn.usage) or 0):
         return False
-    sent = (counts.cached if counts.bills_writes(before) else counts.prompt_tokens)(before.usage) or 0
-    shared, known = before.prompt.messages, len(end.turn.prompt.messages)
-    return sent - read > 2 * counts.block_tokens(before) and known < len(shared) == shared.common(turn.prompt.messages)
+    tokens = (counts.cached if counts.bills_writes(last) else counts.prompt_tokens)(last.usage) or 0
+    shared, size = last.prompt.messages, len(end.turn.prompt.messages)
+    return tokens - read > 2 * counts.block_tokens(last) and size < len(shared) == shared.common(turn.prompt.messages)

@@ -35,7 +35,7 @@ from lore.prefix.purpose import asks_for_summary, quoted_share
 SIBLINGS = 16  # turns of other chains that are remembered, or searched
 _QUOTED = 0.5  # a request for a summary holds more than this share of the conversation's texts
 _TRIED = 4  # first turns with which a head is compared
-# What differs in the heads of requests that one program sends.
+# Causes of differences between the heads of requests that one program sends.
 BY_CHANCE = (
     Code.DATE_IN_PREFIX, Code.ID_IN_PREFIX, Code.TOKEN_REMINDER_IN_PREFIX, Code.TOOLS_REORDERED, Code.KEY_ORDER_CHANGED,
     Code.PARALLEL_START,
@@ -43,7 +43,7 @@ BY_CHANCE = (
 
 
 class OtherChains(Struct, frozen=True):
-    """What the recording knows of its chains when a turn is compared with them."""
+    """The chains of a recording, as far as a turn is compared with other chains than its own."""
 
     compare: Callable[[Turn, Turn], Pair | None]  # the verdict on two turns alone
     ends_of: Callable[[str], list[Turn]]  # a chain's latest turn, and those before compactions; empty for no chain
@@ -69,8 +69,8 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
     if share <= _QUOTED:
         return None
     if not counts.bills_writes(quoted):
-        whole, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
-        quoted = keep_cached(quoted, whole // block * block)
+        prompt_size, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
+        quoted = keep_cached(quoted, prompt_size // block * block)
     pair = others.compare(quoted, turn)
     is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
     return pair if is_cold else None
@@ -78,12 +78,12 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
 
 def _list_conversations(others: OtherChains, turn: Turn) -> list[Turn]:
     """Return the latest requests of other chains that left something in the turn's cache, without summaries."""
-    found = [
+    turns = [
         other for chain, other in others.latest.items()
         if chain != turn.chain and (counts.cached(other.usage) or 0) > counts.TOLERANCE_TOKENS
     ]  # fmt: skip
-    found = [other for other in found if cache_scope(other) == cache_scope(turn)]
-    return [other for other in found if not asks_for_summary(other.prompt, other.call)][-SIBLINGS:]
+    turns = [other for other in turns if cache_scope(other) == cache_scope(turn)]
+    return [other for other in turns if not asks_for_summary(other.prompt, other.call)][-SIBLINGS:]
 
 
 def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
@@ -95,23 +95,23 @@ def compare_heads(others: OtherChains, turn: Turn) -> Pair | None:
     """
     if turn.basis is not None or not turn.prompt.head:
         return None
-    for start in islice(_list_alike(others, turn), _TRIED):
+    for start in islice(_list_similar_starts(others, turn), _TRIED):
         pair = others.compare(start, turn)
         causes = () if pair is None else tuple([cause for cause in pair.causes if not is_remark(cause)])
         if pair is None or not causes or not all(map(_is_by_chance, causes)):
             continue
         lost = lost_of_head(pair, others.rules)
         if lost > counts.DROP and not _has_lasted(others, start):
-            sent = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
-            has_more = sent - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
+            cacheable = (counts.cached if counts.bills_writes(start) else counts.prompt_tokens)(start.usage) or 0
+            has_more = cacheable - (counts.first_pass_read(turn.usage) or 0) - lost > 2 * counts.block_tokens(start)
             causes = tuple([
-                replace(one, qualifiers=(*one.qualifiers, "another-conversation")) for one in causes
+                replace(entry, qualifiers=(*entry.qualifiers, "another-conversation")) for entry in causes
             ])  # fmt: skip
             return replace(pair, causes=causes, rebilled=lost if has_more else None)
     return None
 
 
-def _list_alike(others: OtherChains, turn: Turn) -> Iterator[Turn]:
+def _list_similar_starts(others: OtherChains, turn: Turn) -> Iterator[Turn]:
     """Yield the earlier first requests whose head has the same parts, and may still be in the cache; latest first."""
     scope, paths = cache_scope(turn), [segment.path for segment in turn.prompt.head]
     for start in [*others.starts][-2::-1]:  # the last one is the turn's own
@@ -158,7 +158,7 @@ def compare_log_summary(others: OtherChains, turn: Turn) -> Pair | None:
     if not (is_cold and is_long and pause <= counts.FIVE_MINUTES and last.model == turn.model):
         return None
     cause = Cause(Code.COLD_COMPACTION, "messages", ColdCompaction((), cached, read, warm), strength="strong")
-    return _judge_apart(last, turn, cause)
+    return _judge_across_chains(last, turn, cause)
 
 
 def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
@@ -177,7 +177,7 @@ def compare_parallel(others: OtherChains, turn: Turn) -> Pair | None:
         if usage.read_tokens <= (counts.first_pass_read(start.usage) or 0):
             section = CODES[Code.PARALLEL_START].section
             cause = Cause(Code.PARALLEL_START, section, ParallelStart(seconds), strength="strong")
-            return replace(_judge_apart(start, turn, cause), rebilled=lost)
+            return replace(_judge_across_chains(start, turn, cause), rebilled=lost)
     return None
 
 
@@ -186,7 +186,7 @@ def may_be_read(turn: Turn) -> bool:
     return not turn.failed and turn.usage is not None and bool(turn.usage.write_tokens)
 
 
-def _judge_apart(previous: Turn, turn: Turn, cause: Cause) -> Pair:
+def _judge_across_chains(previous: Turn, turn: Turn, cause: Cause) -> Pair:
     """Return the verdict on turns of two chains of a log, whose prompts are not compared."""
     facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), billed=True)
     return judge_unmeasured(facts, (cause,), facts.fell)

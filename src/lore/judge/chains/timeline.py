@@ -1,4 +1,4 @@
-"""Which turn of a log the changes belong to that the log records between turns."""
+"""Assign each change that a log records between turns to the turn whose prompt has it."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class LoggedChanges:
         if self._unanswered:
             turns = [*self._unanswered, turn]
             self._unanswered.clear()
-            changes = tuple([change for one in turns for change in without_model_change(one)])
-            turn = replace(turn, changes=changes, signs=tuple([sign for one in turns for sign in one.signs]))
+            changes = tuple([change for source in turns for change in without_model_change(source)])
+            turn = replace(turn, changes=changes, signs=tuple([sign for source in turns for sign in source.signs]))
         return turn if turn.basis is None or previous is None else self._place_compaction(previous, turn)
 
     def _place_compaction(self, previous: Turn, turn: Turn) -> Turn:
         """Return the turn with the compaction that shortened its prompt, and without one that did not yet."""
         before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
-        late = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
-        if late and after >= before >= _LONG:
-            self._delayed = late
-            return replace(turn, changes=tuple([change for change in turn.changes if change not in late]))
-        if self._delayed and after and (after < before - counts.DROP or late):
+        compactions = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
+        if compactions and after >= before >= _LONG:
+            self._delayed = compactions
+            return replace(turn, changes=tuple([change for change in turn.changes if change not in compactions]))
+        if self._delayed and after and (after < before - counts.DROP or compactions):
             delayed, self._delayed = self._delayed, ()
-            return turn if late else replace(turn, changes=(*turn.changes, *delayed))
+            return turn if compactions else replace(turn, changes=(*turn.changes, *delayed))
         return turn
 
 

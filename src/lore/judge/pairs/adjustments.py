@@ -1,4 +1,4 @@
-"""What is changed in the causes of a pair once their bytes are measured: blocks, remarks, what lost nothing, tails.
+"""Adjust the causes of a pair once its bytes are measured: small changes, remarks, breaks without a loss, tails.
 
 Each function takes the measures of the pair and its causes, and returns the causes; a remark is one cause, or None.
 Their order is in `lore.judge.rules`.
@@ -31,7 +31,7 @@ class PairMeasures(Struct, frozen=True):
 
     facts: PairFacts
     sums: PairSums
-    wanted: int  # bytes of the previous prompt that were to be cached
+    cacheable_bytes: int  # bytes of the previous prompt that were to be cached
     per_token: float  # bytes of the current prompt
     short: int | None  # tokens by which the read is smaller than the cached prompt; None: unknown
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
@@ -53,13 +53,13 @@ def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
     Anthropic documents text and block as one value; a read that stops there shows that the model saw two
     (anthropics/claude-code#93490: a system message within the history).
     """
-    facts, wanted = measures.facts, measures.wanted
+    facts, size = measures.facts, measures.cacheable_bytes
     cached, read = counts.cached(facts.previous.usage), facts.read
-    if not (facts.fell and cached and read and wanted) or not any(cause.code in UNEXPLAINED for cause in causes):
+    if not (facts.fell and cached and read and size) or not any(cause.code in UNEXPLAINED for cause in causes):
         return causes
     for cause in causes:
-        before = cached * (1 - cause.lost / wanted)
-        if "same-to-the-api" in cause.qualifiers and before * (1 - _NEAR) <= read <= before * (1 + _NEAR):
+        tokens_before = cached * (1 - cause.lost / size)
+        if "same-to-the-api" in cause.qualifiers and tokens_before * (1 - _NEAR) <= read <= tokens_before * (1 + _NEAR):
             shape = replace(cause, qualifiers=("read-ends-there",), override=None)
             return (shape, *(other for other in causes if other is not cause and other.code not in UNEXPLAINED))
     return causes
@@ -68,25 +68,25 @@ def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
 def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
     """Mark changes at the end of the prompt that are shorter than one block of the cache: no cache holds them.
 
-    A change further in front, or in no byte (a parameter), costs everything after it.
+    A change at an earlier place, or of a parameter, costs everything after it.
     """
     facts, short = measures.facts, measures.short
     block = counts.block_tokens(facts.previous)
     if facts.fell or not facts.billed or (short is not None and short > block):
         return causes
-    prompt, found = facts.previous.prompt, list[Cause]()
+    prompt, new_causes = facts.previous.prompt, list[Cause]()
     for cause in causes:
         lost = cause.lost / measures.per_token
         is_short = lost <= block and cause.code != Code.IMAGE_CHANGED  # bytes do not say how many tokens an image is
         if is_short and _is_from_bytes(cause) and cause.position >= len(prompt.head) + last_message(prompt):
             size = e.WithinBlock(round(lost), block)
-            within = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
+            block_cause = Cause(cause.code, cause.section, size, cause.position, path=cause.path)
             cause = replace(
                 cause, code=Code.CHANGE_AFTER_LAST_BREAKPOINT, override=None, qualifiers=("within-a-block",),
-                also=(within,),
+                also=(block_cause,),
             )  # fmt: skip
-        found.append(cause)
-    return tuple(found)
+        new_causes.append(cause)
+    return tuple(new_causes)
 
 
 def add_remarks(measures: PairMeasures, causes: _Causes) -> _Causes:
@@ -134,13 +134,13 @@ def _is_from_bytes(cause: Cause) -> bool:
 
 
 class RemarkRule(Struct, frozen=True):
-    """A remark, and when it is not asked for."""
+    """A remark, and when it is not looked for."""
 
     code: Code
     find: Callable[[PairMeasures, _Causes], Cause | None]
     why: str  # a count, or the source
     once: bool = False  # it is reported once a chain
-    unless: Code | None = None  # it is not asked for if the chain has this remark
+    unless: Code | None = None  # it is not looked for if the chain has this remark
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -174,8 +174,8 @@ def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> Cause | None
         return None
     if find_named_route(facts) is not None or find_missing_answers(facts) is not None:
         return None
-    far = measure_lookback(facts)
-    return None if far is None else Cause(Code.LOOKBACK_EXCEEDED, "messages", far, facts.overlap.common)
+    evidence = measure_lookback(facts)
+    return None if evidence is None else Cause(Code.LOOKBACK_EXCEEDED, "messages", evidence, facts.overlap.common)
 
 
 def find_disagreement(measures: PairMeasures, causes: _Causes) -> Cause | None:

@@ -23,31 +23,31 @@ from lore.prefix.purpose import begins_user_turn
 
 
 def explain_answer(pair: Pair) -> Pair:
-    """Return the pair; if an engine read less than prompt and answer, with what differs in the answer as the cause."""
-    current, before = pair.right, None if pair.is_break else _with_answer(pair)
+    """Return the pair, with the changed answer as a cause if an engine read less than prompt and answer."""
+    current, previous = pair.current, None if pair.is_break else _with_answer(pair)
     read = counts.first_pass_read(current.usage)
-    if before is None or read is None:
+    if previous is None or read is None:
         return pair
-    unread = counts.prompt_tokens(before.usage) - read
-    overlap = compare_prompts(before.prompt, current.prompt)
-    if overlap.is_covered or unread <= 2 * counts.block_tokens(before):
+    unread = counts.prompt_tokens(previous.usage) - read
+    overlap = compare_prompts(previous.prompt, current.prompt)
+    if overlap.is_covered or unread <= 2 * counts.block_tokens(previous):
         return pair
     causes = find_causes(
-        before.prompt, current.prompt, overlap, (), previous_call=before.call, current_call=current.call
+        previous.prompt, current.prompt, overlap, (), previous_call=previous.call, current_call=current.call
     )
     is_template = begins_user_turn(current.prompt)
-    found = [
+    answer_causes = [
         replace(
-            cause, lost=sum(map(byte_size, iterate_from(before.prompt, cause.position, tail=False))),
+            cause, lost=sum(map(byte_size, iterate_from(previous.prompt, cause.position, tail=False))),
             override="unattributable" if cause.evidence.fix_detail() == "call" else cause.override,  # few render ids
         ) for cause in causes if not is_remark(cause) and not (is_template and cause.code == Code.THINKING_CHANGED)
     ]  # fmt: skip
-    return replace(pair, left=before, causes=(*found, *pair.causes)) if found else pair
+    return replace(pair, previous=previous, causes=(*answer_causes, *pair.causes)) if answer_causes else pair
 
 
 def _with_answer(pair: Pair) -> Turn | None:
     """Return the previous turn with its answer in its prompt; None if no engine gave the answer, or it is unknown."""
-    turn, prompt, current = pair.left, pair.left.prompt, pair.right.prompt
+    turn, prompt, current = pair.previous, pair.previous.prompt, pair.current.prompt
     at, usage = len(prompt.messages), turn.usage
     extends = pair.overlap.is_covered and at < len(current.messages)
     if turn.generated is None or usage is None or not extends or served_by(turn).provider not in ENGINES:
@@ -56,6 +56,6 @@ def _with_answer(pair: Pair) -> Turn | None:
     if sum(segment.kind == "envelope" for segment in answer) != 1:
         return None
     begin, place = len(answer[0].path), current.messages[at].path
-    said = [replace(segment, path=place + segment.path[begin:]) for segment in answer]
+    parts = [replace(segment, path=place + segment.path[begin:]) for segment in answer]
     paid = replace(usage, uncached_tokens=(usage.uncached_tokens or 0) + (usage.output_tokens or 0))
-    return replace(turn, source=replace(prompt, messages=prompt.messages.extend(said)), usage=paid, generated=None)
+    return replace(turn, source=replace(prompt, messages=prompt.messages.extend(parts)), usage=paid, generated=None)

@@ -56,10 +56,10 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
     if _is_unmarked(pair):
         causes = [_excuse(cause, "nothing-lost", override="expected", lost=0) for cause in pair.causes]
         return replace(pair, causes=tuple(causes))
-    minimum = minimum_tokens(state.rules(), pair.left) or 0
-    if counts.cached(pair.left.usage) and counts.prompt_tokens(pair.left.usage) < minimum:
+    minimum = minimum_tokens(state.rules(), pair.previous) or 0
+    if counts.cached(pair.previous.usage) and counts.prompt_tokens(pair.previous.usage) < minimum:
         return pair
-    sides = ((pair.left, pair.bytes.previous), (pair.right, pair.bytes.current))
+    sides = ((pair.previous, pair.bytes.previous), (pair.current, pair.bytes.current))
     if not any(_is_below_minimum(turn, size, state.rules) for turn, size in sides):
         return pair
     causes = [replace(_excuse(cause, "under-minimum"), lost=0) for cause in pair.causes]
@@ -68,12 +68,14 @@ def drop_loss_below_minimum(pair: Pair, state: ChainState) -> Pair:
 
 def _is_unmarked(pair: Pair) -> bool:
     """Return whether the cache needs breakpoints, the previous request has none, and usage shows nothing cached."""
-    if any(counts.cached(turn.usage) != 0 for turn in (pair.left, pair.right)) or counts.bills_writes(pair.left):
+    if any(counts.cached(turn.usage) != 0 for turn in (pair.previous, pair.current)) or counts.bills_writes(
+        pair.previous
+    ):
         return False
-    prompt = pair.left.prompt
+    prompt = pair.previous.prompt
     if prompt.breakpoints or prompt.auto_breakpoint or prompt.fidelity not in ("wire", "parsed"):
         return False  # a normalised body has lost its breakpoints
-    return needs_breakpoints(pair.left)
+    return needs_breakpoints(pair.previous)
 
 
 def _is_below_minimum(turn: Turn, size: int, rules: Callable[[], DatedRules]) -> bool:
@@ -94,10 +96,10 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
 
     If the model's minimum is unknown, the highest of any provider counts.
     """
-    if counts.first_pass_read(pair.right.usage) != 0 or not is_transcript(pair.right):
+    if counts.first_pass_read(pair.current.usage) != 0 or not is_transcript(pair.current):
         return pair
-    minimum = minimum_tokens(state.rules(), pair.left)
-    if counts.prompt_tokens(pair.left.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
+    minimum = minimum_tokens(state.rules(), pair.previous)
+    if counts.prompt_tokens(pair.previous.usage) >= (HIGHEST_MINIMUM if minimum is None else minimum):
         return pair
     causes = [cause for cause in pair.causes if not isinstance(cause.evidence, e.NothingRead)]
     return replace(pair, causes=tuple(causes))
@@ -108,11 +110,11 @@ def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
 
     Only usage that reports writes shows so small a loss.
     """
-    usage, lead = pair.right.usage, TurnVerdict(pair.right, pair).leading
-    if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.left):
+    usage, lead = pair.current.usage, TurnVerdict(pair.current, pair).leading
+    if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
         return pair
     tokens, _source = lost_tokens(pair, lead)
-    limit = max(counts.block_tokens(pair.left), SMALL * counts.prompt_tokens(usage.first_pass))
+    limit = max(counts.block_tokens(pair.previous), SMALL * counts.prompt_tokens(usage.first_pass))
     if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
@@ -134,7 +136,7 @@ def add_prices(pair: Pair, state: ChainState) -> Pair:
 
     A recorded request without usage has the price of its estimated size.
     """
-    turn, daily = pair.right, _count_tails_a_day(pair, state)
+    turn, daily = pair.current, _count_tails_a_day(pair, state)
     lost = TurnVerdict(turn, pair).lost_tokens
     is_priced = daily or (lost and (turn.usage is not None or turn.basis is None))
     size = round(pair.bytes.current / pair.bytes_per_token)
@@ -155,7 +157,7 @@ def _estimate_usage(turn: Turn, size: int, lost: int) -> Usage:
 
 def _count_tails_a_day(pair: Pair, state: ChainState) -> float:
     """Return how many tails the chain replaces a day; 0 if it is too short to tell."""
-    at = pair.right.at
+    at = pair.current.at
     if state.began is None or at is None or all(cause.code != Code.TAIL_REPLACED for cause in pair.causes):
         return 0.0
     state.tails += 1
@@ -176,10 +178,10 @@ def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lo
     if not isinstance(evidence, e.ColdCompaction) or usage is None or usage.iterations:
         return cause
     paid = price.of(replace(usage, output_tokens=0, server_tools=()))
-    again = paid_again(price, usage, lost)
-    if paid is None or again is None:
+    rebilled = paid_again(price, usage, lost)
+    if paid is None or rebilled is None:
         return cause
-    warm = round(float(paid) - again, 6)
+    warm = round(float(paid) - rebilled, 6)
     return replace(cause, evidence=replace(evidence, dollars=round(float(paid), 6), warm_dollars=warm))
 
 

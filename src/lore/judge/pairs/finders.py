@@ -1,4 +1,4 @@
-"""Find evidence in the facts of two turns: in the clock, the places that were asked, the log, and the token counts.
+"""Find evidence in the facts of two turns: in their times, their endpoints, the log, and the token counts.
 
 Each function returns one evidence struct, or None if the recording does not show it. `lore.judge.rules` says
 which cause each of them explains, how strongly, and how often that was right.
@@ -36,7 +36,7 @@ from lore.prefix.purpose import begins_user_turn
 if TYPE_CHECKING:
     from lore.cache.transcript_history import Signal
 
-# A finder whose evidence was turned into a cause in another room returns that cause.
+# Some finders return a whole cause, which has evidence of its own.
 Find: TypeAlias = Callable[[PairFacts], "e.Evidence | Cause | None"]
 
 _SOONEST = 0.25  # seconds that a provider takes at least to begin a response
@@ -109,8 +109,8 @@ def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
     """Return by how much the current request was sent before the entry that it would read was written."""
     if not facts.billed:
         return None
-    early = seconds_before_answer(facts.previous, facts.current)
-    return None if early is None else e.ParallelStart(early)
+    seconds = seconds_before_answer(facts.previous, facts.current)
+    return None if seconds is None else e.ParallelStart(seconds)
 
 
 def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
@@ -119,16 +119,16 @@ def seconds_before_answer(previous: Turn, current: Turn) -> float | None:
     If that is not recorded, no response begins sooner than `_SOONEST`, unless the request sends the answer back: a
     server in a test answers at once.
     """
-    begun = previous.answered_at
-    if current.at is None or previous.at is None or begun == previous.at:
+    began_at = previous.answered_at
+    if current.at is None or previous.at is None or began_at == previous.at:
         return None
-    if begun is None:
+    if began_at is None:
         added = current.prompt.messages.since(previous.prompt.messages.common(current.prompt.messages))
         if current.at <= previous.at or any(map(is_model_message, added)):  # equal times may not be those of requests
             return None
-        begun = previous.at + _SOONEST
-    early = begun - current.at
-    return early if early > 0 and current.at >= previous.at - _HOUR else None
+        began_at = previous.at + _SOONEST
+    seconds = began_at - current.at
+    return seconds if seconds > 0 and current.at >= previous.at - _HOUR else None
 
 
 def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
@@ -151,11 +151,11 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
 
 def seconds_since(previous: Turn, current: Turn) -> float | None:
     """Return the seconds from the previous answer (from its request if that is unknown) to the current request."""
-    begun = previous.answered_at if previous.answered_at is not None else previous.at
-    return None if begun is None or current.at is None else current.at - begun
+    began_at = previous.answered_at if previous.answered_at is not None else previous.at
+    return None if began_at is None or current.at is None else current.at - began_at
 
 
-# the places that were asked
+# the endpoints and providers that requests went to
 
 
 _ID = pattern(rb'"(?:id|call_id|toolUseId)"\s*:\s*"([a-z]{1,12}(?:_|-tool-)(?:bdrk_|vrtx_)?)')
@@ -209,20 +209,20 @@ def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.Rou
     answers = [] if facts.last_use is not None else list(_call_ids(after.since(len(before))))
     if len(answers) < 2:
         return None
-    own = next((ids for ids in (answers[0], *reversed(list(_call_ids(before)))) if ids), list[str]())
-    between = {begin for ids in answers[1:] for begin in ids}
-    known, others = ({*map(provider_by_id, begins)} - {""} for begins in (own, between))
-    if bool(known and others - known) != is_foreign:
+    old_ids = next((ids for ids in (answers[0], *reversed(list(_call_ids(before)))) if ids), list[str]())
+    new_ids = {begin for ids in answers[1:] for begin in ids}
+    providers, new_providers = ({*map(provider_by_id, begins)} - {""} for begins in (old_ids, new_ids))
+    if bool(providers and new_providers - providers) != is_foreign:
         return None
-    return e.RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*own, *between})) if is_foreign else ())
+    return e.RoutedElsewhere(unreceived=len(answers) - 1, ids=tuple(sorted({*old_ids, *new_ids})) if is_foreign else ())
 
 
 def _call_ids(segments: Iterable[Segment]) -> Iterator[list[str]]:
     """Yield for each of the model's answers how the ids of its calls begin."""
     for is_answer, run in groupby(mark_answers(segments), key=itemgetter(1)):
         if is_answer:
-            found = [segment.data for segment, _ in run if any(word in segment.data for word in _CALLS)]
-            ends = [data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:] for data in found]
+            calls = [segment.data for segment, _ in run if any(word in segment.data for word in _CALLS)]
+            ends = [data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:] for data in calls]
             yield [begin.decode() for end in ends for begin in dict.fromkeys(_ID.findall(end))]
 
 
@@ -262,12 +262,12 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
     if state is not None:
         if state.new_positions <= POSITIONS or lookback(facts.current.at).runs:
             return None
-        far = e.LookbackExceeded(state.new_positions, POSITIONS, facts.fell)
+        evidence = e.LookbackExceeded(state.new_positions, POSITIONS, facts.fell)
     elif not facts.billed or facts.current.is_rebuilt:
         return None
     else:
-        far = measure_lookback(facts)
-    return None if far is None or find_named_route(facts) is not None else far
+        evidence = measure_lookback(facts)
+    return None if evidence is None or find_named_route(facts) is not None else evidence
 
 
 def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
@@ -284,17 +284,17 @@ def find_dropped_breakpoints(facts: PairFacts) -> Cause | None:
     A gateway may set breakpoints that the recording does not have: then something is read or written without one.
     """
     previous, current = facts.previous.prompt, facts.current.prompt
-    before, now = previous.breakpoints, current.breakpoints
-    if previous.auto_breakpoint and not now:  # a request that asks for one by itself has it on its last block
-        before = (*before, previous.stable - 1)
-    if any(one.is_rebuilt or one.fidelity == "structural" for one in (facts.previous, facts.current)):
+    old, new = previous.breakpoints, current.breakpoints
+    if previous.auto_breakpoint and not new:  # a request that asks for one by itself has it on its last block
+        old = (*old, previous.stable - 1)
+    if any(turn.is_rebuilt or turn.fidelity == "structural" for turn in (facts.previous, facts.current)):
         return None
-    is_earlier = bool(before) and now[-1:] < before[-1:] and not current.auto_breakpoint
+    is_earlier = bool(old) and new[-1:] < old[-1:] and not current.auto_breakpoint
     if not is_earlier or not needs_breakpoints(facts.previous):
         return None
-    if not now and facts.current.usage is not None and (facts.read or facts.current.usage.write_tokens):
+    if not new and facts.current.usage is not None and (facts.read or facts.current.usage.write_tokens):
         return None
-    return Cause(Code.BREAKPOINTS_MISSING, None, e.BreakpointsDropped(len(before), len(now)), position=before[-1])
+    return Cause(Code.BREAKPOINTS_MISSING, None, e.BreakpointsDropped(len(old), len(new)), position=old[-1])
 
 
 def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
@@ -308,7 +308,7 @@ def find_provider_edit(facts: PairFacts) -> e.EditedByProvider | Cause | None:
     edits = [edit for edit in current.call.edits or () if edit.tokens != 0]
     tokens = sum(edit.tokens or 0 for edit in edits) or None
     passes = () if current.usage is None else current.usage.iterations
-    kinds = [edit.kind for edit in edits] or [one.kind for one in passes if one.kind == "compaction"][:1]
+    kinds = [edit.kind for edit in edits] or [usage.kind for usage in passes if usage.kind == "compaction"][:1]
     return e.EditedByProvider("edits", edits=tuple(kinds), tokens=tokens) if kinds else None
 
 
@@ -331,7 +331,7 @@ def find_provider_cut(facts: PairFacts) -> e.EditedByProvider | None:
 def find_cleared_results(facts: PairFacts) -> e.RecordedChange | None:
     """Return that the log records a clearing that names its results."""
     code = Code.TOOL_RESULT_REWRITTEN
-    return next((e.RecordedChange(code, one.detail) for one in facts.current.changes if one.cause == code), None)
+    return next((e.RecordedChange(code, event.detail) for event in facts.current.changes if event.cause == code), None)
 
 
 def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
@@ -367,7 +367,7 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
     if sign is None or state is None or state.implicit:
         return None
     fall = find_fall(
-        name, prompted=state.grown.prompted, first=name not in facts.shown, version=sign.version,
+        name, prompted=state.grown.prompted, first=name not in facts.tallies, version=sign.version,
         model=normal_name(facts.current.model),
     )  # fmt: skip
     is_counted = name != "tool-reference" or version_of(sign.version) >= _TOOLS_COUNTED
@@ -376,8 +376,8 @@ def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
 
 def find_first_without_thinking(facts: PairFacts) -> e.FirstWithoutThinking | None:
     """Return that no answer to the first prompt holds thinking, in versions with which the next prompt's read fell."""
-    found = state_signal(facts, "first-without-thinking", is_delayed=False)
-    return None if found is None else e.FirstWithoutThinking()
+    signal = state_signal(facts, "first-without-thinking", is_delayed=False)
+    return None if signal is None else e.FirstWithoutThinking()
 
 
 def find_resume(facts: PairFacts) -> e.Evidence | None:
@@ -416,12 +416,12 @@ def find_dropped_reasoning(facts: PairFacts, *, is_missed: bool = False) -> e.Re
     dropped, read, state = state_signal(facts, "reasoning"), facts.read, facts.state
     if dropped is None or dropped.read_if_moved is None or read is None or state is None or not state.implicit:
         return None
-    beyond = read - dropped.read_if_moved
+    excess = read - dropped.read_if_moved
     tolerance = max(counts.DROP, counts.TOLERANCE_SHARE * dropped.read_if_moved)
-    if (beyond < -tolerance) != is_missed:
+    if (excess < -tolerance) != is_missed:
         return None
     after = (counts.cached(facts.previous.usage) or 0) - dropped.read_if_moved if is_missed else 0
-    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(beyond) <= tolerance, max(0, after) or None)
+    return e.ReasoningDropped(dropped.entries, dropped.read_if_moved, abs(excess) <= tolerance, max(0, after) or None)
 
 
 _REASONING = (b'"reasoning_content"', b'"reasoning"', b"<think>")
@@ -457,8 +457,8 @@ def find_template_drop(facts: PairFacts) -> e.ReasoningDropped | None:
     if first is None:
         return None
     tokens = round(counts.prompt_tokens(previous.usage) * first[0] / sum(map(byte_size, previous.prompt)))
-    beyond, unsure = read - tokens, max(counts.DROP, tokens // 10)
-    return None if beyond < -unsure else e.ReasoningDropped(first[1], tokens, abs(beyond) <= unsure)
+    excess, tolerance = read - tokens, max(counts.DROP, tokens // 10)
+    return None if excess < -tolerance else e.ReasoningDropped(first[1], tokens, abs(excess) <= tolerance)
 
 
 def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:

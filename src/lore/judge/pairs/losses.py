@@ -1,7 +1,7 @@
 """How much a break cost at most: bytes of the previous prompt, and tokens that can have been billed again.
 
 Usage shows by how much a read fell; what was new in the prompt, or taken out of it, was never in the cache and is no
-loss. Where the usage alone would blame one cause for that, the limits here hold.
+loss. The limits here subtract such tokens from the loss of a cause.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from lore.prefix.overlap import ChainSums, PairSums, byte_size, list_new_segment
 
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
-    """Return the verdict on two turns whose prompts were not made: the second surely extends the first."""
+    """Return the verdict on two turns whose prompts were not built, as the second surely extends the first."""
     return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, short,
                 counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
 
 
-# Causes that take content out of the prompt: what is left and not new is billed again, and no more. Usage shows for the
-# others whether the prompt of a log shrank.
+# Causes that remove content from the prompt: only content that remains and is not new is re-billed. For other causes
+# usage shows whether the prompt of a log shrank.
 _REMOVING = frozenset((
     Code.TOOL_RESULT_REWRITTEN, Code.IMAGE_CHANGED, Code.REASONING_DROPPED_BY_TEMPLATE, Code.RESUME_RERENDERED,
     Code.REWIND, Code.COMPACTION, Code.CHAIN_RESTARTED,
 ))  # fmt: skip
 _REWRITING = (Code.COMPACTION, Code.REWIND, Code.CHAIN_RESTARTED)
 _ENDS = 512  # bytes at the beginning of a block that name its type
-# Causes of which the prompt shows nothing: what another cause makes unreadable is not counted with them.
+# Causes that the prompt does not show: content that another cause makes unreadable is not counted with them.
 _NOT_BY_PROMPT = frozenset((Code.CACHE_EXPIRED, Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS))
 
 
@@ -93,13 +93,13 @@ def _limit_rewritten(facts: PairFacts, unread: int | None, per_token: float) -> 
     what is left of the later content.
     """
     previous, current, first, read = facts.previous, facts.current, facts.first, facts.read
-    fresh, kept = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
+    fresh, same = split_fresh_segments(previous.prompt, current.prompt, facts.overlap.common)
     if unread is None or (read and counts.bills_writes(previous)):
-        return round(_estimate_tokens(kept, per_token))  # that includes all of tools and system prompt that both share
+        return round(_estimate_tokens(same, per_token))  # that includes all of tools and system prompt that both share
     most = unread - _estimate_tokens(fresh, per_token)
     if first is not None and first.model == current.model and _lacks_summary(current):
         new = {segment.data for segment in fresh}
-        later = [one for one in split_fresh_segments(first.prompt, current.prompt, 0)[0] if one.data not in new]
+        later = [part for part in split_fresh_segments(first.prompt, current.prompt, 0)[0] if part.data not in new]
         most = min(most, counts.prompt_tokens(first.usage) + _estimate_tokens(later, per_token) - (read or 0))
     return max(0, round(most))
 
@@ -112,14 +112,14 @@ def _lacks_summary(turn: Turn) -> bool:
 
 
 def _estimate_tokens(segments: Sequence[Segment], per_token: float) -> float:
-    """Return the tokens of segments by their bytes, and of images, whose bytes do not say it, 1,500 at most."""
+    """Estimate the tokens of segments from their bytes, at most 1,500 for an image, whose bytes show no tokens."""
     image = IMAGE_TOKENS * per_token
-    sizes = (min(byte_size(one), image) if b'"image' in one.data[:_ENDS] else byte_size(one) for one in segments)
+    sizes = (min(byte_size(part), image) if b'"image' in part.data[:_ENDS] else byte_size(part) for part in segments)
     return sum(sizes) / per_token
 
 
-def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, wanted: int) -> int:
-    """Return the bytes up to `wanted` that cannot be read after a change of the segment at a position.
+def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: int) -> int:
+    """Return how many of the `cacheable` bytes cannot be read after a change of the segment at a position.
 
     In tools and system prompt all from the last breakpoint before it is lost. In the history earlier requests left
     entries at their own ends; where usage is recorded, it shows the read tokens.
@@ -127,10 +127,10 @@ def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, wanted: int
     prompt, overlap = facts.previous.prompt, facts.overlap
     is_marked = prompt.breakpoints and not prompt.auto_breakpoint
     if facts.fell is None and is_marked and position < len(prompt.head):
-        kept = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
+        readable = measured.sum_before(max((place + 1 for place in prompt.breakpoints if place < position), default=0))
     else:
-        kept = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
-    return max(0, wanted - kept)
+        readable = measured.sum_before(position) + (overlap.common_bytes if position == overlap.common else 0)
+    return max(0, cacheable - readable)
 
 
 def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
@@ -138,11 +138,11 @@ def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
 
     What precedes the change is not lost, nor a head that is too short for a cache.
     """
-    left, overlap, read = pair.left, pair.overlap, counts.first_pass_read(pair.right.usage)
-    kept, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
-    if needs_breakpoints(left) and (pair.right.prompt.breakpoints or pair.right.prompt.auto_breakpoint):
-        sizes = [sum(map(byte_size, left.prompt.head[: place + 1])) for place in left.prompt.breakpoints]
-        kept, end = max([size for size in sizes if size <= kept], default=0), max(sizes, default=0)
-    kept, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else kept, end))
-    least = 0 if rules is None else minimum_tokens(rules(), left) or 0
-    return 0 if read is None or end < least else round(end - max(kept, read))
+    previous, overlap, read = pair.previous, pair.overlap, counts.first_pass_read(pair.current.usage)
+    readable, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous
+    if needs_breakpoints(previous) and (pair.current.prompt.breakpoints or pair.current.prompt.auto_breakpoint):
+        sizes = [sum(map(byte_size, previous.prompt.head[: place + 1])) for place in previous.prompt.breakpoints]
+        readable, end = max([size for size in sizes if size <= readable], default=0), max(sizes, default=0)
+    readable, end = (size / pair.bytes_per_token for size in (0 if overlap.is_covered else readable, end))
+    least = 0 if rules is None else minimum_tokens(rules(), previous) or 0
+    return 0 if read is None or end < least else round(end - max(readable, read))

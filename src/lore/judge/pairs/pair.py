@@ -31,10 +31,10 @@ CLIENT_SECTIONS = {
     "tools_changed": "tools", "system_changed": "system", "messages_changed": "messages", "model_changed": "model"
 }  # fmt: skip
 _VERDICTS = frozenset((*CLIENT_SECTIONS, "previous_message_not_found", "unavailable"))
-EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # of prompts that were not made
+EXTENDED = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)  # for prompts that were not built
 ESTIMATED = 1.25  # an estimate of tokens from bytes is rarely off by more
 
-# Causes that only usage and clocks show, so that bytes do not show their cost.
+# Causes that only usage and clocks show: bytes do not tell what they cost.
 BY_BILL = frozenset((
     Code.LOOKBACK_EXCEEDED, Code.CACHE_EXPIRED, Code.PARALLEL_START, Code.ENDPOINT_CHANGED, Code.OLDER_ENTRY_SERVED,
     Code.BILLED_READ_FELL, Code.SERVER_SIDE_MISS, Code.REASONING_DROPPED_BY_TEMPLATE, Code.ROUTED_ELSEWHERE,
@@ -49,14 +49,14 @@ REMARKS = frozenset((
 
 
 class Tally(Struct, frozen=True):
-    """How often a session showed something, and how often the read fell then."""
+    """How often something occurred in a session, and how often the read fell then."""
 
-    seen: int = 0
+    times: int = 0
     fell: int = 0
 
     def plus(self, *, fell: bool) -> Tally:
         """Return the tally with one more occurrence."""
-        return Tally(self.seen + 1, self.fell + fell)
+        return Tally(self.times + 1, self.fell + fell)
 
 
 class PairFacts(Struct, frozen=True):
@@ -71,7 +71,7 @@ class PairFacts(Struct, frozen=True):
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
     state: TurnState | None = None  # of a transcript, before the current usage was read
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
-    shown: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
+    tallies: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
     has_tool_call: bool = False  # in the current history of a log
     first: Turn | None = None  # the first request of a log's chain that has usage
@@ -86,37 +86,37 @@ class PairFacts(Struct, frozen=True):
     @property
     def verdict(self) -> ProviderSaid | None:
         """The provider's verdict as evidence."""
-        return provider_said(self.current)
+        return provider_verdict(self.current)
 
 
-def provider_said(turn: Turn) -> ProviderSaid | None:
+def provider_verdict(turn: Turn) -> ProviderSaid | None:
     """Return the provider's verdict on a turn as evidence; a reason that lore does not know is content."""
     verdict = turn.verdict
     if verdict is None:
         return None
-    known, missed = verdict.reason if verdict.reason in _VERDICTS else "", verdict.missed_tokens
+    reason, missed = verdict.reason if verdict.reason in _VERDICTS else "", verdict.missed_tokens
     read = counts.first_pass_read(turn.usage)
     unread = None if read is None or turn.usage is None else counts.prompt_tokens(turn.usage.first_pass) - read
     is_too_many = missed is not None and unread is not None and missed > unread
-    return ProviderSaid(known, "" if known else verdict.reason, missed, unread=unread if is_too_many else None)
+    return ProviderSaid(reason, "" if reason else verdict.reason, missed, unread=unread if is_too_many else None)
 
 
 class Pair(Struct, frozen=True):
     """Two successive turns, why the second does not extend the first, and what that cost."""
 
-    left: Turn
-    right: Turn
+    previous: Turn
+    current: Turn
     overlap: Overlap
     bytes: PairSums
-    left_tail_bytes: int
+    tail_bytes: int
     causes: tuple[Cause, ...]
     fell: int | None  # tokens by which the read fell, 0 within tolerance; None: unknown
     short: int | None  # the same without tolerance
-    bytes_per_token: float  # of the right, from its usage or a default
-    available: int | None  # tokens that the left, or the request that is compared with it, left in the cache
+    bytes_per_token: float  # of the current prompt, from its usage or a default
+    available: int | None  # tokens that the previous request left in the cache; None: unknown
     rebilled: int | None = None  # the most tokens that can have been billed again; None: the bytes show no limit
     price: Price | None = None
-    priced_as: Usage | None = None  # of which price lost tokens are, if the right has no usage
+    priced_as: Usage | None = None  # usage whose prices apply to lost tokens if the current turn has none
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
 
     @property
@@ -126,24 +126,24 @@ class Pair(Struct, frozen=True):
 
     @property
     def is_break(self) -> bool:
-        """Whether what the left wanted cached was not reused, by bytes or by usage."""
+        """Whether the part that the previous request asked to be cached was not reused, by bytes or by usage."""
         return any(not is_remark(cause) for cause in self.causes)
 
     @property
     def reuse(self) -> float | None:
-        """Common bytes as a share of the left without its tail; None if that is empty."""
-        stable = self.bytes.previous - self.left_tail_bytes
+        """Common bytes as a share of the previous prompt without its tail; None if that is empty."""
+        stable = self.bytes.previous - self.tail_bytes
         return None if stable <= 0 else (self.bytes.common + self.overlap.common_bytes) / stable
 
     @property
-    def worst(self) -> str:
+    def kind(self) -> str:
         """The worst kind among the causes."""
         kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
 
 
 def is_remark(cause: Cause) -> bool:
-    """Return whether a cause lost nothing: it is reported, and is no cache break."""
+    """Return whether a cause is only a remark: it is reported, lost nothing and is no cache break."""
     if cause.code == Code.LOOKBACK_EXCEEDED:  # no usage shows the miss
         return cause.kind != "waste"
     return cause.is_harmless or cause.code in REMARKS
@@ -158,16 +158,16 @@ def lost_tokens(pair: Pair, cause: Cause) -> tuple[int, str]:
     if pair.uncacheable or is_remark(cause):
         return 0, "recorded" if pair.fell is not None else "estimated"
     tokens, source = round(cause.lost / pair.bytes_per_token), "estimated"
-    if cause.code == Code.MODEL_CHANGED and pair.right.is_rebuilt and pair.left.usage is not None:
-        tokens = counts.prompt_tokens(pair.left.usage)  # all of it, also what the log does not record
+    if cause.code == Code.MODEL_CHANGED and pair.current.is_rebuilt and pair.previous.usage is not None:
+        tokens = counts.prompt_tokens(pair.previous.usage)  # all of it, also what the log does not record
     if pair.short is not None:
-        left, right, unbilled = pair.left, pair.right, 0
-        is_lost = cause.lost and (left.chain == right.chain or not len(left.prompt.messages))
-        if is_lost and not counts.bills_writes(left) and not counts.read_everything(left, right):
+        previous, current, unbilled = pair.previous, pair.current, 0
+        is_lost = cause.lost and (previous.chain == current.chain or not len(previous.prompt.messages))
+        if is_lost and not counts.bills_writes(previous) and not counts.read_everything(previous, current):
             unbilled, source = _unread(pair, cause, tokens)
         tokens, source = (unbilled, source) if unbilled > pair.short else (pair.short, "recorded")
-    own = cause.code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
-    tokens = counts.capped_by_usage(pair.right.usage, tokens, own_breakpoints=own)
+    own_breakpoints = cause.code != Code.COLD_COMPACTION  # the place of its breakpoint is what it lost by
+    tokens = counts.capped_by_usage(pair.current.usage, tokens, own_breakpoints=own_breakpoints)
     if pair.rebilled is not None and pair.rebilled < tokens:
         tokens, source = pair.rebilled, "estimated"
     return tokens, source
@@ -178,12 +178,12 @@ def _unread(pair: Pair, cause: Cause, tokens: int) -> tuple[int, str]:
 
     Only the `tokens` after the change count if the read is far below the unchanged beginning, or content was taken out.
     """
-    whole, block = counts.prompt_tokens(pair.left.usage), counts.block_tokens(pair.left)
-    read, kept = counts.first_pass_read(pair.right.usage) or 0, whole - tokens - _tools_after_system(pair, cause)
-    is_far = (read + block) * ESTIMATED < kept and kept > counts.TOLERANCE_TOKENS
+    size, block = counts.prompt_tokens(pair.previous.usage), counts.block_tokens(pair.previous)
+    read, same = counts.first_pass_read(pair.current.usage) or 0, size - tokens - _tools_after_system(pair, cause)
+    is_far = (read + block) * ESTIMATED < same and same > counts.TOLERANCE_TOKENS
     if is_far or cause.kind == "expected":
-        return min(tokens, whole - read), "estimated"
-    return whole // block * block - read, "recorded"
+        return min(tokens, size - read), "estimated"
+    return size // block * block - read, "recorded"
 
 
 def _tools_after_system(pair: Pair, cause: Cause) -> int:
@@ -191,7 +191,7 @@ def _tools_after_system(pair: Pair, cause: Cause) -> int:
 
     They do at DeepSeek, where a date in the system prompt lost them, and in chat templates such as Qwen's.
     """
-    turn = pair.left
+    turn = pair.previous
     if cause.section != "system" or turn.basis is not None or turn.dialect == "anthropic":
         return 0
     if provider_of(turn.call.endpoint, turn.model, turn.dialect) in _TOOLS_FIRST:
@@ -205,10 +205,10 @@ def _tools_after_system(pair: Pair, cause: Cause) -> int:
 
 def dispute_of(pair: Pair) -> Disputed | None:
     """Return how bytes, usage and the provider's verdict contradict one another; None if they agree."""
-    found = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
-    if found is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
+    dispute = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
+    if dispute is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
         return Disputed("unexplained", tokens=pair.fell)
-    return found
+    return dispute
 
 
 # Causes with which usage or verdict are about another request, or another cache.
@@ -232,8 +232,8 @@ def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> 
 
 def _usage_disputes_bytes(facts: PairFacts, shared: float) -> Disputed | None:
     """Return that more was read than the bytes share: another request wrote it, or the change does not matter."""
-    read, there = facts.read, counts.cached(facts.previous.usage)
-    if facts.fell != 0 or not read or not there or there < counts.TOLERANCE_TOKENS:
+    read, available = facts.read, counts.cached(facts.previous.usage)
+    if facts.fell != 0 or not read or not available or available < counts.TOLERANCE_TOKENS:
         return None
     if facts.overlap.common >= count_cached_segments(facts.previous.prompt):
         return None

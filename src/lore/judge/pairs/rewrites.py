@@ -131,7 +131,7 @@ def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | 
         return None
     if _is_edit(previous, current, begin):
         return None
-    removed = _removed(previous, current, begin)
+    removed = _list_removed(previous, current, begin)
     if not any(map(is_model_message, removed)):
         return None
     if not begin and _contents(previous).isdisjoint(_contents(current)):  # another conversation, perhaps
@@ -146,8 +146,8 @@ def _find_replacement(previous: Prompt, current: Prompt, begin: int) -> Cause | 
 def _compaction(
     previous: Prompt, current: Prompt, begin: int, path: str, says: Literal["is-summary", "sums-up", "unclear"]
 ) -> Cause:
-    found = SummaryFound(path, says, _count_messages(previous), _count_messages(current))
-    return Cause(Code.COMPACTION, "messages", found, len(previous.head) + begin)
+    evidence = SummaryFound(path, says, _count_messages(previous), _count_messages(current))
+    return Cause(Code.COMPACTION, "messages", evidence, len(previous.head) + begin)
 
 
 def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[Segment, bool]]:
@@ -164,18 +164,18 @@ def _new_texts(previous: Prompt, current: Prompt, begin: int) -> Iterator[tuple[
             yield segment, envelope is not None and is_model_message(envelope)
 
 
-def _removed(previous: Prompt, current: Prompt, begin: int) -> list[Segment]:
+def _list_removed(previous: Prompt, current: Prompt, begin: int) -> list[Segment]:
     """Return the content that only the previous prompt has, each with the envelope of its message."""
-    kept = _contents(current, begin)
-    found: list[Segment] = []
+    current_contents = _contents(current, begin)
+    removed: list[Segment] = []
     envelope: Segment | None = None
     for segment in previous.messages.since(begin):
         if segment.kind == "envelope":
             envelope = segment
-        elif segment.data not in kept:
-            found += [segment] if envelope is None else [envelope, segment]
+        elif segment.data not in current_contents:
+            removed += [segment] if envelope is None else [envelope, segment]
             envelope = None
-    return found
+    return removed
 
 
 def _is_edit(previous: Prompt, current: Prompt, begin: int) -> bool:
@@ -196,17 +196,17 @@ def _has_shrunk(previous: Prompt, current: Prompt, begin: int) -> bool:
     if _count_messages(current) <= _count_messages(previous):
         return True
     old = _contents(previous)
-    kept = messages = answers = 0
+    kept_messages = messages = answers = 0
     is_answer = False
     for segment in current.messages.since(begin):
         if segment.kind != "envelope":
-            kept = messages if segment.data in old else kept
+            kept_messages = messages if segment.data in old else kept_messages
             continue
         messages += 1
         was_answer, is_answer = is_answer, is_model_message(segment)
         answers += is_answer and not was_answer
     shared = sum(segment.kind == "envelope" for segment in islice(previous.messages, begin))
-    return answers <= 1 + (kept > 0) and shared + max(kept, 1) < _count_messages(previous)
+    return answers <= 1 + (kept_messages > 0) and shared + max(kept_messages, 1) < _count_messages(previous)
 
 
 def _contents(prompt: Prompt, begin: int = 0) -> set[bytes]:
@@ -331,10 +331,10 @@ def last_message(prompt: Prompt, number: int = 1) -> int:
 
 def cut_messages(prompt: Prompt, begin: int, tail: tuple[Segment, ...] = ()) -> Prompt:
     """Return the prompt without its messages from `begin` on, and with another tail."""
-    kept = sum(place < len(prompt.head) + begin for place in prompt.breakpoints)
+    count = sum(place < len(prompt.head) + begin for place in prompt.breakpoints)
     return replace(
         prompt, messages=prompt.messages.cut(begin), tail=tail,
-        breakpoints=prompt.breakpoints[:kept], breakpoint_values=prompt.breakpoint_values[:kept],
+        breakpoints=prompt.breakpoints[:count], breakpoint_values=prompt.breakpoint_values[:count],
     )  # fmt: skip
 
 

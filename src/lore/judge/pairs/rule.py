@@ -40,17 +40,17 @@ class EvidenceRule(Struct, frozen=True):
 
     def explain(self, facts: PairFacts) -> Cause | None:
         """Return the cause if there is evidence for it, with the strength and kind that the evidence has."""
-        found = self.find(facts)
-        if found is None:
+        cause = self.find(facts)
+        if cause is None:
             return None
-        if not isinstance(found, Cause):
-            found = Cause(self.code, self.section or CODES[self.code].section, found)
-        is_waste = CODES[found.code].kind == "waste"
-        if any(confirms(facts, found) for confirms in self.confirmed_by):
-            return replace(found, strength="strong", override=None if is_waste else "waste")
-        strength = "weak" if _is_doubtful(found.evidence) else self.strength
+        if not isinstance(cause, Cause):
+            cause = Cause(self.code, self.section or CODES[self.code].section, cause)
+        is_waste = CODES[cause.code].kind == "waste"
+        if any(confirms(facts, cause) for confirms in self.confirmed_by):
+            return replace(cause, strength="strong", override=None if is_waste else "waste")
+        strength = "weak" if _is_doubtful(cause.evidence) else self.strength
         kind = self.kind or ("unattributable" if strength == "weak" and is_waste else None)
-        return replace(found, strength=strength, override=kind or found.override)
+        return replace(cause, strength=strength, override=kind or cause.override)
 
 
 def _is_doubtful(evidence: e.Evidence) -> bool:
@@ -86,11 +86,11 @@ def provider_cause(facts: PairFacts) -> Cause | None:
     return Cause(Code.CLIENT_CAUSE_UNKNOWN, section, verdict, strength="strong")
 
 
-def fits(code: str, about: str | None, section: str | None) -> bool:
+def can_lead(code: str, cause_section: str | None, section: str | None) -> bool:
     """Return whether a cause about one section may lead although the provider's verdict names `section`."""
-    if section not in CLIENT_SECTIONS.values() or about is None:
+    if section not in CLIENT_SECTIONS.values() or cause_section is None:
         return True
-    return section in ("tools", "system") if code in _WHOLE_HEAD else about == section
+    return section in ("tools", "system") if code in _WHOLE_HEAD else cause_section == section
 
 
 # second kinds of evidence
@@ -99,7 +99,7 @@ def fits(code: str, about: str | None, section: str | None) -> bool:
 def verdict_agrees(facts: PairFacts, cause: Cause) -> bool:
     """Return whether the provider says that the client changed the section of the cause."""
     verdict = provider_cause(facts)
-    return verdict is not None and fits(cause.code, cause.section, verdict.section)
+    return verdict is not None and can_lead(cause.code, cause.section, verdict.section)
 
 
 def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
@@ -111,8 +111,8 @@ def read_head_alone(facts: PairFacts, _: Cause, most: int = 0) -> bool:
 def fell_each_time(facts: PairFacts, cause: Cause) -> bool:
     """Return whether this session showed the cause's signal at least twice before, and its reads fell each time."""
     signal = cause.evidence.sign if isinstance(cause.evidence, e.SignSeen) else "tools-delta"
-    tally = facts.shown.get(signal)
-    return tally is not None and tally.fell == tally.seen >= 2
+    tally = facts.tallies.get(signal)
+    return tally is not None and tally.fell == tally.times >= 2
 
 
 def surely_restarted(facts: PairFacts, _: Cause) -> bool:

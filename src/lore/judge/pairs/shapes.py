@@ -78,15 +78,15 @@ def find_cold_compaction(facts: PairFacts) -> Cause | None:
         differs = tuple([name for name, parts in heads[0].items() if parts != heads[1][name]]) or ("messages",)
     if not differs or find_expiry(facts) is not None or find_parallel_start(facts) is not None:
         return None
-    read, there = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
-    evidence = e.ColdCompaction(differs, there, read, _warm_read(previous, usage))
+    read, cached = counts.first_pass_read(usage) or 0, counts.cached(previous.usage) or 0
+    evidence = e.ColdCompaction(differs, cached, read, _warm_read(previous, usage))
     return Cause(Code.COLD_COMPACTION, "messages", evidence, facts.overlap.common, strength="strong")
 
 
 def _warm_read(previous: Turn, usage: Usage) -> int:
     """Return the tokens that a request of this length could read after the conversation."""
-    there = counts.cached(previous.usage) or 0
-    return there if usage.first_pass.uncached_tokens is None else min(there, counts.prompt_tokens(usage.first_pass))
+    cached = counts.cached(previous.usage) or 0
+    return cached if usage.first_pass.uncached_tokens is None else min(cached, counts.prompt_tokens(usage.first_pass))
 
 
 def _reads_little(facts: PairFacts, usage: Usage) -> bool:
@@ -99,6 +99,6 @@ def _reads_little(facts: PairFacts, usage: Usage) -> bool:
         return True
     head = sum(map(byte_size, previous.prompt.head))
     shared = sum(map(byte_size, previous.prompt.head[: facts.overlap.common]))
-    sent = head + sum(map(byte_size, previous.prompt.messages))
-    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, sent)
+    prompt_bytes = head + sum(map(byte_size, previous.prompt.messages))
+    tokens_per_byte = counts.prompt_tokens(previous.usage) / max(1, prompt_bytes)
     return read <= shared * tokens_per_byte * ESTIMATED + counts.TOLERANCE_TOKENS

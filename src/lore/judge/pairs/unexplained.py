@@ -67,9 +67,9 @@ def _examine(facts: PairFacts) -> Iterator[RuledOut]:
     is_head_known = level is not None and level.reason.startswith(_HEAD)
     if facts.state is not None:
         head_signals = _HEAD_SIGNALS - {"tool-reference"} if facts.state.implicit else _HEAD_SIGNALS
-        shown = [sign.name for sign in current.signs if sign.name in head_signals]
-        if not shown or not is_head_known:  # the read rules the head out with its level
-            yield RuledOut("a change of the client that the log notes", not shown, detail=", ".join(shown))
+        signals = [sign.name for sign in current.signs if sign.name in head_signals]
+        if not signals or not is_head_known:  # the read rules the head out with its level
+            yield RuledOut("a change of the client that the log notes", not signals, detail=", ".join(signals))
     verdict = facts.verdict
     if verdict is not None and verdict.reason not in CLIENT_SECTIONS:
         yield RuledOut("what the provider says", out=False, detail=verdict.reason or verdict.other)
@@ -105,8 +105,8 @@ def _clock(facts: PairFacts) -> Iterator[RuledOut]:
         yield RuledOut("a parallel start", None)
         yield RuledOut("an older entry", None)
         return
-    early = find.seconds_before_answer(previous, current)
-    yield RuledOut("a parallel start", None if previous.answered_at is None else early is None)
+    seconds = find.seconds_before_answer(previous, current)
+    yield RuledOut("a parallel start", None if previous.answered_at is None else seconds is None)
     yield RuledOut("an older entry", out=True, seconds=pause if pause > counts.SOON else None)
 
 
@@ -128,9 +128,9 @@ def _history(facts: PairFacts) -> Iterator[RuledOut]:
 
 def _level(facts: PairFacts) -> RuledOut | None:
     """Return what the read itself rules out: the head, or a change of messages alone."""
-    found = find.head_was_read(facts)
-    if found is not None:
-        return replace(found, reason=f"{_HEAD}: {found.reason}")
+    head_read = find.head_was_read(facts)
+    if head_read is not None:
+        return replace(head_read, reason=f"{_HEAD}: {head_read.reason}")
     missed = find.head_was_missed(facts)
     return None if missed is None else replace(missed, reason="messages alone: the read falls below them")
 

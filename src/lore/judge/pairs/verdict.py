@@ -34,7 +34,7 @@ from lore.prefix.overlap import ChainSums, byte_size, count_cached_segments, loc
 def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
     """Return every cause of a break, the leading ones first.
 
-    Of what had expired another model could lose nothing, nor a compaction, which leaves tools and system prompt.
+    If the entry had expired, another model or a compaction lost nothing more, so the expiry leads.
     """
     causes = limit_by_verdict(facts, _find_causes(facts))
     lead = causes[0].code if causes else None
@@ -46,7 +46,7 @@ def find_all_causes(facts: PairFacts) -> tuple[Cause, ...]:
 
 
 def _lead_with_breakpoints(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-    """Return the causes led by missing breakpoints if the request has none: then it reads nothing that it repeats."""
+    """Return the causes, led by missing breakpoints if the request has none and therefore read nothing."""
     breaking = tuple([cause for cause in causes if not is_remark(cause)])
     dropped = rules.DROPPED_BREAKPOINTS.explain(facts) if facts.fell and not facts.read and breaking else None
     if dropped is None or facts.current.prompt.breakpoints or dropped.code == breaking[0].code:
@@ -91,7 +91,7 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
     )  # fmt: skip
     if not is_beginning_read(facts):
         causes = tuple([
-            replace(one, override="expected", qualifiers=(*one.qualifiers, "nothing-lost")) for one in causes
+            replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
         ])  # fmt: skip
     codes = {cause.code for cause in causes if not is_remark(cause)}
     if codes == {Code.PREFIX_MOVED} and causes[0].section == "messages" and not current.is_rebuilt:
@@ -102,7 +102,7 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
 
 
 def is_beginning_read(facts: PairFacts) -> bool:
-    """Return False if an engine reads nothing of two prompts that begin alike: then no change costs anything.
+    """Return False if an engine reads nothing although two prompts begin alike: then no change costs anything.
 
     Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
     """
@@ -128,7 +128,7 @@ def _count_unread(facts: PairFacts, *, all_read: bool) -> int | None:
     missed = counts.shortfall(previous, facts.current) or 0
     if fell == 0 and bills_writes and missed >= counts.block_tokens(previous):
         return missed
-    return fell  # so small a fall needs no cause; if bytes show one, it is a loss
+    return fell  # a fall within the tolerance needs no cause; if bytes show one, the fall is its loss
 
 
 def explain_fall(facts: PairFacts) -> tuple[Cause, ...]:
@@ -175,17 +175,17 @@ def judge_pair(
     tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt.
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
-    tail_bytes, wanted = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
+    tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
     causes = find_all_causes(facts)
-    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, wanted)) for cause in causes])
+    causes = tuple([replace(cause, lost=lost_bytes(facts, measured, cause.position, cacheable)) for cause in causes])
     sums = measured.advance(current.prompt, overlap.common)
     per_token = counts.bytes_per_token(current, sums.current)
-    measures = PairMeasures(facts, sums, wanted, per_token, short, tail, remarks.wrote_hour, remarks.find)
+    measures = PairMeasures(facts, sums, cacheable, per_token, short, tail, remarks.wrote_hour, remarks.find)
     for row in rules.ADJUSTMENTS:
         causes = row.ask(measures, causes)
     causes = tuple([cause if _has_lost_bytes(cause) else replace(cause, lost=0) for cause in causes])
     if current.fidelity in ("reconstructed", "hashed"):  # such bytes were never sent
-        causes = tuple([replace(one, strength="strong") if one.strength == "certain" else one for one in causes])
+        causes = tuple([replace(old, strength="strong") if old.strength == "certain" else old for old in causes])
     rebilled, cached = limit_rebilled(facts, causes, sums, per_token), counts.cached(previous.usage)
     return Pair(
         previous, current, overlap, sums, tail_bytes, causes, facts.fell, short, per_token, cached, rebilled
@@ -198,7 +198,7 @@ def _has_lost_bytes(cause: Cause) -> bool:
 
 
 class Remarks:
-    """Asks for the remarks of one chain, and remembers which it has."""
+    """Finds the remarks of one chain, and remembers which it has reported."""
 
     def __init__(self) -> None:
         self._reported: set[Code] = set()
@@ -210,12 +210,12 @@ class Remarks:
 
     def find(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
         """Return the remarks on two turns with these causes."""
-        found: list[Cause] = []
+        remarks: list[Cause] = []
         for row in rules.REMARKS:
             if (row.once and row.code in self._reported) or row.unless in self._reported:
                 continue
             remark = row.find(measures, causes)
             if remark is not None:
                 self._reported.add(row.code)
-                found.append(remark)
-        return tuple(found)
+                remarks.append(remark)
+        return tuple(remarks)

@@ -1,4 +1,4 @@
-"""Rules about the recorded requests of one chain: what `lint` says of each request, and what only several can show.
+"""Rules about the recorded requests of one chain: those of `lint` for one request, and those that need several.
 
 Each finding is reported once, when the chain ends, at its first place and with the number of turns. Only new segments
 are examined. Prompts that lore rebuilt from a transcript, and those whose beginning is not recorded, are skipped.
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lore.cache.counts import cached, prompt_tokens
 from lore.cache.rules import minimum_tokens
-from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests import request_laws as laws
 from lore.judge.requests.lint import Defect
@@ -35,7 +35,7 @@ _VOLATILE: dict[str, str] = {
     Code.ID_IN_PREFIX: "an id",
     Code.TOKEN_REMINDER_IN_PREFIX: "a count of tokens",
 }
-# What the next request of a chain shows better than an estimate of one.
+# Rules for which the next request of a chain is better evidence than an estimate from one request.
 _SHOWN_BY_NEXT = (Code.BREAKPOINTS_MISSING, Code.PROMPT_UNDER_MINIMUM, Code.BREAKPOINTS_FAR_APART)
 _NUMBERS = str.maketrans("", "", "0123456789")
 
@@ -54,19 +54,19 @@ class Laws:
 
     def __init__(self, shared: Shared) -> None:
         self._rules, self._labels, self._linter = shared.rules, shared.labels, shared.linter
-        self._advised = shared.advised  # what lint says that was reported of an earlier chain of the recording
-        self._held: dict[tuple[Code, str], _HeldLaw] = {}  # by code, and by place if a request may have several
+        self._advised = shared.advised  # lint findings that were reported for an earlier chain of the recording
+        self._laws: dict[tuple[Code, str], _HeldLaw] = {}  # by code, and by place if a request may have several
         self._defects: list[Defect] = []  # of the first request
         self._first: Turn | None = None
         self._turns = 0
         self._was_cached = False  # a usage shows a read or a write
         self._below: _HeldLaw | None = None  # every request up to here was too short to be cached
-        self._long = False  # one was not, or its length is not known
-        self._unread, self._dollars = 0, None  # tokens that a breakpoint would have let it read, and their cost
+        self._is_long = False  # a request was long enough to be cached, or its length is unknown
+        self._unread, self._dollars = 0, None  # tokens that a breakpoint would have made readable, and their cost
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._is_volatile = False  # a head has text that is new in each request
-        self._before: Prompt | None = None  # the last prompt
+        self._previous_prompt: Prompt | None = None  # the last prompt
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn; `pair` is its comparison with the previous one."""
@@ -77,14 +77,14 @@ class Laws:
         if turn.basis is not None or turn.prompt.partial or turn.prompt.fidelity == "rendered":
             return
         prompt = turn.prompt
-        same = 0 if self._before is None else self._before.messages.common(prompt.messages)
-        if self._before is None:
+        same = 0 if self._previous_prompt is None else self._previous_prompt.messages.common(prompt.messages)
+        if self._previous_prompt is None:
             self._first, self._defects = turn, self._linter.defects(turn)
-        self._before = prompt
+        self._previous_prompt = prompt
         for cause in () if pair is None else pair.causes:
             if cause.code == Code.BILLING_HEADER_CHANGED and cause.is_harmless:
                 self._hold(turn, laws.Broken(cause.code, "system", cause.path, cause.evidence, "expected"))
-            elif cause.code in _VOLATILE and pair is not None and cause.position in pair.left.prompt.breakpoints:
+            elif cause.code in _VOLATILE and pair is not None and cause.position in pair.previous.prompt.breakpoints:
                 marked = VolatileText(_VOLATILE[cause.code], on_breakpoint=True)
                 broken = laws.Broken(Code.BREAKPOINT_ON_VOLATILE, cause.section or "", cause.path, marked)
                 self._hold(turn, broken, place=_place_of(broken))
@@ -99,11 +99,11 @@ class Laws:
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield the findings, each once."""
         below = self._below
-        if below is not None and not self._long and below.times > 1:
+        if below is not None and not self._is_long and below.times > 1:
             evidence = replace(below.broken.evidence, turns=below.times)
             below = replace(below, broken=replace(below.broken, evidence=evidence))
-            self._held[Code.PROMPT_UNDER_MINIMUM, ""] = below
-        for held in self._held.values():
+            self._laws[Code.PROMPT_UNDER_MINIMUM, ""] = below
+        for held in self._laws.values():
             broken = held.broken
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
@@ -112,12 +112,12 @@ class Laws:
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip
-        codes = {code for code, _ in self._held}
+        codes = {code for code, _ in self._laws}
         for defect in self._defects:
             broken = defect.broken
-            known = broken.code in codes or (broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached))
+            is_known = broken.code in codes or (broken.code in _SHOWN_BY_NEXT and (self._turns > 1 or self._was_cached))
             key = broken.code, broken.kind, defect.detail, broken.path.translate(_NUMBERS)
-            if known or key in self._advised:
+            if is_known or key in self._advised:
                 continue
             self._advised.add(key)
             # The comparison of several turns shows what really changed.
@@ -128,27 +128,27 @@ class Laws:
             )  # fmt: skip
 
     def _hold(self, turn: Turn, broken: laws.Broken, place: str = "") -> None:
-        before = self._held.get((broken.code, place))
-        if before is None:
-            self._held[broken.code, place] = _HeldLaw(broken, turn, turn)
-        elif before.latest is not turn:
-            self._held[broken.code, place] = replace(before, latest=turn, times=before.times + 1)
+        held_law = self._laws.get((broken.code, place))
+        if held_law is None:
+            self._laws[broken.code, place] = _HeldLaw(broken, turn, turn)
+        elif held_law.latest is not turn:
+            self._laws[broken.code, place] = replace(held_law, latest=turn, times=held_law.times + 1)
 
     def _find_below_minimum(self, turn: Turn) -> None:
         """Find breakpoints in prompts that are all too short to be cached."""
         prompt, usage = turn.prompt, turn.usage
-        if self._long or turn.failed:
+        if self._is_long or turn.failed:
             return
         if self._was_cached or prompt.partial or turn.fidelity not in ("wire", "parsed"):
-            self._long = True
+            self._is_long = True
         elif usage is not None and None in (usage.read_tokens, usage.write_tokens):
             return  # half of what would show a cache is not recorded
         elif prompt.breakpoints or prompt.auto_breakpoint:
-            found, held = laws.below_minimum(turn, self._rules), self._below
-            self._long = found is None
-            if found is not None:
-                broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", found)
-                self._below = _HeldLaw(broken, turn, turn) if held is None else replace(held, times=held.times + 1)
+            shortage, below = laws.below_minimum(turn, self._rules), self._below
+            self._is_long = shortage is None
+            if shortage is not None:
+                broken = laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", "", shortage)
+                self._below = _HeldLaw(broken, turn, turn) if below is None else replace(below, times=below.times + 1)
 
     def _find_volatile(self, turn: Turn) -> None:
         """Find text in the head that is new in each request, and breakpoints on it."""
@@ -166,8 +166,8 @@ class Laws:
             block = block_of(segment, envelope)
             text = (block.text or "")[:VARYING_TEXT] if block.kind == "text" else ""
             if is_made_by_program(text, self._labels):
-                shown = ProgramText(printable(mask(text)[:60]))
-                self._hold(turn, laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, shown))
+                evidence = ProgramText(printable(mask(text)[:60]))
+                self._hold(turn, laws.Broken(Code.TEXT_AFTER_TOOL_RESULT, "messages", segment.path, evidence))
         orphan = self._tools.find_orphan(turn)
         if orphan is not None:
             self._hold(turn, orphan)
@@ -180,7 +180,7 @@ class Laws:
         prompt, usage = turn.prompt, turn.usage
         if pair is None or prompt.fidelity == "structural":
             return
-        if cached(usage) or cached(pair.left.usage):
+        if cached(usage) or cached(pair.previous.usage):
             missing = self._uncached_history(turn, pair)
         else:
             missing = laws.missing_breakpoints(turn, pair.bytes.previous, self._rules)
@@ -192,15 +192,15 @@ class Laws:
         unread = 0 if usage is None else min(common - (usage.read_tokens or 0), usage.first_pass.uncached_tokens or 0)
         if unread > 0:
             self._unread += unread
-            self._dollars = summed((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
+            self._dollars = sum_known((self._dollars, paid_again(price_of(self._rules(), turn), usage, unread)))
 
     def _uncached_history(self, turn: Turn, pair: Pair) -> BreakpointsMissing | None:
         """Return that a history is sent repeatedly at full price, since all breakpoints are before it."""
-        left, prompt, usages = pair.left.prompt, turn.prompt, (pair.left.usage, turn.usage)
-        if not prompt.breakpoints or prompt.auto_breakpoint or left.breakpoints[-1:] != prompt.breakpoints[-1:]:
+        previous, prompt, usages = pair.previous.prompt, turn.prompt, (pair.previous.usage, turn.usage)
+        if not prompt.breakpoints or prompt.auto_breakpoint or previous.breakpoints[-1:] != prompt.breakpoints[-1:]:
             return None
-        same = len(prompt.head) + left.messages.common(prompt.messages)
-        if left.head != prompt.head or not prompt.breakpoints[-1] < same or not laws.needs_breakpoints(turn):
+        same = len(prompt.head) + previous.messages.common(prompt.messages)
+        if previous.head != prompt.head or not prompt.breakpoints[-1] < same or not laws.needs_breakpoints(turn):
             return None
         minimum = minimum_tokens(self._rules(), turn) or laws.UNPUBLISHED
         if any(usage is None or (usage.first_pass.uncached_tokens or 0) < minimum for usage in usages):

@@ -73,28 +73,28 @@ class Linter:
         self._rules, self._labels, self._cache, self._count = rules, labels, cache, count
         self._heads: dict[tuple[tuple[Segment, ...], tuple[int, ...]], list[laws.Broken]] = {}
         if cache is not None:
-            cache_named(cache)  # an unknown one is said before anything is read
+            cache_named(cache)  # an unknown name raises before anything is read
 
     def defects(self, turn: Turn) -> list[Defect]:
         """Return the rules that a request breaks; its usage is ignored."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
-        found = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
+        rules = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
         tools = ToolHistory()
         tools.read(turn.prompt)
         orphan = tools.find_orphan(turn)
-        found += [] if orphan is None else [orphan]
-        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in found):
-            return [_defect(turn, broken, (None, None)) for broken in found]  # nothing is cached that could be lost
-        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in found]
+        rules += [] if orphan is None else [orphan]
+        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in rules):
+            return [_defect(turn, broken, (None, None)) for broken in rules]  # nothing is cached that could be lost
+        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in rules]
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
         sized = self._sized(turn)
-        made = outlook_of(sized, self._rules())
-        if not made.cached or self._short(sized) is None:
-            return made
-        return replace(made, cached=0, until="", first=made.uncached, second=made.uncached)  # surely too short
+        outlook = outlook_of(sized, self._rules())
+        if not outlook.cached or self._find_short_prefix(sized) is None:
+            return outlook
+        return replace(outlook, cached=0, until="", first=outlook.uncached, second=outlook.uncached)  # surely too short
 
     def _sized(self, turn: Turn) -> Sized:
         sized = sized_of(turn, self._cache)
@@ -108,14 +108,14 @@ class Linter:
     def _of_head(self, turn: Turn) -> list[laws.Broken]:
         prompt, head = turn.prompt, turn.prompt.head
         key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
-        found = self._heads.get(key)
-        if found is None:
+        rules = self._heads.get(key)
+        if rules is None:
             surely = list(laws.volatile_head(prompt, self._labels))
-            found = [*surely, *_varying(head, surely), *_unsorted(head)]
+            rules = [*surely, *_varying(head, surely), *_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            self._heads[key] = found
-        return found
+            self._heads[key] = rules
+        return rules
 
     def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield the rules about sizes that a request breaks."""
@@ -133,26 +133,26 @@ class Linter:
         if prompt.partial or not sized.cache or prompt.fidelity == "structural":
             return  # its beginning, or its breakpoints, are not recorded
         yield from laws.ignored_breakpoints(turn)
-        few = self._missing(sized) or self._short(sized)
-        yield from self._apart(sized) if few is None else (few,)
+        few = self._find_missing_breakpoint(sized) or self._find_short_prefix(sized)
+        yield from self._find_far_breakpoints(sized) if few is None else (few,)
 
-    def _short(self, sized: Sized) -> laws.Broken | None:
+    def _find_short_prefix(self, sized: Sized) -> laws.Broken | None:
         """Find that the prefix up to the last breakpoint, or the whole prompt, is shorter than the model's minimum."""
         turn, least = sized.turn, minimum_tokens(self._rules(), sized.turn)
-        found = None if self._cache else laws.below_minimum(turn, self._rules)
+        shortage = None if self._cache else laws.below_minimum(turn, self._rules)
         if sized.counter is not None and least is not None and not self._cache:
             short = sized.upto[sized.last] < least
-            found = d.BelowMinimum(0, least, turn.model, counted=False) if short else None
-        if found is None or not sized.upto:
+            shortage = d.BelowMinimum(0, least, turn.model, counted=False) if short else None
+        if shortage is None or not sized.upto:
             return None
         marked = sized.marked and bool(sized.prompt.breakpoints)
         at = sized.last if marked else -1
-        tokens = min(sized.upto[sized.last], found.minimum - 1)
-        made = replace(found, tokens=tokens, turns=0, marked=marked, counted=False)
+        tokens = min(sized.upto[sized.last], shortage.minimum - 1)
+        evidence = replace(shortage, tokens=tokens, turns=0, marked=marked, counted=False)
         kind = None if marked else "expected"  # nothing was asked for
-        return laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", laws.path_at(sized.prompt, at), made, kind, at)
+        return laws.Broken(Code.PROMPT_UNDER_MINIMUM, "messages", laws.path_at(sized.prompt, at), evidence, kind, at)
 
-    def _missing(self, sized: Sized) -> laws.Broken | None:
+    def _find_missing_breakpoint(self, sized: Sized) -> laws.Broken | None:
         """Find that nothing would be cached for want of a breakpoint, or nothing of a conversation's history."""
         turn, prompt, upto = sized.turn, sized.prompt, sized.upto
         if self._cache or prompt.auto_breakpoint or not upto or not laws.needs_breakpoints(turn):
@@ -164,13 +164,13 @@ class Linter:
             return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", "", d.BreakpointsMissing(upto[-1], minimum))
         last, answer = prompt.breakpoints[-1], _latest_answer(prompt)
         size = sum(len(segment.data) for segment in prompt)
-        early = laws.missing_breakpoints(turn, size, self._rules) is not None
-        if not early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
+        is_early = laws.missing_breakpoints(turn, size, self._rules) is not None
+        if not is_early and (last >= answer or sized.tokens(last + 1, answer - 1) < minimum):
             return None
-        found = d.BreakpointsMissing(upto[-1], minimum, upto[last])
-        return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), found, at=last)
+        evidence = d.BreakpointsMissing(upto[-1], minimum, upto[last])
+        return laws.Broken(Code.BREAKPOINTS_MISSING, "messages", laws.path_at(prompt, last), evidence, at=last)
 
-    def _apart(self, sized: Sized) -> Iterator[laws.Broken]:
+    def _find_far_breakpoints(self, sized: Sized) -> Iterator[laws.Broken]:
         """Find that a look-up does not reach the entry of the previous request."""
         turn, prompt, where = sized.turn, sized.prompt, sized.where
         allowed = self._rules().number("lookback", where.provider, turn.model, where.platform, turn.at)
@@ -189,8 +189,8 @@ class Linter:
             spans.append((max(places[-2] + 1, head), places[-1], False))
         for start, at, is_step in spans:
             if (new := count_positions(prompt, start, at, runs=runs)) > most:
-                apart, kind = d.BreakpointsApart(new, most, step=is_step), None if is_step else "expected"
-                yield laws.Broken(Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, at), apart, kind, at)
+                evidence, kind = d.BreakpointsApart(new, most, step=is_step), None if is_step else "expected"
+                yield laws.Broken(Code.BREAKPOINTS_FAR_APART, "messages", laws.path_at(prompt, at), evidence, kind, at)
                 return
 
 
@@ -207,32 +207,32 @@ def _text_of(segment: Segment) -> str:
     """Return the text of a system block, or the description of a tool."""
     if segment.section != "tools":
         return block_of(segment).text or ""
-    own = raw_members(segment.json) or {}
+    members = raw_members(segment.json) or {}
     for key in ("function", "toolSpec"):
-        own = raw_members(own.get(key, b"")) or own
-    return text_of(own["description"]) if own.get("description", b"")[:1] == b'"' else ""
+        members = raw_members(members.get(key, b"")) or members
+    return text_of(members["description"]) if members.get("description", b"")[:1] == b'"' else ""
 
 
 def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
-    """Find text in tools and system prompt that often varies, each kind once, without kinds that are certainly new."""
-    seen: set[str] = set()
+    """Find text in tools and system prompt that often varies, each kind once, except text of the `surely` findings."""
+    kinds: set[str] = set()
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
             continue
         words = find_varying_text(text := _text_of(segment), in_tool=segment.section == "tools")
-        hidden = mask(text) if words else ""
+        masked_text = mask(text) if words else ""
         for word in words:
-            if word.kind in seen:
+            if word.kind in kinds:
                 continue
-            seen.add(word.kind)
+            kinds.add(word.kind)
             if any(
                 isinstance(sure.evidence, d.VolatileText) and sure.at == at
                 and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
                 for sure in surely
             ):  # fmt: skip
                 continue
-            shown = hidden[word.start : word.start + len(word.text)]
-            evidence = d.VaryingText(word.kind, printable(shown[:80]))
+            masked_word = masked_text[word.start : word.start + len(word.text)]
+            evidence = d.VaryingText(word.kind, printable(masked_word[:80]))
             kind = "expected" if word.kind in _BY_SESSION else None
             yield laws.Broken(
                 Code.VARYING_TEXT_IN_PREFIX, segment.section, segment.path, evidence, kind, at, word.start
@@ -289,13 +289,13 @@ def _cost(broken: laws.Broken, sized: Sized, price: Price | None) -> tuple[int |
         return None, None
     match broken.code:
         case Code.VOLATILE_BEFORE_HISTORY | Code.BREAKPOINT_ON_VOLATILE | Code.VARYING_TEXT_IN_PREFIX:
-            tokens = upto[last] - sized.kept(at) if at <= last else 0
+            tokens = upto[last] - sized.readable_tokens(at) if at <= last else 0
         case Code.TOOLS_UNSORTED:
             tokens = sized.tokens(at, last)
-        case Code.BREAKPOINTS_MISSING if isinstance(found := broken.evidence, d.BreakpointsMissing):
-            tokens = upto[-1] - (upto[at] if at >= 0 and (found.behind or 0) >= found.minimum else 0)
+        case Code.BREAKPOINTS_MISSING if isinstance(evidence := broken.evidence, d.BreakpointsMissing):
+            tokens = upto[-1] - (upto[at] if at >= 0 and (evidence.behind or 0) >= evidence.minimum else 0)
         case Code.BREAKPOINTS_FAR_APART:
-            tokens = upto[at] - sized.kept(min(at, len(sized.prompt.head)))
+            tokens = upto[at] - sized.readable_tokens(min(at, len(sized.prompt.head)))
         case Code.IMAGE_BEFORE_TEXT if isinstance(broken.evidence, d.ImageBeforeText):
             tokens = broken.evidence.tokens
         case _:

@@ -78,7 +78,7 @@ class Sized(Struct, frozen=True):
             return prompt.breakpoints[-1]
         return len(self.upto) - 1
 
-    def kept(self, at: int) -> int:
+    def readable_tokens(self, at: int) -> int:
         """Return the tokens that can still be read if the segment at a position changes.
 
         If only breakpoints have entries, that is up to the last one before it.
@@ -113,8 +113,8 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     turn, prompt, where, at = sized.turn, sized.prompt, sized.where, sized.turn.at
     tokens = sized.upto[-1] if sized.upto else 0
     rule = "lifetime_implicit" if sized.cache == "qwen-implicit" else "lifetime"
-    found = rules.number(rule, where.provider, turn.model, where.platform, at)
-    default = None if found is None else float(found)
+    lifetime = rules.number(rule, where.provider, turn.model, where.platform, at)
+    default = None if lifetime is None else float(lifetime)
     values = zip(prompt.breakpoints, prompt.breakpoint_values, strict=False)
     marks = [MarkedPlace(path_at(prompt, at), sized.upto[at], lifetime_of(value) or default) for at, value in values]
     unknown = Outlook(sized.cache, where, tokens, marks=tuple(marks))
@@ -129,11 +129,11 @@ def outlook_of(sized: Sized, rules: DatedRules) -> Outlook:
     predictor = Predictor(rules, sized.cache, count=sized.counter)
     predictor.begin_recording()
     first = predictor.predict(blank).prediction
-    again = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
-    second = predictor.predict(again).prediction
+    repeat = replace(blank, number=turn.number + 1, sent=None if at is None else at + SECOND)
+    second = predictor.predict(repeat).prediction
     rule = "minimum_implicit" if sized.cache == "qwen-implicit" else "minimum_tokens"
     least = rules.number(rule, where.provider, turn.model, where.platform, at)
-    first, second = (_limit(sent, sent_tokens(turn.usage), int(least or 0)) for sent in (first, second))
+    first, second = (_limit(prediction, sent_tokens(turn.usage), int(least or 0)) for prediction in (first, second))
     if second.read is None:
         return unknown
     price = price_of(rules, turn, size=tokens) if where == served_by(turn) else None
@@ -164,8 +164,8 @@ def _limit(prediction: Prediction, billed: int, least: int) -> Prediction:
                    write_1h=None if prediction.write_1h is None else hour)  # fmt: skip
 
 
-def _cost(price: Price | None, sent: Prediction) -> float | None:
-    if price is None or sent.uncached is None or sent.read is None or sent.write is None:
+def _cost(price: Price | None, prediction: Prediction) -> float | None:
+    if price is None or prediction.uncached is None or prediction.read is None or prediction.write is None:
         return None
-    paid = price.of(Usage(sent.uncached, sent.read, sent.write, 0, None, sent.write_1h))
+    paid = price.of(Usage(prediction.uncached, prediction.read, prediction.write, 0, None, prediction.write_1h))
     return None if paid is None else round(float(paid), 6)

@@ -100,17 +100,17 @@ def _unmarkable(turn: Turn, rule: BreakpointRule) -> Iterator[Broken]:
         reason = None if segment is None else _reason(turn, rule, segment, at, value)
         if segment is None or reason is None:
             continue
-        shown = ""
+        detail = ""
         if reason == "lifetime":
             ttl = (raw_members(value) or {}).get("ttl", b"")
-            shown = printable(mask(ttl.decode("utf-8", "replace"))[:40])
+            detail = printable(mask(ttl.decode("utf-8", "replace"))[:40])
         elif reason == "section":
-            shown = segment.section
+            detail = segment.section
         # a request that was answered went through a gateway that removed the breakpoint, or to another API
         answered = turn.usage is not None or not rule.refuses
         kind: CauseKind | None = "unattributable" if answered else None
         yield Broken(
-            Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, d.BreakpointNotTaken(reason, shown), kind, at
+            Code.BREAKPOINT_NOT_TAKEN, segment.section, segment.path, d.BreakpointNotTaken(reason, detail), kind, at
         )  # fmt: skip
 
 
@@ -180,8 +180,8 @@ def _foreign(turn: Turn, rules: Callable[[], DatedRules], first: int) -> Iterato
         if rule is None or (rule.inside_results if inside else name not in rule.refused):
             continue
         kind: CauseKind | None = "unattributable" if turn.usage is not None else None
-        shown = "" if inside else name
-        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, d.BreakpointNotTaken(reason, shown), kind, at)
+        detail = "" if inside else name
+        yield Broken(Code.BREAKPOINT_NOT_TAKEN, section, path or name, d.BreakpointNotTaken(reason, detail), kind, at)
         return
 
 
@@ -227,16 +227,16 @@ def volatile_head(prompt: Prompt, labels: tuple[str, ...] = ()) -> Iterator[Brok
         if segment.section != "system" or segment.kind == "envelope":
             continue
         text = block_of(segment).text or ""
-        found = find_volatile_in_system(text, labels)
-        if found is None:
+        match = find_volatile_in_system(text, labels)
+        if match is None:
             continue
-        what, words = found
+        what, words = match
         start = max(0, text.find(words))
-        shown = d.VolatileText(what, printable(mask(text)[start : start + len(words)][:80]))
-        yield Broken(Code.VOLATILE_BEFORE_HISTORY, "system", segment.path, shown, at=at, start=start)
+        evidence = d.VolatileText(what, printable(mask(text)[start : start + len(words)][:80]))
+        yield Broken(Code.VOLATILE_BEFORE_HISTORY, "system", segment.path, evidence, at=at, start=start)
         if at in places:
-            on = replace(shown, on_breakpoint=True)
-            yield Broken(Code.BREAKPOINT_ON_VOLATILE, "system", segment.path, on, at=at, start=start)
+            marked_evidence = replace(evidence, on_breakpoint=True)
+            yield Broken(Code.BREAKPOINT_ON_VOLATILE, "system", segment.path, marked_evidence, at=at, start=start)
 
 
 # how much comes before breakpoints
@@ -318,11 +318,11 @@ _BESIDE = ("toolConfig", "tool_config")
 
 
 def _cached_content(prompt: Prompt) -> Iterator[Broken]:
-    def given(*names: str) -> str:
+    def find_param(*names: str) -> str:
         return next((name for name in names if prompt.params.get(name, b"null") != b"null"), "")
 
-    beside = next((segment.path for segment in prompt.head), "") or given(*_BESIDE)
-    if beside and given("cachedContent", "cached_content"):
+    beside = next((segment.path for segment in prompt.head), "") or find_param(*_BESIDE)
+    if beside and find_param("cachedContent", "cached_content"):
         yield _setting("cached-content-beside", beside.partition("[")[0], kind="waste")
 
 
@@ -335,11 +335,11 @@ def _of_openai(turn: Turn, rules: Callable[[], DatedRules]) -> Iterator[Broken]:
     if retention[:1] == b'"':
         where = served_by(turn)
         if has_exact_breakpoints(model):
-            yield _setting("retention-replaced", "prompt_cache_retention", _shown(retention), kind="expected")
+            yield _setting("retention-replaced", "prompt_cache_retention", _mask_value(retention), kind="expected")
         elif text_of(retention).replace("-", "_") == "in_memory":
             lives = rules().number("lifetime", where.provider, model, where.platform, turn.at)
             if lives is not None and lives >= _DAY:
-                yield _setting("retention-shorter", "prompt_cache_retention", _shown(retention))
+                yield _setting("retention-shorter", "prompt_cache_retention", _mask_value(retention))
     if params.get("store") == b"false" and _drops_reasoning(turn.prompt):
         yield _setting("reasoning-not-returned", "store", "false")
     if params.get("truncation") == b'"auto"':
@@ -359,7 +359,7 @@ def _drops_reasoning(prompt: Prompt) -> bool:
     return _CALL in kinds and _REASONING not in kinds
 
 
-def _shown(raw: bytes) -> str:
+def _mask_value(raw: bytes) -> str:
     return printable(mask(text_of(raw))[:40])
 
 

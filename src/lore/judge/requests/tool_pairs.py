@@ -61,22 +61,22 @@ class ToolHistory:
         while self._messages and self._messages[-1].start >= same:
             self._messages.pop()
         last = self._messages[-1] if self._messages else _ToolMessage(0, b"", 0)
-        results, before = self._pairs.has_results_since(last.start), False
+        results, follows_results = self._pairs.has_results_since(last.start), False
         was_model, by_id = is_by_model(last.envelope), prompt.dialect == _PAIRED_BY_ID
         after: list[tuple[Segment, bytes]] = []
         for at, segment in enumerate(prompt.messages.since(same), same):
             if segment.kind in ("envelope", "opaque"):
                 is_model = is_by_model(segment.data)
                 last = _ToolMessage(at, segment.data, last.run + (is_model and not was_model and not by_id))
-                was_model, before, results = is_model, results, False
+                was_model, follows_results, results = is_model, results, False
                 self._messages.append(last)
-            found = _find_id(segment)
-            if found is not None:
-                results = results or found[1]
-                if found[0] == b'""':
+            match = _find_id(segment)
+            if match is not None:
+                results = results or match[1]
+                if match[0] == b'""':
                     continue  # the recorder dropped the ids
-                self._pairs.add(ToolPart(at, text_of(found[0]), found[1], segment.path, last.run))
-            elif before and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
+                self._pairs.add(ToolPart(at, text_of(match[0]), match[1], segment.path, last.run))
+            elif follows_results and segment.kind == "block" and b'"user"' in last.envelope[:ENVELOPE_BYTES]:
                 after.append((segment, last.envelope))
         return after
 
@@ -113,24 +113,24 @@ def _find_id(segment: Segment) -> tuple[bytes, bool] | None:
     ends = data if len(data) <= 2 * _ENDS else data[:_ENDS] + data[-_ENDS:]
     if not any(sign in ends for sign in _SIGNS):
         return None
-    own = raw_members(b"{%b}" % data if segment.kind == "envelope" else data) or {}
-    kind = own.get("type", b"").strip(b'"')
+    members = raw_members(b"{%b}" % data if segment.kind == "envelope" else data) or {}
+    kind = members.get("type", b"").strip(b'"')
     if segment.kind == "envelope":
-        if own.get("role") == b'"tool"' and "tool_call_id" in own:
-            return own["tool_call_id"], True
-        is_item = own.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
-        if kind.startswith(b"tool_search_") and own.get("execution") != b'"client"':
+        if members.get("role") == b'"tool"' and "tool_call_id" in members:
+            return members["tool_call_id"], True
+        is_item = members.get("call_id", b"")[:1] == b'"' and kind.endswith((b"_call", b"_output"))
+        if kind.startswith(b"tool_search_") and members.get("execution") != b'"client"':
             return None  # the provider searches itself
-        return (own["call_id"], kind.endswith(b"_output")) if is_item else None
-    if kind == b"tool_use" and "id" in own:
-        return own["id"], False
-    if kind == b"tool_result" and "tool_use_id" in own:
-        return own["tool_use_id"], True
+        return (members["call_id"], kind.endswith(b"_output")) if is_item else None
+    if kind == b"tool_use" and "id" in members:
+        return members["id"], False
+    if kind == b"tool_result" and "tool_use_id" in members:
+        return members["tool_use_id"], True
     for member, key, answers in _MEMBERS:
-        inner = raw_members(own.get(member, b"")) or {}
+        inner = raw_members(members.get(member, b"")) or {}
         if key in inner:
             return inner[key], answers
-    return (own["id"], False) if ".tool_calls[" in segment.path and "id" in own else None
+    return (members["id"], False) if ".tool_calls[" in segment.path and "id" in members else None
 
 
 # tool calls and their results
@@ -190,7 +190,7 @@ class ToolPairs:
 
     def has_results_since(self, position: int) -> bool:
         """Return whether a result is at a position or after it."""
-        latest = takewhile(lambda each: each[0].position >= position, reversed(self._parts))
+        latest = takewhile(lambda entry: entry[0].position >= position, reversed(self._parts))
         return any(part.answers for part, _ in latest)
 
     def find_orphan(self, last: int) -> ToolPart | None:

@@ -1,1 +1,1 @@
-"""Rules over whole chains of a recording, which no two turns show."""
+"""Rules about whole chains of a recording: faults that no comparison of two turns can show."""

@@ -16,7 +16,7 @@ from msgspec import Struct
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import needs_breakpoints
@@ -50,8 +50,8 @@ class Beginnings:
 
     def __init__(self, shared: Shared) -> None:
         self._rules, self._reads = shared.rules, shared.reads
-        self._known: dict[object, _UnreadBeginning] = {}
-        self._found: dict[object, _UnreadBeginning] = {}
+        self._beginnings: dict[object, _UnreadBeginning] = {}
+        self._unread_beginnings: dict[object, _UnreadBeginning] = {}
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Add the first request of a chain."""
@@ -59,39 +59,39 @@ class Beginnings:
         if turn.failed or read is None or prompt.partial or turn.fidelity not in ("wire", "parsed"):
             return
         key = (cache_scope(turn), prompt.head)
-        before = self._known.pop(key, None)
+        previous = self._beginnings.pop(key, None)
         if read or needs_breakpoints(turn) or (pair is not None and pair.is_break):
             return
         size, head = (sum(map(byte_size, part)) for part in (prompt, prompt.head))
         tokens = round(head / bytes_per_token(turn, size)) if size else 0
         if tokens < max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or 0):
             return
-        known = _UnreadBeginning(turn)
-        if before is not None and _could_read(before.latest, turn):
-            dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, tokens)))
-            known = _UnreadBeginning(
-                turn, before.first or turn, before.repeats + 1, tokens, before.unread + tokens, dollars
+        beginning = _UnreadBeginning(turn)
+        if previous is not None and _could_read(previous.latest, turn):
+            dollars = sum_known((previous.dollars, paid_again(price_of(self._rules(), turn), turn.usage, tokens)))
+            beginning = _UnreadBeginning(
+                turn, previous.first or turn, previous.repeats + 1, tokens, previous.unread + tokens, dollars
             )  # fmt: skip
-        self._known[key] = known
-        if len(self._known) > _BEGINNINGS:
-            del self._known[next(iter(self._known))]
-        if known.repeats >= _FEWEST:
-            self._found[key] = known
+        self._beginnings[key] = beginning
+        if len(self._beginnings) > _BEGINNINGS:
+            del self._beginnings[next(iter(self._beginnings))]
+        if beginning.repeats >= _FEWEST:
+            self._unread_beginnings[key] = beginning
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield a finding for each beginning that was never read."""
-        for known in self._found.values():
-            provider = served_by(known.latest).provider
-            has_key = known.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
+        for start in self._unread_beginnings.values():
+            provider = served_by(start.latest).provider
+            has_key = start.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"
             reasons: tuple[PlateauReason, ...] = ("no-cache-key",) if provider == "openai" and not has_key else ()
             reasons = ("engine-reads-nothing",) if provider in ENGINES else reasons
-            cache, others = cache_of(known.latest, served_by(known.latest)), self._reads.most_read(known.latest) > 0
-            evidence = ReadPlateau(0, known.tokens, known.repeats, reasons, cache, read_others=others)
+            cache, others = cache_of(start.latest, served_by(start.latest)), self._reads.most_read(start.latest) > 0
+            evidence = ReadPlateau(0, start.tokens, start.repeats, reasons, cache, read_others=others)
             yield finding(
-                Code.READ_PLATEAU, place, evidence, at=known.first, lost_tokens=known.unread,
-                lost_dollars=known.dollars, tokens="estimated",
+                Code.READ_PLATEAU, place, evidence, at=start.first, lost_tokens=start.unread,
+                lost_dollars=start.dollars, tokens="estimated",
             )  # fmt: skip
-        self._found.clear()
+        self._unread_beginnings.clear()
 
 
 def _could_read(before: Turn, turn: Turn) -> bool:

@@ -4,8 +4,8 @@ In: the turns of one chain. Out: one finding, for the plateau that left the most
 reads in a row at one level, within a block of the cache; each request repeats its predecessor, and by the end more than
 two blocks and 2 % beyond that level, more than the model's minimum. Unless nothing at all was read, the repeated part
 also grew by as much. With a cache that needs breakpoints the part up to the last one counts. A turn that is reported
-for another reason may be one of them, and its loss is not counted again; if something was written, LORE305 says it.
-What a recorded request shows as a reason is named; a log shows none.
+for another reason may be one of them, and its loss is not counted again; if something was written, LORE305 reports it.
+Reasons that a recorded request shows are named; a log shows none.
 
 Source: a llama.cpp server that read 4,867 tokens in each of nine requests whose prompts grew to 22,100.
 """
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from lore.cache.counts import TOLERANCE_SHARE, block_tokens, first_pass_read, prompt_tokens
 from lore.cache.rules import minimum_tokens
 from lore.cache.served import cache_of, served_by
-from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.pair import Pair, is_remark
 from lore.judge.requests.request_laws import ignored_breakpoints, needs_breakpoints
 from lore.judge.runs.shared import Shared
@@ -45,7 +45,7 @@ class _Plateau(Struct, frozen=True):
     first: Turn
     latest: Turn
     level: int  # tokens read in each of its turns
-    begun: int  # tokens that the first of its turns repeats
+    first_repeated: int  # tokens that the first of its turns repeats
     repeated: int  # tokens that the latest one repeats
     differing: frozenset[str]  # fields that select a cache and differ in each of its turns
     header: bool = True  # whether a billing header that this provider does not drop differs in each of its turns
@@ -69,7 +69,7 @@ class Plateaus:
         if turn.failed:
             return
         last, current = self._previous or turn, self._current
-        previous = self._previous if pair is None else pair.left
+        previous = self._previous if pair is None else pair.previous
         self._previous, self._current = turn, None
         read = first_pass_read(turn.usage)
         self._has_read = self._has_read or bool(read)
@@ -90,16 +90,16 @@ class Plateaus:
         dollars = paid_again(price_of(self._rules(), turn), turn.usage, unread) if unread else None
         self._current = current = replace(
             current, latest=turn, repeated=repeated, differing=differing, turns=current.turns + 1,
-            unread=current.unread + unread, dollars=summed((current.dollars, dollars)),
+            unread=current.unread + unread, dollars=sum_known((current.dollars, dollars)),
             header=current.header and pair is not None
             and any(cause.code == Code.BILLING_HEADER_CHANGED for cause in pair.causes),
         )  # fmt: skip
-        beyond, grown = repeated - current.level, repeated - current.begun
+        excess, grown = repeated - current.level, repeated - current.first_repeated
         if current.turns < _FEWEST or is_reported:
             return
         step = _BLOCKS * block if _marks_prefix(turn) else _STEPS.get(served_by(turn).provider, _BLOCKS * block)
         least = step if current.level else _BLOCKS * block  # reads that rise in steps begin with one
-        if (min(beyond, grown) if current.level else beyond) <= max(least, TOLERANCE_SHARE * repeated):
+        if (min(excess, grown) if current.level else excess) <= max(least, TOLERANCE_SHARE * repeated):
             return
         is_longest = self._longest is None or current.unread > self._longest.unread
         if is_longest and repeated >= (minimum_tokens(self._rules(), turn) or 0):
@@ -107,17 +107,17 @@ class Plateaus:
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield the finding of the plateau that left most unread."""
-        found = self._longest
-        if found is None:
+        span = self._longest
+        if span is None:
             return
-        reasons, field = _reasons(found, has_read=self._has_read)
-        cache = cache_of(found.first, served_by(found.first))
-        if not (found.level or cache or reasons or found.first.basis is None):
-            return  # this provider may have no cache, and a log says 0 for what is not reported, too
-        others = self._has_read and not found.level
-        evidence = ReadPlateau(found.level, found.repeated, found.turns, reasons, cache, field, others)
+        reasons, field = _reasons(span, has_read=self._has_read)
+        cache = cache_of(span.first, served_by(span.first))
+        if not (span.level or cache or reasons or span.first.basis is None):
+            return  # this provider may have no cache, or a log may have 0 for a count that is not reported
+        others = self._has_read and not span.level
+        evidence = ReadPlateau(span.level, span.repeated, span.turns, reasons, cache, field, others)
         yield finding(
-            Code.READ_PLATEAU, place, evidence, at=found.first, lost_tokens=found.unread, lost_dollars=found.dollars,
+            Code.READ_PLATEAU, place, evidence, at=span.first, lost_tokens=span.unread, lost_dollars=span.dollars,
             tokens="recorded",
         )  # fmt: skip
 
@@ -138,19 +138,19 @@ def _value(turn: Turn, name: str) -> bytes | str | None:
 
 def _repeated(pair: Pair) -> int:
     """Return the tokens of the previous request that a cache could have kept and the current one repeats."""
-    prompt, size = pair.left.prompt, pair.bytes.previous
+    prompt, size = pair.previous.prompt, pair.bytes.previous
     common = pair.bytes.common + pair.overlap.common_bytes
-    if needs_breakpoints(pair.left) and not prompt.auto_breakpoint:
-        behind = prompt.stable - 1 - prompt.breakpoints[-1] if prompt.breakpoints else _MOST_BEHIND + 1
-        if behind > _MOST_BEHIND:  # see LORE114
+    if needs_breakpoints(pair.previous) and not prompt.auto_breakpoint:
+        distance = prompt.stable - 1 - prompt.breakpoints[-1] if prompt.breakpoints else _MOST_BEHIND + 1
+        if distance > _MOST_BEHIND:  # see LORE114
             return 0
         common = min(common, size - sum(map(byte_size, iterate_from(prompt, prompt.breakpoints[-1] + 1, tail=True))))
-    return round(prompt_tokens(pair.left.usage) * common / size) if size > 0 else 0
+    return round(prompt_tokens(pair.previous.usage) * common / size) if size > 0 else 0
 
 
-def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ...], str]:
-    """Return what the requests show of why nothing more is read, and the field that differs in them."""
-    turn, field = found.latest, next(iter(found.differing), "")
+def _reasons(span: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, ...], str]:
+    """Return the reasons in the requests why nothing more is read, and the field that differs in them."""
+    turn, field = span.latest, next(iter(span.differing), "")
     provider = served_by(turn).provider
     reads_nothing = not has_read and provider != LLAMA_CPP  # a llama.cpp server has as few slots as it is given
     engine: tuple[PlateauReason, ...] = ()
@@ -160,9 +160,9 @@ def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, .
         return engine, ""
     params = turn.prompt.params
     explicit = b'"explicit"' in params.get("prompt_cache_options", b"")
-    is_marked = bool(found.level) and _marks_prefix(turn)
-    shown: dict[PlateauReason, bool] = {
-        "billing-header": found.header,
+    is_marked = bool(span.level) and _marks_prefix(turn)
+    conditions: dict[PlateauReason, bool] = {
+        "billing-header": span.header,
         "cache-prompt-off": params.get("cache_prompt") == b"false",
         "no-explicit-breakpoint": explicit and not turn.prompt.breakpoints,
         "breakpoint-not-honoured": needs_breakpoints(turn),
@@ -171,5 +171,5 @@ def _reasons(found: _Plateau, *, has_read: bool) -> tuple[tuple[PlateauReason, .
         "changing-key": bool(field),
         "no-cache-key": provider == "openai" and params.get("prompt_cache_key", b"null") == b"null",
     }
-    reasons: list[PlateauReason] = [reason for reason, is_so in shown.items() if is_so]
+    reasons: list[PlateauReason] = [reason for reason, is_so in conditions.items() if is_so]
     return tuple(reasons) or engine, field

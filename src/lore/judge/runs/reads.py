@@ -96,10 +96,10 @@ class ReadShort:
             anchor = self._wrote_hour
         if anchor is None or (anchor is self.latest and not breaks):
             return []  # the pair reports it
-        kept = counts.cached(anchor.usage)
+        available = counts.cached(anchor.usage)
         if breaks and anchor.usage is not None:  # its writes for an hour
-            kept = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
-        if (kept or 0) - read <= self._tolerated(turn) or not _can_read(anchor, turn):
+            available = (anchor.usage.read_tokens or 0) + (anchor.usage.write_1h_tokens or 0)
+        if (available or 0) - read <= self._tolerated(turn) or not _can_read(anchor, turn):
             return []
         return [anchor] if anchor is self.latest else [anchor, self.latest]
 
@@ -151,7 +151,7 @@ class ReadShort:
         predicted: Predicted | None = None
         for turn in turns:
             predicted = predictor.predict(turn)
-            if predicted.odd:
+            if predicted.doubt:
                 return None
         return predicted
 
@@ -236,14 +236,14 @@ class Unread:
         if self._base is not None and (read is None or read > self._base or pair is None or pair.short is None):
             self._is_silent = True
             return
-        if pair is not None and pair.left.chain == turn.chain:
+        if pair is not None and pair.previous.chain == turn.chain:
             self._add_write(turn, pair)
         if usage is not None and usage.write_tokens:
             self._base = min(read or 0, read or 0 if self._base is None else self._base)
 
     def _add_write(self, turn: Turn, pair: Pair) -> None:
         """Count the previous turn's write as unread, if this turn could have read it."""
-        previous = pair.left
+        previous = pair.previous
         if any(cause.code == Code.BILL_CONTRADICTS_BODY for cause in pair.causes):
             self._is_silent = True
             return

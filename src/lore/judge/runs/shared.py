@@ -47,11 +47,11 @@ class ChainReads:
 
 
 class Shared(Struct, frozen=True):
-    """What each rule is made with."""
+    """The argument of each rule's constructor."""
 
     rules: Callable[[], DatedRules]  # returns the dated rules in force
     linter: Linter
     tolerance: float  # the share of a prompt by which a read may fall short of its prediction
     labels: tuple[str, ...] = ()  # beginnings of a program's own text, in addition to lore's list
-    advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # what lint said of a request
+    advised: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])  # lint findings reported so far
     reads: ChainReads = field(default_factory=ChainReads)

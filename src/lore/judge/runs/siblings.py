@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from lore.cache.counts import FIVE_MINUTES, TOLERANCE_TOKENS, bytes_per_token, first_pass_read
 from lore.cache.rules import minimum_tokens
-from lore.judge.base import finding, paid_again, price_of, summed
+from lore.judge.base import finding, paid_again, price_of, sum_known
 from lore.judge.pairs.finders import seconds_since
 from lore.judge.pairs.pair import Pair
 from lore.judge.requests.request_laws import UNPUBLISHED, needs_breakpoints, path_at
@@ -67,16 +67,18 @@ class Siblings:
             return
         per_token = bytes_per_token(turn, size)
         least = max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or UNPUBLISHED)
-        for other in reversed(self._earlier):
-            pause = seconds_since(other, turn)
-            if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(other) != cache_scope(turn):
+        for earlier in reversed(self._earlier):
+            pause = seconds_since(earlier, turn)
+            if pause is None or not 0 <= pause <= FIVE_MINUTES or cache_scope(earlier) != cache_scope(turn):
                 continue
-            common = _count_shared(other.prompt, turn.prompt)
-            covered = _last_entry(other.prompt, common)
-            held, kept = (round(sum(map(byte_size, islice(turn.prompt, end))) / per_token) for end in (common, covered))
-            lost = held - max(kept, read)
+            common = _count_shared(earlier.prompt, turn.prompt)
+            covered = _last_entry(earlier.prompt, common)
+            tokens, covered_tokens = (
+                round(sum(map(byte_size, islice(turn.prompt, end))) / per_token) for end in (common, covered)
+            )
+            lost = tokens - max(covered_tokens, read)
             if common and lost >= least:
-                self._add(turn, common, held - kept, lost)
+                self._add(turn, common, tokens - covered_tokens, lost)
                 return
 
     def _add(self, turn: Turn, common: int, tokens: int, lost: int) -> None:
@@ -84,10 +86,10 @@ class Siblings:
         prompt = turn.prompt
         path = path_at(prompt, common - 1)
         marked = next((path_at(prompt, place) for place in prompt.breakpoints if place >= common), "")
-        before = self._shared.get((turn.model, path)) or _SharedBeginning(turn, SharedBlock(tokens, 0, path, marked))
-        block = replace(before.block, requests=before.block.requests + 1)
-        dollars = summed((before.dollars, paid_again(price_of(self._rules(), turn), turn.usage, lost)))
-        self._shared[turn.model, path] = _SharedBeginning(before.turn, block, before.lost + lost, dollars)
+        beginning = self._shared.get((turn.model, path)) or _SharedBeginning(turn, SharedBlock(tokens, 0, path, marked))
+        block = replace(beginning.block, requests=beginning.block.requests + 1)
+        dollars = sum_known((beginning.dollars, paid_again(price_of(self._rules(), turn), turn.usage, lost)))
+        self._shared[turn.model, path] = _SharedBeginning(beginning.turn, block, beginning.lost + lost, dollars)
 
     def findings(self, place: Place) -> Iterator[Finding]:
         """Yield a finding for each shared beginning."""
@@ -101,9 +103,9 @@ class Siblings:
         self._shared.clear()
 
 
-def _count_shared(other: Prompt, prompt: Prompt) -> int:
+def _count_shared(earlier: Prompt, prompt: Prompt) -> int:
     """Return how many segments two prompts begin with, without the envelope of the message in which they part."""
-    common = count_shared_segments(other, prompt)
+    common = count_shared_segments(earlier, prompt)
     while common and (last := prompt.segment_at(common - 1)) is not None and last.kind == "envelope":
         common -= 1
     return common

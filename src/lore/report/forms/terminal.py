@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from lore.judge.base import summed
+from lore.judge.base import sum_known
 from lore.judge.messages import message_of
 from lore.judge.totals import weight_of
 from lore.model.codes import UNEXPLAINED
@@ -89,7 +89,7 @@ def _with_sums(group: Sequence[Finding]) -> Finding:
     """Return the first finding of a group (of missed reuse budgets the lowest one) with the cost of the whole group."""
     first = min(group, key=lambda finding: finding.evidence.value if isinstance(finding.evidence, OverBudget) else 0)
     tokens = [finding.lost_tokens for finding in group if finding.lost_tokens is not None]
-    dollars = summed(finding.lost_dollars for finding in group)
+    dollars = sum_known(finding.lost_dollars for finding in group)
     source = "estimated" if any(finding.tokens == "estimated" for finding in group) else first.tokens
     return replace(first, lost_tokens=sum(tokens) if tokens else None, lost_dollars=dollars, tokens=source)
 
@@ -246,7 +246,7 @@ def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(f"{finding.code} {finding.name}", []).append(finding)
-    sums = {name: (summed(each.lost_dollars for each in group) or 0.0, sum(each.lost_tokens or 0 for each in group))
+    sums = {name: (sum_known(each.lost_dollars for each in group) or 0.0, sum(each.lost_tokens or 0 for each in group))
             for name, group in groups.items()}  # fmt: skip
     for name in sorted(groups, key=sums.__getitem__, reverse=True):
         dollars, tokens = sums[name]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
-from lore.judge.pairs.pair import Pair, dispute_of, provider_said
+from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
 from lore.model.codes import UNEXPLAINED, Code
 from lore.model.evidence import ProviderSaid
@@ -152,7 +152,7 @@ def in_dollars(amount: float | None, *, is_part: object = False) -> str:
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
-    said, dispute = provider_said(pair.right), dispute_of(pair)
+    said, dispute = provider_verdict(pair.current), dispute_of(pair)
     verdict = None if said is None else replace_texts(said, change)
     agree = None if said is None and pair.fell is None else dispute is None
     return results.ColumnsResult(
@@ -162,19 +162,19 @@ def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASK
 
 
 def _bytes(pair: Pair, shown: Callable[[str], str]) -> str:
-    previous, overlap, total = pair.left.prompt, pair.overlap, pair.bytes.previous - pair.left_tail_bytes
+    previous, overlap, total = pair.previous.prompt, pair.overlap, pair.bytes.previous - pair.tail_bytes
     if overlap.is_covered:
         if not pair.bytes.previous:  # it was not measured
             return "the prompt continues; nothing that was sent before changed"
         return f"the prompt continues: it begins with all {total:,} bytes of the previous one"
-    place = locate_difference(previous, pair.right.prompt, overlap.common)
+    place = locate_difference(previous, pair.current.prompt, overlap.common)
     where = "they differ" if place is None else f"they differ from {shown(place.path)} on"
     after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
     return f"{where}{after}; {pair.bytes.common + overlap.common_bytes:,} of {total:,} bytes are shared"
 
 
 def _billed(pair: Pair) -> str:
-    read, there = first_pass_read(pair.right.usage), pair.available
+    read, there = first_pass_read(pair.current.usage), pair.available
     if read is None:
         return "not recorded"
     if not there or pair.fell is None:

@@ -135,7 +135,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
     written, unseen = None, 0
     if recorder is not None and before is not None and stopped is UNSET:
-        written, unseen = baseline.renewed(before, recorder.entries(), partial(_could_match, totals, context))
+        written, unseen = baseline.renew_entries(before, recorder.entries(), partial(_could_match, totals, context))
         with open_output(context.path, force=True) as file:
             file.write(baseline.encode(written))
     return CheckOutcome(
@@ -167,12 +167,12 @@ def conclude(
 
     `known` are the findings of the baseline; `whole`: all files were judged.
     """
-    ends = [*totals.over(context.budgets, context.policy, place_of(path, context.root))]
+    ends = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
     if whole:
         ends += unused_exemptions(totals, context)
         if known is not None:
             could_match = partial(_could_match, totals, context)
-            ends += baseline.stale(known, place_of(context.path, context.root), could_match)
+            ends += baseline.find_stale(known, place_of(context.path, context.root), could_match)
     totals.conclude(ends, context.ruling(""), context.shown)
     return totals.checked()
 
@@ -205,9 +205,9 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
 
     So a run over the files of one commit, over `--last`, or with `--select`, removes nothing from a baseline.
     """
-    if not context.narrowed.looks_for(entry.code) or entry.path in totals.partly:
+    if not context.narrowed.looks_for(entry.code) or entry.path in totals.partial_keys:
         return False
-    if entry.path in totals.whole:
+    if entry.path in totals.complete_keys:
         return True
     elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
     return not elsewhere and not os.path.lexists(path_of(entry.path, context.root))
@@ -287,7 +287,7 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
     looks_for, may_be_needed = cache(context.narrowed.looks_for), cache(unjudged.may_match)
     partly, whole = (
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
-        for keys in (totals.partly, totals.whole)
+        for keys in (totals.partial_keys, totals.complete_keys)
     )
     for number, exempt in enumerate(policy.exempt):
         if totals.excused[number] or number in partly or not looks_for(exempt.code.upper()):
@@ -319,7 +319,7 @@ def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
     may_match = _Unjudged(totals, context.root).may_match
     for number, entry in enumerate(context.policy.per_path):
         pattern = PathPattern(entry.path)
-        if not any(map(pattern.matches, (*totals.whole, *totals.partly))) and not may_match(entry.path):
+        if not any(map(pattern.matches, (*totals.complete_keys, *totals.partial_keys))) and not may_match(entry.path):
             yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
@@ -330,7 +330,7 @@ class _Unjudged:
     """
 
     def __init__(self, totals: RunTotals, root: str) -> None:
-        self._judged, self._root = totals.whole, root
+        self._judged, self._root = totals.complete_keys, root
         self._keys = cache(self._list)
 
     def may_match(self, path: str) -> bool:

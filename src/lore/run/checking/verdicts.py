@@ -133,7 +133,7 @@ class CheckContext(Struct, frozen=True):
 
     def check_names(self) -> None:
         """Raise LoreError for an unknown code in the settings, or a file of rules that cannot be read."""
-        self.policy.known(f"{self.settings}: check." if self.settings else "check.")
+        self.policy.check_selectors(f"{self.settings}: check." if self.settings else "check.")
         self.dated.known()
 
     @property
@@ -189,7 +189,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             result.error = error
         if unrecognised and not is_damaged and result.error is None:
             result.summary.skipped += 1
-            result.whole = True
+            result.is_complete = True
             context.options.log(f"{place.path}: not a recording, skipped")
         elif unrecognised or result.error is None:
             totals.damage(problems.kept, problems.counts)  # of the part that was read
@@ -219,7 +219,7 @@ def _judge(
     stopped = False
     try:
         for verdict, ended in verdicts(recording, judge, totals.place):
-            totals.ended(ended)
+            totals.add_ended(ended)
             if ledger is not None:
                 ledger.add_missed(ended)
             if verdict is None:
@@ -239,7 +239,7 @@ def _judge(
         stopped = True
     result.summary.files += max(0, len(file.together) - 1)
     totals.finish(recording.state.id, recording.boundaries, recording.problems.kept, recording.problems.counts)
-    result.whole = result.whole and not stopped
+    result.is_complete = result.is_complete and not stopped
     result.paths = [corpus.show(path) for path in file.together or (file.path,)]
     if ledger is not None:
         result.ledger = ledger.ledger(result.unseen)

@@ -148,9 +148,9 @@ class Vllm(EngineCache):
         """Name the blocks of pieces that the chain's previous request did not have."""
         common = 0
         if path.new < len(request.pieces):
-            common = max(0, self._begun(request, path) - self._ruler.position(path.new - 1))
-        begin = self._ruler.position(path.kept - 1)
-        for place in range(path.kept, len(request.pieces)):
+            common = max(0, self._find_similar_end(request, path) - self._ruler.position(path.new - 1))
+        begin = self._ruler.position(path.same - 1)
+        for place in range(path.same, len(request.pieces)):
             end = self._ruler.position(place)
             similar = (path.similar_node, common) if place == path.new else (0, 0)
             self._names.add(path.nodes[place], path.nodes[place - 1] if place else 0, end - begin, *similar)
@@ -162,7 +162,7 @@ class Vllm(EngineCache):
         position = self._ruler.position(place - 1)
         if place >= len(request.pieces):
             return position
-        end = self._begun(request, path) if place == path.new else self._ruler.position(place)
+        end = self._find_similar_end(request, path) if place == path.new else self._ruler.position(place)
         position_in_piece = hit.blocks * self._names.unit - self._names[path.nodes[place - 1] if place else 0].end
         return position + max(0, min(position_in_piece, end - position))
 

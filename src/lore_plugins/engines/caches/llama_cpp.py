@@ -115,7 +115,7 @@ class LlamaCpp(EngineCache):
         slot, reason = self._choose_slot(request, target, at)
         self._copy_idle([other for other in self._slots if other is not slot and other.busy_until <= at])
         slot_tokens = self._common_tokens(slot.content, target)
-        self._store_pieces(path.nodes[path.kept :], request.pieces[path.kept :])
+        self._store_pieces(path.nodes[path.same :], request.pieces[path.same :])
         shifted_tokens = self._shift(slot, target, slot_tokens) if self._reuse > 0 else 0
         slot_tokens = self._compute(slot, request, path, layout, slot_tokens + shifted_tokens)
         is_alone = self._resuming is None or all(other.busy_until <= at for other in self._slots if other is not slot)
@@ -165,8 +165,8 @@ class LlamaCpp(EngineCache):
         if self._resuming is None:
             return slot_tokens
         places = self._users.setdefault(request.chain, [])
-        del places[bisect_left(places, path.kept) :]
-        new_pieces = enumerate(request.pieces[path.kept :], path.kept)
+        del places[bisect_left(places, path.same) :]
+        new_pieces = enumerate(request.pieces[path.same :], path.same)
         places += [at for at, piece in new_pieces if piece.kind == "envelope" and _USER.search(piece.data)]
         users = [layout.ends[place - 1] if place else 0 for place in places]
         read = self._resuming.resume(slot.number, slot_tokens, layout.prompt)

@@ -35,8 +35,8 @@ class EngineCache(MeasuredCache):
     def _layout_of(self, request: Request, path: TreePath) -> RequestLayout:
         """Return a request with its output; call it for every request of a chain, in order."""
         ruler, ends = self._ruler, self._chain_ends.setdefault(request.chain, [])
-        del ends[path.kept :]
-        for place in range(path.kept, len(request.pieces)):
+        del ends[path.same :]
+        for place in range(path.same, len(request.pieces)):
             size = ruler.position(place) - ruler.position(place - 1)
             ends.append(self._ends.setdefault(path.nodes[place], (ends[-1] if ends else 0) + max(0, size)))
         output_path, ends_with_output = self._tree.generated(request), list(ends)
@@ -55,8 +55,8 @@ class EngineCache(MeasuredCache):
     def _is_exact(self, request: Request, path: TreePath) -> bool:
         """Return whether every piece has an exact count. Cost: O(pieces that are new in the chain)."""
         first_inexact = self._first_inexact.get(request.chain)
-        if first_inexact is None or first_inexact >= path.kept:
-            places = range(path.kept, len(request.pieces))
+        if first_inexact is None or first_inexact >= path.same:
+            places = range(path.same, len(request.pieces))
             first_inexact = next((place for place in places if request.pieces[place].tokens is None), None)
             if first_inexact is None:
                 self._first_inexact.pop(request.chain, None)

@@ -109,7 +109,7 @@ class SGLang(EngineCache):
         """Record the common beginning of the request's and the output's first new piece with the piece at its place."""
         if path.new < len(request.pieces) and path.common_bytes:
             piece_begin = layout.ends[path.new - 1] if path.new else 0
-            common = self._begun(request, path) - self._ruler.position(path.new - 1)
+            common = self._find_similar_end(request, path) - self._ruler.position(path.new - 1)
             self._radix.share(path.nodes[path.new], path.similar_node, piece_begin + common)
         output_path = layout.output_path
         if output_path.new < len(request.output) and output_path.common_bytes:
