@@ -329,7 +329,7 @@ def test_resumed_session_is_the_one_fix_in_what_if(tmp_path):
     session.answer(16_000, 4_000, 10)
     assert breaks(session, tmp_path) == [(4, "LORE123", "waste")]
     shown = lore("simulate", str(tmp_path / "session.jsonl"), "--what-if").out
-    assert ("cause=LORE123: " in shown, "LORE117" in shown) == (True, False)
+    assert ("cause=LORE123 resume-rerendered: " in shown, "LORE117" in shown) == (True, False)
 
 
 @pytest.mark.parametrize(("verdict", "expected"), [

@@ -250,7 +250,7 @@ class _Encoding:
 
 def test_each_distinct_segment_is_tokenised_once(desk, monkeypatch):
     encoding = _Encoding()
-    monkeypatch.setattr(o200k, "encoding", lambda: encoding)
+    monkeypatch.setattr(o200k, "load_encoding", lambda: encoding)
     lines = _lore(40)
     (desk / "log.jsonl").write_bytes(b"\n".join([*lines, *lines[2:3]]) + b"\n")
     assert list(diff_session("log.jsonl", TurnComparison(Options(counter=o200k.Counter()))))
@@ -259,7 +259,7 @@ def test_each_distinct_segment_is_tokenised_once(desk, monkeypatch):
 
 def test_only_the_chunk_around_a_cut_is_retokenised(monkeypatch):
     encoding = _Encoding()
-    monkeypatch.setattr(o200k, "encoding", lambda: encoding)
+    monkeypatch.setattr(o200k, "load_encoding", lambda: encoding)
     words = " ".join(f"word{n}" for n in range(5000)).encode()
     counter = o200k.Counter()
     counter.count(words)

@@ -135,7 +135,7 @@ def test_sessions_carry_project_and_causes_for_filters():
     )
     session("home/.claude/projects/-w/b.jsonl", growing(3), project="/w/b")
     for arguments, lead in (
-        (("--since", "2020-01-01"), "Do first: /compact before a pause, or a new session after it ($"),
+        (("--since", "2020-01-01"), "Do first: /compact before a pause, or begin a new session ($"),
         (("check", "home/.claude/projects"), "Re-billed as waste: 0 tokens. Re-billed as expected: "),
     ):
         written(*arguments)

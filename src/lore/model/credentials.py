@@ -7,7 +7,7 @@ are shorter than issued keys: recordings hold pieces. Sources: facts of gitleaks
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import NamedTuple
 
 ALPHABETS = {  # characters after the beginning
     "alnum": r"[A-Za-z0-9]*",
@@ -22,8 +22,8 @@ ALPHABETS = {  # characters after the beginning
 }
 
 
-class Kind(Struct, frozen=True):
-    """A kind of credential that is recognised by its beginning."""
+class Kind(NamedTuple):
+    """A kind of credential that is recognised by its beginning. Not a Struct: the status line imports no msgspec."""
 
     alphabet: str  # the characters that may follow the beginning: a key of `ALPHABETS`
     least: int  # characters after the beginning, at least
