@@ -64,7 +64,7 @@ def test_hidden_settings_are_named(tmp_path, monkeypatch, capsys, near, far, hid
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(check.replace("[", "[tool.lore.") if "pyproject" in name else check)
     monkeypatch.chdir((tmp_path / near).parent)
-    common.found_settings(None)
+    common.find_settings(None)
     hidden = hides and (text == "[check]\n" or "/" not in near)
     which = f"{os.path.relpath(tmp_path / far)} are not read: {os.path.basename(near)} is read instead"
     assert capsys.readouterr().err == (f"note: the settings of {which}\n" if hidden else "")

@@ -18,7 +18,7 @@ from bench.generate import pool
 from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.run.checking.check import check
-from lore.run.converting import converted
+from lore.run.converting import convert_recording
 
 Fields = tuple[str, str, str, bool | None]
 TURNS, BLOCK = 40, 5_000  # requests of a conversation; characters that a turn adds, twice
@@ -181,7 +181,7 @@ def against_parsing(folder: Path, wanted: int, pairs: int) -> list[Fields]:
 
 def _convert(name: str) -> None:
     """Make a session of a capture."""
-    for _ in converted(Options().open(name, Problems(), subagents=True)):
+    for _ in convert_recording(Options().open(name, Problems(), subagents=True)):
         pass
 
 

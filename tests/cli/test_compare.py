@@ -247,14 +247,14 @@ def test_compare_of_bodies_tells_author_the_fix():
 def test_each_kind_of_a_cause_is_a_row(monkeypatch):
     claude("a", FALLEN)
     losses = [Loss("LORE117", kind, 500, (), None) for kind in ("waste", "unattributable", "expected")]
-    made = Ledgers.made
+    made = Ledgers.make
 
     def with_losses(ledgers, file):
         ledger = made(ledgers, file)
         rows = [replace(row, loss=loss) for row, loss in zip(ledger.rows, [None, *losses], strict=True)]
         return replace(ledger, rows=tuple(rows))
 
-    monkeypatch.setattr(Ledgers, "made", with_losses)
+    monkeypatch.setattr(Ledgers, "make", with_losses)
     answer = compared("agent:claude-code", "agent:claude-code", "--no-cache")
     overview = lore("--since", "2020-01-01", "--no-cache", "--json").json
     found = {(cause["kind"], cause["says"], cause["left"]["events"]) for cause in answer["causes"]}

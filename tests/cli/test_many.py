@@ -261,7 +261,7 @@ def test_progress_bar_is_drawn_and_removed(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal(shown))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(bars, "WAITED_SECONDS", 0.05)
-    with bars.progress(wanted=True) as told:
+    with bars.progress(is_on=True) as told:
         told(1, 100)
         assert shown.getvalue() == ""
         time.sleep(0.06)
@@ -274,5 +274,5 @@ def test_progress_bar_is_drawn_and_removed(monkeypatch):
 def test_no_progress_bar_if_unwanted_or_impossible(monkeypatch, wanted, term):
     monkeypatch.setattr(sys, "stderr", Terminal(io.StringIO()))
     monkeypatch.setenv("TERM", term)
-    with bars.progress(wanted=wanted) as told:
+    with bars.progress(is_on=wanted) as told:
         assert told is None

@@ -12,7 +12,7 @@ from formats.claude import answered, asked, text
 from formats.codex import Rollout
 from lore.errors import LoreError
 from lore.recording.agents.logs import project_name
-from lore.run.recent import since
+from lore.run.recent import parse_since
 
 NOW = 1_800_000_000.0
 DAY = 86_400
@@ -199,18 +199,18 @@ def test_since_without_newer_recordings_exits_0():
     ("30m", 1800), ("2h", 7200), ("1d", DAY), ("1w", 7 * DAY), ("1.5d", 1.5 * DAY), (" 2H ", 7200), ("90s", 90),
 ])  # fmt: skip
 def test_an_age_counts_back_from_now(text, ago):
-    assert since(text, NOW) == NOW - ago
+    assert parse_since(text, NOW) == NOW - ago
 
 
 def test_since_accepts_dates_and_times():
-    assert since("2026-01-31T09:00:00Z", NOW) == 1769850000.0
-    assert since("2026-02-01", NOW) - since("2026-01-31", NOW) == DAY
+    assert parse_since("2026-01-31T09:00:00Z", NOW) == 1769850000.0
+    assert parse_since("2026-02-01", NOW) - parse_since("2026-01-31", NOW) == DAY
 
 
 @pytest.mark.parametrize("text", ["", "d", "1y", "-1d", "yesterday", "2026-13-01", "9999999d", "1 2d"])
 def test_what_is_no_time_is_an_error(text):
     with pytest.raises(LoreError, match="--since"):
-        since(text, NOW)
+        parse_since(text, NOW)
 
 
 def test_last_skips_documents_that_are_no_recordings():

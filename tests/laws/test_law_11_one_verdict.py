@@ -21,7 +21,7 @@ from faults.pairs import pairs as of_two
 from faults.serving import Injected, spelled, written
 from helpers.each import each
 from helpers.matrix import some
-from lore.commands.diff_prefix import TurnComparison, compared
+from lore.commands.diff_prefix import TurnComparison, compare_names
 from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.cause import Place
@@ -113,7 +113,7 @@ def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
 
 def of_session(path: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore diff-prefix SESSION`."""
-    return {(one.chain, one.turn): said(one.causes) for one in compared(path, None, TurnComparison(options))}
+    return {(one.chain, one.turn): said(one.causes) for one in compare_names(path, None, TurnComparison(options))}
 
 
 class Two(NamedTuple):
@@ -155,7 +155,7 @@ def assert_agrees(path: str, options: Options = READ) -> Verdicts:
     rights = {one.right for one in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
     for one in sampled(every, expected):
-        (diff,) = compared(*one.names, TurnComparison(options))
+        (diff,) = compare_names(*one.names, TurnComparison(options))
         assert said(diff.causes) == expected.get(one.right, Counter()), one.names
     if every:
         together = of_session(path, options)

@@ -26,7 +26,7 @@ from lore.run.rules import PACKAGED
 from lore.run.running import judge_running
 from lore.run.simulation import simulate
 from lore.run.spending.ledgers import Ledgers
-from lore.run.spending.overview import OverviewRequest, summed
+from lore.run.spending.overview import OverviewRequest, sum_spending
 
 CENT = 0.005
 
@@ -42,7 +42,7 @@ def assert_same_money(*dollars: float | None) -> None:
 
 def assert_rows_add_up(path: str, simulated: SimulateResult) -> None:
     """Assert that rows of ledgers split what `simulate` counts, each request once."""
-    ledgers = [Ledgers(Options()).made(file) for file in inputs([path])]
+    ledgers = [Ledgers(Options()).make(file) for file in inputs([path])]
     every = [row for ledger in ledgers if ledger is not None for row in ledger.rows]
     billed = simulated.totals.cost.billed
     assert len(every) >= simulated.totals.turns
@@ -71,7 +71,7 @@ def assert_same_sums(path: str, home: Path) -> None:
     assert_same_money(counted.waste_dollars, played.cost.waste)
     assert_same_money(counted.unexplained_dollars, played.cost.unexplained)
     assert_rows_add_up(path, simulated)
-    overview = summed(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    overview = sum_spending(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     side = SelectedSide(path, path)
     compared = compare(here(home), side, side, Ledgers(Options())).left.spending
     pages = [read_session(file, CheckContext()) for file in inputs([path])]
@@ -107,7 +107,7 @@ def test_plateau_tokens_are_never_rebilled(tmp_path):
     (found,) = check([path]).result.findings
     assert (found.code, found.is_break, bool(found.lost_tokens)) == ("LORE307", False, True)
     assert_same_sums(path, tmp_path)
-    total = summed(here(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    total = sum_spending(here(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
     assert (total.paid_again_tokens, total.unexplained_tokens, total.expected_tokens) == (0, 0, 0)
 
 

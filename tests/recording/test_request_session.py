@@ -20,7 +20,7 @@ from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.recording.request_session import RequestSession, session_of
 from lore.recording.requests import RequestRecording
-from lore.run.converting import converted
+from lore.run.converting import convert_recording
 from model.making import dumps
 
 USER = {"role": "user", "content": "hello"}
@@ -48,7 +48,7 @@ class Trip:
             self.path, made = Path(folder) / name, Path(folder) / "made.jsonl"
             self.path.write_bytes(data)
             self.sent = {(turn.chain, turn.number): turn.prompt for turn in opened(self.path).turns()}
-            made.write_bytes(b"".join(converted(Options().open(str(self.path), Problems(), subagents=True))))
+            made.write_bytes(b"".join(convert_recording(Options().open(str(self.path), Problems(), subagents=True))))
             self.events = [json.loads(line) for line in made.read_bytes().splitlines()]
             self.size, self.problems = made.stat().st_size, Problems()
             recording = Options().open(str(made), self.problems)
@@ -299,6 +299,6 @@ def test_tool_name_with_lone_surrogate_converts(tmp_path):
     body = json.dumps(asked(USER, said, {"role": "user", "content": [RESULT]})).encode()
     path = tmp_path / "r.jsonl"
     path.write_bytes(body + b"\n" + body + b"\n")
-    written = b"\n".join(map(bytes, converted(Options().open(str(path), Problems(), subagents=True))))
+    written = b"\n".join(map(bytes, convert_recording(Options().open(str(path), Problems(), subagents=True))))
     assert b'"name":"\\\\ud83d"' in written
     assert fold(str(path), Options()).result.turns

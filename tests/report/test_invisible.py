@@ -22,7 +22,7 @@ from lore.model.results import CheckResult, Summary
 from lore.report.console import Console, line, wants_colour
 from lore.report.forms.json_report import render
 from lore.report.forms.registry import REPORTS
-from lore.report.plain import escaped, last_part, named, visible
+from lore.report.plain import escaped, last_part, quote, visible
 
 
 def test_credential_with_slash_is_masked_in_project_name():
@@ -160,4 +160,4 @@ def test_colour_flag_precedes_environment_and_terminal(flag, environment, termin
 ])  # fmt: skip
 def test_ambiguous_name_is_quoted(name, shown):
     """Two users in a list had names that looked equal: the list did not show which one a wipe would delete."""
-    assert named(name) == shown
+    assert quote(name) == shown

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from helpers.each import each
 from lore.model.running import LastBreak, RunningTotals
-from lore.report.status_line import DEFAULT, NOTHING, PARTS, ClientStatus, Shown, columns, status_line
+from lore.report.status_line import DEFAULT, NOTHING, PARTS, ClientStatus, LineFacts, columns, status_line
 
 NOW = 1_000_000.0
 BREAK = LastBreak("LORE114", "waste", 7, NOW - 720, 45_000, 0.9, 'hook "Edit" adds text', "a hook adds text", "drop it")
@@ -18,7 +18,7 @@ RUNNING = RunningTotals(
 
 
 def line(running=RUNNING, client=None, parts=DEFAULT, width=None, colour=False, **more):
-    return status_line(Shown(running, client or ClientStatus(), NOW, **more), parts, width=width, colour=colour)
+    return status_line(LineFacts(running, client or ClientStatus(), NOW, **more), parts, width=width, colour=colour)
 
 
 def test_line_shows_all_default_parts():

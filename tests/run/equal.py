@@ -63,7 +63,7 @@ def placeless(findings: list[Any]) -> str:
 
 def converted(path: str, options: Options | None = None) -> bytes:
     """The log that a session is converted to."""
-    return b"".join(converting.converted((options or Options()).open(path, Problems(), subagents=True)))
+    return b"".join(converting.convert_recording((options or Options()).open(path, Problems(), subagents=True)))
 
 
 def assert_same(path: str, options: Options | None = None) -> bytes:

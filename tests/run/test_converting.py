@@ -223,7 +223,7 @@ def test_too_deep_record_is_a_problem(tmp_path):
             joined(asked("u", "x")) + b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":' + deep + b"}\n"
         )
         recording = Options().open(put(tmp_path, data), problems, subagents=True)
-        made = put(tmp_path, b"".join(converting.converted(recording)), "made.jsonl")
+        made = put(tmp_path, b"".join(converting.convert_recording(recording)), "made.jsonl")
         counted = sum(one == "LORE207" for one in [p.code for p in problems.kept])
         assert counted or seen(made).state == seen(str(tmp_path / "s.jsonl")).state
         problems = Problems()
@@ -244,7 +244,7 @@ def test_long_session_is_converted_while_reading(tmp_path):
     parts = data + joined(
         *[asked(f"u{n}", "y" * 1000) for n in range(600)], answered("a", "r", use("c")), asked("z", [result("c")])
     )
-    lines = converting.converted(Options().open(put(tmp_path, parts), Problems(), subagents=True))
+    lines = converting.convert_recording(Options().open(put(tmp_path, parts), Problems(), subagents=True))
     assert json.loads(next(lines))["kind"] == "session_started"
     assert len(list(lines)) > 600
 

@@ -43,7 +43,7 @@ def log(desk):
 
 def read(*paths, kept_in="kept", dated=None, now=NOW, jobs=1):
     made = Ledgers(Options(), kept_in, now=now, jobs=jobs, **({} if dated is None else {"dated": dated}))
-    return made, [ledger for _, ledger in made.each(inputs([str(path) for path in paths]))]
+    return made, [ledger for _, ledger in made.read(inputs([str(path) for path in paths]))]
 
 
 def again(*paths, **options):
@@ -96,7 +96,7 @@ def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
 
 def test_progress_is_shown_before_first_ledger(log):
     told = []
-    next(Ledgers(Options()).each(inputs([str(log)]), lambda *sizes: told.append(sizes)))
+    next(Ledgers(Options()).read(inputs([str(log)]), lambda *sizes: told.append(sizes)))
     size = log.stat().st_size
     assert told == [(0, size), (size, size)]
 
@@ -205,6 +205,6 @@ def test_a_turn_past_64_bits_ends_nothing(tmp_path: Path) -> None:
     log.write_bytes(SEED.read_bytes())
     for _ in range(2):
         ledgers = Ledgers(Options(), str(tmp_path / "cache"))
-        ((_, ledger),) = ledgers.each(list(inputs([str(log)])))
+        ((_, ledger),) = ledgers.read(list(inputs([str(log)])))
         assert ledger.rows[0].number == 2**64
         assert ledgers.taken == 0

@@ -56,27 +56,27 @@ def test_kept_status_is_what_judging_says(log):
     made = kept(log)
     assert made.running == judged(log)
     assert (made.running.prompt_tokens, made.running.read_tokens, made.running.requests) == (11_005, 10_000, 2)
-    assert files.look(FOLDER, str(log)) == (made, True)
+    assert files.read_status(FOLDER, str(log)) == (made, True)
 
 
 def test_log_that_has_grown_is_not_current(log):
     made = kept(log)
     append(log, *turn(2, (5, 11_000, 500, 1), words="short"))
-    assert files.look(FOLDER, str(log)) == (made, False)
+    assert files.read_status(FOLDER, str(log)) == (made, False)
     assert kept(log).running == judged(log)
-    assert files.look(FOLDER, str(log))[1]
+    assert files.read_status(FOLDER, str(log))[1]
 
 
 def test_truncated_log_has_no_figures(log):
     kept(log)
     log.write_bytes(log.read_bytes()[:-50])
-    assert files.look(FOLDER, str(log)) == (None, False)
+    assert files.read_status(FOLDER, str(log)) == (None, False)
 
 
 def test_rewritten_log_is_not_current(log):
     made = kept(log)
     log.write_bytes(log.read_bytes().replace(b'"m1"', b'"m7"'))
-    assert files.look(FOLDER, str(log)) == (made, False)
+    assert files.read_status(FOLDER, str(log)) == (made, False)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_damaged_state_is_ignored(log, state):
     place = Path(files.state_file(FOLDER, str(log)))
     good = json.loads(place.read_bytes())
     place.write_bytes(state)
-    assert files.look(FOLDER, str(log))[0] is None
+    assert files.read_status(FOLDER, str(log))[0] is None
     place.write_bytes(json.dumps({**good, "path": "/another"}).encode())
-    assert files.look(FOLDER, str(log))[0] is None
+    assert files.read_status(FOLDER, str(log))[0] is None
 
 
 def test_state_is_private_and_holds_no_text(log):
@@ -104,7 +104,7 @@ def test_state_is_private_and_holds_no_text(log):
 def test_unwritable_folder_keeps_no_state(log):
     Path(FOLDER).write_bytes(b"a file")
     assert kept(log).running == judged(log)
-    assert files.look(FOLDER, str(log))[0] is None
+    assert files.read_status(FOLDER, str(log))[0] is None
     assert not files.claim(FOLDER, str(log), NOW)
 
 
@@ -155,5 +155,5 @@ def test_named_pipe_is_never_waited_for(log):
     kept(log)
     log.unlink()
     os.mkfifo(log)
-    assert not files.look(FOLDER, str(log))[1]
+    assert not files.read_status(FOLDER, str(log))[1]
     assert kept(log).running.requests == 0

@@ -10,7 +10,7 @@ from helpers.storing import URLS, opened
 from lore.model.canonical import encode
 from lore.recording.base import Problems
 from lore.recording.opening import Options
-from lore.run.converting import converted
+from lore.run.converting import convert_recording
 from lore.session import Session
 from lore.store.base import SessionDelta, Store
 from lore.store.lines import read_header
@@ -24,7 +24,9 @@ def logs():
 
 def log_of(recording, logs) -> list[bytes]:
     if recording not in logs:
-        lines = [line.rstrip(b"\n") for line in converted(Options().open(str(recording), Problems(), subagents=True))]
+        lines = [
+            line.rstrip(b"\n") for line in convert_recording(Options().open(str(recording), Problems(), subagents=True))
+        ]
         logs[recording] = [with_id(lines[0], recording.stem), *lines[1:]]
     return logs[recording]
 

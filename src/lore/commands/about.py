@@ -61,16 +61,16 @@ def write_formats(result: FormatsResult, out: Console) -> None:
     from lore.report.table import TableColumn, write_table
 
     columns = [TableColumn(head) for head in ("format", "fidelity", *_RECORDED.values())]
-    rows = [(found.name, found.fidelity, *(getattr(found, name) for name in _RECORDED)) for found in result.formats]
-    below = [
-        [f"    {found.title}", *([f"    without {found.lacks}"] if found.lacks else [])] for found in result.formats
+    rows = [(row.name, row.fidelity, *(getattr(row, name) for name in _RECORDED)) for row in result.formats]
+    descriptions = [
+        [f"    {row.title}", *([f"    without {row.lacks}"] if row.lacks else [])] for row in result.formats
     ]
-    write_table(columns, rows, out, below=below)
+    write_table(columns, rows, out, notes=descriptions)
     out.print(line(("fidelity: how close a prompt is to the bytes that were sent (lore guide formats)", "dim")))
     out.print()
     out.print(line(("recognised, and not read:", "bold")))
-    for named in result.unread:
-        out.print(line(f"  {named.what}: {named.message}"))
+    for unread in result.unread:
+        out.print(line(f"  {unread.what}: {unread.message}"))
 
 
 _CODE_ROW = "{}  {:<16}  {:<12}  {}\n"
@@ -80,8 +80,8 @@ _PARTS = {"author": "### Agent author\n", "user": "### User\n"}
 def _codes(beginning: str) -> list[str]:
     from lore.model.codes import CODES
 
-    known = [name for code, row in CODES.items() for name in (str(code), row.name)]
-    return [name for name in known if name.startswith(beginning)]
+    names = [name for code, row in CODES.items() for name in (str(code), row.name)]
+    return [name for name in names if name.startswith(beginning)]
 
 
 def explain(
@@ -110,23 +110,23 @@ def explain(
         raise LoreError("--for chooses a part of one page", hint=f"lore explain CODE --for {audience}")
     if code is None:
         sys.stdout.write(_CODE_ROW.format("code   ", "kind", "who fixes it", "name"))
-        for known, row in CODES.items():
+        for finding_code, row in CODES.items():
             actor = "agent author" if row.actor == "author" else row.actor
-            sys.stdout.write(_CODE_ROW.format(known, kind_in_words(row.kind, known), actor, row.name))
+            sys.stdout.write(_CODE_ROW.format(finding_code, kind_in_words(row.kind, finding_code), actor, row.name))
         return 0
-    names = {row.name: known for known, row in CODES.items()}
-    known = code.upper() if code.upper() in CODES else names.get(code.lower())
-    if known is None:
+    names = {row.name: finding_code for finding_code, row in CODES.items()}
+    finding_code = code.upper() if code.upper() in CODES else names.get(code.lower())
+    if finding_code is None:
         word = code.lower()
         meanings = [text for text in guide_page("words").split("\n- ")[1:] if text.startswith(f"**{word}**")]
         if meanings:
             _show(f"- {meanings[0].strip()}\n", color)
             return 0
-        named = [name for name in names if word in name.split("-")]
-        near = f"did you mean {', '.join(named)}?" if named else did_you_mean(word, names, "")
-        hint = near if near.startswith("did you mean") else "lore explain lists them"
+        matches = [name for name in names if word in name.split("-")]
+        suggestion = f"did you mean {', '.join(matches)}?" if matches else did_you_mean(word, names, "")
+        hint = suggestion if suggestion.startswith("did you mean") else "lore explain lists them"
         raise LoreError(f"no finding has the code {code!r}", hint=hint)
-    page = resources.files("lore.judge").joinpath("pages", f"{known}.md").read_text("utf-8")
+    page = resources.files("lore.judge").joinpath("pages", f"{finding_code}.md").read_text("utf-8")
     if audience is not None:  # without the fixes for the other audience
         head, _, parts = page.partition(_PARTS["author"])
         author, _, user = parts.partition(_PARTS["user"])
@@ -142,15 +142,15 @@ def _show(page: str, color: bool | None, *, pager: bool = False) -> None:
         return
     command = (os.environ.get("MANPAGER") or os.environ.get("PAGER", "less")).split()
     has_pager = pager and command not in ([], ["cat"]) and shutil.which(command[0]) is not None
-    shown = lay_out_page(page, out(color))
-    if not has_pager or shown.count("\n") < shutil.get_terminal_size().lines:
-        sys.stdout.write(shown)
+    page_text = lay_out_page(page, out(color))
+    if not has_pager or page_text.count("\n") < shutil.get_terminal_size().lines:
+        sys.stdout.write(page_text)
         return
     import pydoc
 
     # less passes colours on and leaves the text on the screen; other pagers may show the codes of colours
     os.environ["LESS"] = f"{os.environ.get('LESS', '-FX')} -R"
-    pydoc.pager(shown if os.path.basename(command[0]) == "less" else lay_out_page(page, out(False)))  # noqa: FBT003
+    pydoc.pager(page_text if os.path.basename(command[0]) == "less" else lay_out_page(page, out(False)))  # noqa: FBT003
 
 
 # The pages of the guide: a page's file name is its topic, its first line its title. `README.md` is the index. Links
@@ -168,11 +168,11 @@ def topics() -> list[str]:
 
 
 def guide_page(topic: str | None) -> str:
-    """Return a page as Markdown, the index for None; raises LoreError for a topic that there is not."""
-    known = topics()
+    """Return a page as Markdown, the index for None; raises LoreError for an unknown topic."""
+    topic_names = topics()
     name = _INDEX if topic is None else topic.lower().removesuffix(".md")
-    if topic is not None and name not in known:
-        raise LoreError(f"the guide has no page {topic!r}", hint=did_you_mean(topic, known, "pages"))
+    if topic is not None and name not in topic_names:
+        raise LoreError(f"the guide has no page {topic!r}", hint=did_you_mean(topic, topic_names, "pages"))
     return _PAGES.joinpath(f"{name}.md").read_text("utf-8")
 
 

@@ -39,8 +39,8 @@ from lore.recording.events import EventRecording
 from lore.recording.opening import Options, pick
 from lore.recording.request_session import session_of
 from lore.report.console import Console, line
-from lore.report.plain import counted, prompt_notes, turn_of, unrecorded
-from lore.report.table import aligned
+from lore.report.plain import counted, list_unrecorded, prompt_notes, turn_of
+from lore.report.table import align_columns
 from lore.run.appending import Append, appending
 from lore.run.completion import read_completion
 
@@ -100,7 +100,7 @@ def run(options: AssembleOptions) -> int:
 
 def _read_options(options: AssembleOptions) -> Options:
     """Return how the session is read: the settings, and the options that override them."""
-    rules = common.found_settings(options.config).settings.assemble
+    rules = common.find_settings(options.config).settings.assemble
     return Options(
         format=options.format, dialect=options.dialect if options.template is None else None,
         policy=common.tail_policy(options.tail, rules.tail), rules=rules,
@@ -115,38 +115,38 @@ def _read_template(path: str | None, dialect: str | None) -> Template | None:
         return None
     if dialect not in (None, "template"):
         raise LoreError(f"--template renders text, --dialect {dialect} writes JSON", hint="leave one of them out")
-    shown, data = corpus.show(path), b"".join(corpus.pieces(path))
+    label, data = corpus.show(path), b"".join(corpus.pieces(path))
     try:
-        return Template(data.decode("utf-8").removeprefix("\ufeff"), shown)
+        return Template(data.decode("utf-8").removeprefix("\ufeff"), label)
     except UnicodeDecodeError as error:
-        place = Where(shown, data.count(b"\n", 0, error.start) + 1, error.start)
-        raise LoreError(f"{shown} holds bytes that are not UTF-8", where=place) from None
+        place = Where(label, data.count(b"\n", 0, error.start) + 1, error.start)
+        raise LoreError(f"{label} holds bytes that are not UTF-8", where=place) from None
 
 
-def _write_one(options: AssembleOptions, name: Name, read: Options, append: Append | None) -> None:
-    """Write the body of one turn, or with --explain its segments; with a file for the body both."""
-    made = assemble(name, read)
+def _write_one(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> None:
+    """Write the body of one turn, or with --explain its segments; with --explain and --output both."""
+    output = assemble(name, opening)
 
     def explain() -> None:
-        common.answer(explained(made, read.ruled), write_explanation, as_json=options.as_json, color=options.color)
+        common.answer(describe(output, opening.ruled), write_explanation, as_json=options.as_json, color=options.color)
 
     with common.destination(options.output, force=options.force, inputs=(name.path,)) as file:
         if not options.explain or options.output is not None:
-            file.write(made.body + b"\n")
+            file.write(output.body + b"\n")
         else:
             explain()
-        _persist(append, file, made.unsaved, read)
+        _persist(append, file, output.unsaved, opening)
     if options.explain and options.output is not None:
         explain()
-    size = f"{len(made.prompt)} segments, {len(made.body):,} bytes, dialect {made.prompt.dialect}"
-    _report(made.problems, made.notes, size, read)
+    size = f"{len(output.prompt)} segments, {len(output.body):,} bytes, dialect {output.prompt.dialect}"
+    _report(output.problems, output.notes, size, opening)
 
 
-def _write_all(options: AssembleOptions, name: Name, read: Options, append: Append | None) -> None:
+def _write_all(options: AssembleOptions, name: Name, opening: Options, append: Append | None) -> None:
     """Write a line a turn: whole bodies or deltas."""
     if name.turn is not None:
         raise LoreError(f"{name} is one turn, --all means every turn", hint="leave #TURN or --all out")
-    recording = open_session(name, read, subagents=True)
+    recording = open_session(name, opening, subagents=True)
     deltas, latest, count = Deltas(), dict[str, Turn](), 0
     inputs = (recording.path, *recording.companions)
     with common.destination(options.output, force=options.force, inputs=inputs) as file:
@@ -154,30 +154,30 @@ def _write_all(options: AssembleOptions, name: Name, read: Options, append: Appe
             count += 1
             latest[turn.chain] = turn
             file.write(whole_line(turn, recording) if options.full else deltas.line(turn))
-        _persist(append, file, unsaved(recording.state), read)
+        _persist(append, file, unsaved(recording.state), opening)
     notes = [
         note
         for turn in latest.values()
         for note in _describe_omissions(recording, turn.chain, turn.prompt, turn.omitted, turn.unexpressed)
     ]
     notes += [] if count else [f"{NO_TURN}: nothing to assemble"]
-    _report(recording.problems, dict.fromkeys(notes), f"{count:,} turns", read)
+    _report(recording.problems, dict.fromkeys(notes), f"{count:,} turns", opening)
 
 
-def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], read: Options) -> None:
+def _persist(append: Append | None, file: BinaryIO, events: tuple[Event, ...], opening: Options) -> None:
     """Append derived events after the answer: if that cannot be written, the log is unchanged."""
     if append is not None:
         sys.stdout.flush()
         file.flush()
         append(events)
-        read.log(f"{len(events)} events appended to the log")
+        opening.log(f"{len(events)} events appended to the log")
 
 
-def _report(problems: Problems, notes: Iterable[str], size: str, read: Options) -> None:
+def _report(problems: Problems, notes: Iterable[str], size: str, opening: Options) -> None:
     common.say_problems(problems)
     for note in notes:
         common.tell(f"note: {note}")
-    read.log(f"{size}, tail {read.policy}")
+    opening.log(f"{size}, tail {opening.policy}")
 
 
 NO_TURN = "the session has no turn yet"
@@ -190,7 +190,7 @@ class Assembly(NamedTuple):
     prompt: Prompt  # from which the body was written
     problems: Problems
     notes: tuple[str, ...]  # about what the prompt leaves out
-    shown: str  # the name of the recording
+    label: str  # the name of the recording, to print
     chain: str
     turn: int | None  # None: the session has no turn
     omitted: Counter[str]  # blocks that the dialect cannot express, by kind
@@ -216,12 +216,12 @@ def assemble(name: Name, options: Options) -> Assembly:
         chain = recording.state.chain(turn.chain)
         prompt, omitted, opaque, notes = turn.prompt, turn.omitted, turn.unexpressed, list[str]()
     else:
-        begun = recording.state.main().id
-        recording.begin(TurnStarted(turn=1, chain=begun))  # knowledge is pinned as in a first turn
-        chain = recording.state.chain(begun)
-        made = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
-        omitted, opaque = made.omitted, OpaqueTypes().types_in(chain.entries)
-        prompt = raise_to_structural(made.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
+        main_id = recording.state.main().id
+        recording.begin(TurnStarted(turn=1, chain=main_id))  # knowledge is pinned as in a first turn
+        chain = recording.state.chain(main_id)
+        draft = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
+        omitted, opaque = draft.omitted, OpaqueTypes().types_in(chain.entries)
+        prompt = raise_to_structural(draft.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
         notes = [f"{NO_TURN}: its prompt so far is assembled"]
     notes += _describe_omissions(recording, chain.id, prompt, omitted, opaque)
     return Assembly(
@@ -234,7 +234,7 @@ def assemble(name: Name, options: Options) -> Assembly:
 class Deltas:
     """Writes turns in the order recorded, each as a delta against the previous turn of its chain.
 
-    Costs O(segments that are new), so output and work grow with the session and not with its prompts.
+    A turn costs O(new segments), so output and work grow with the session and not with its prompts.
     """
 
     def __init__(self) -> None:
@@ -243,51 +243,51 @@ class Deltas:
     def line(self, turn: Turn) -> bytes:
         """Return the line of the next turn of a chain."""
         prompt = turn.prompt
-        before, measure = self._chains.get(turn.chain, (None, ChainSums(byte_size)))
-        kept = 0 if before is None else _count_kept(before, prompt)
-        measured = measure.advance(prompt, kept)
-        self._chains[turn.chain] = prompt, measure
+        previous, sums = self._chains.get(turn.chain, (None, ChainSums(byte_size)))
+        kept_segments = 0 if previous is None else _count_kept(previous, prompt)
+        measured = sums.advance(prompt, kept_segments)
+        self._chains[turn.chain] = prompt, sums
         breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
         added = [
             results.AssembledSegment(
                 segment.section, segment.path, segment.kind, segment.data.decode("utf-8"),
                 breakpoints.get(place, UNSET), segment.origin,
             )
-            for place, segment in enumerate(iterate_from(prompt, kept, tail=True), kept)
+            for place, segment in enumerate(iterate_from(prompt, kept_segments, tail=True), kept_segments)
         ]  # fmt: skip
         line = results.AssembledTurn(
-            turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept,
-            keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=measure.tail,
+            turn=turn.number, chain=turn.chain, dialect=prompt.dialect, keep_segments=kept_segments,
+            keep_bytes=measured.common, tail_segments=len(prompt.tail), tail_bytes=sums.tail,
             append=tuple(added), reset=results.reset_name(turn.changes), model=prompt.model, fidelity=prompt.fidelity,
             breakpoints=tuple(breakpoints.items()),
-            params=_changed_params(before, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
+            params=_changed_params(previous, prompt),  # pyright: ignore[reportArgumentType] - an object, written already
             auto_breakpoint=True if prompt.auto_breakpoint else UNSET,
         )  # fmt: skip
         return msgspec.json.encode(line) + b"\n"
 
 
-def _count_kept(before: Prompt, prompt: Prompt) -> int:
-    """Count the leading segments that stay; segments in the tail never do.
+def _count_kept(previous: Prompt, prompt: Prompt) -> int:
+    """Count the leading segments that two successive prompts share; segments in the tail are not counted.
 
-    Segments with the same bytes and another origin do not stay either, such as a summary in the place of a message.
+    A segment with the same bytes but another origin counts as changed, such as a summary that replaces a message.
     """
-    if before.dialect != prompt.dialect:
+    if previous.dialect != prompt.dialect:
         return 0
-    kept = place = min(compare_prompts(before, prompt).common, prompt.stable)
+    count = place = min(compare_prompts(previous, prompt).common, prompt.stable)
     while place > 0:
         place -= 1
-        left, right = before.segment_at(place), prompt.segment_at(place)
-        if left is right or left is None or right is None:  # segments before a shared one are shared, too
+        old_segment, new_segment = previous.segment_at(place), prompt.segment_at(place)
+        if old_segment is new_segment or old_segment is None or new_segment is None:  # all before it are shared
             break
-        if left.origin != right.origin or left.path != right.path:
-            kept = place
-    return kept
+        if old_segment.origin != new_segment.origin or old_segment.path != new_segment.path:
+            count = place
+    return count
 
 
-def _changed_params(before: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
-    """Return the request's other fields if they changed: values as spelled, names that may be any text."""
-    known = {} if before is None else before.params
-    if known is prompt.params or known == prompt.params:
+def _changed_params(previous: Prompt | None, prompt: Prompt) -> Raw | msgspec.UnsetType:
+    """Return the request's other fields as a JSON object (values byte for byte) if any changed, else UNSET."""
+    previous_params = {} if previous is None else previous.params
+    if previous_params is prompt.params or previous_params == prompt.params:
         return UNSET
     return Raw(b"{" + b",".join([encode(key) + b":" + value for key, value in prompt.params.items()]) + b"}")
 
@@ -297,8 +297,8 @@ def whole_line(turn: Turn, recording: EventRecording) -> bytes:
     dialect = DIALECTS.get(turn.dialect) or recording.dialect_for(recording.state)
     body = dialect.write(turn.prompt)
     is_text = turn.prompt.fidelity == "rendered" or raw_members(body) is None  # written as a JSON string
-    shown = Raw(encode(body.decode("utf-8")) if is_text else body)
-    return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, shown)) + b"\n"
+    body_json = Raw(encode(body.decode("utf-8")) if is_text else body)
+    return msgspec.json.encode(results.WholeTurn(turn.number, turn.chain, turn.prompt.dialect, body_json)) + b"\n"
 
 
 def open_session(name: Name, options: Options, *, subagents: bool) -> EventRecording:
@@ -326,12 +326,12 @@ def _describe_omissions(
     takes_breakpoints = recording.dialect_for(state).breakpoint(prompt.model, "5m") is not None
     if takes_breakpoints and not prompt.breakpoints and recording.reader.yields == "events":
         notes.append("no cache breakpoint is set: a session log does not record those of the agent")
-    return notes + unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
+    return notes + list_unrecorded(opaque, system=has_system, tools=has_tools, completes=chain.id == state.main().id)
 
 
-def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
+def describe(assembly: Assembly, rules: Rules) -> results.AssembleExplanation:
     """Return a description of a prompt without its content: its segments, and the capabilities of its dialect."""
-    prompt = made.prompt
+    prompt = assembly.prompt
     breakpoints = dict(zip(prompt.breakpoints, map(Raw, prompt.breakpoint_values), strict=True))
     segments = [
         copy_fields(
@@ -341,20 +341,20 @@ def explained(made: Assembly, rules: Rules) -> results.AssembleExplanation:
         for place, segment in enumerate(prompt)
     ]  # fmt: skip
     tail_bytes = sum(map(byte_size, prompt.tail))
-    placed = placement(prompt.model, made.dialect, rules)
+    placed = placement(prompt.model, assembly.dialect, rules)
     return results.AssembleExplanation(
-        session=made.shown, chain=made.chain, turn=made.turn, dialect=prompt.dialect, model=prompt.model,
+        session=assembly.label, chain=assembly.chain, turn=assembly.turn, dialect=prompt.dialect, model=prompt.model,
         fidelity=prompt.fidelity, tail=rules.tail, stable_bytes=sum(segment.bytes for segment in segments) - tail_bytes,
         tail_bytes=tail_bytes, segments=segments,
-        omitted=[results.OmittedResult(what, count) for what, count in sorted(made.omitted.items())],
+        omitted=[results.OmittedResult(what, count) for what, count in sorted(assembly.omitted.items())],
         capabilities=[
-            results.CapabilityResult(name, known.expressed, known.answer)
-            for name, known in made.dialect.capabilities.items()
+            results.CapabilityResult(name, facts.expressed, facts.answer)
+            for name, facts in assembly.dialect.capabilities.items()
         ],
         system_messages=placed,
-        chat_templates=[*templates_for(prompt.model, made.dialect, placed)],
-        max_loop_turns=rules.max_loop_turns if expresses(made.dialect, IN_LOOPS) else 0,
-        problems=made.problems.kept,
+        chat_templates=[*templates_for(prompt.model, assembly.dialect, placed)],
+        max_loop_turns=rules.max_loop_turns if expresses(assembly.dialect, IN_LOOPS) else 0,
+        problems=assembly.problems.kept,
     )  # fmt: skip
 
 
@@ -369,13 +369,13 @@ def write_explanation(result: results.AssembleExplanation, out: Console) -> None
     model = result.model or "no model"
     out.print(line((f"{result.session}  {turn}", "bold"), f"  {result.dialect}, {model}, tail {result.tail}"))
     styles = ["bold", *("" if segment.stable else "yellow" for segment in result.segments)]
-    for text, style in zip(aligned([_HEADER, *map(_row, result.segments)], _RIGHT), styles, strict=True):
+    for text, style in zip(align_columns([_HEADER, *map(_row, result.segments)], _RIGHT), styles, strict=True):
         out.print(line((text, style)))
     sizes = f"{counted(result.stable_bytes, 'byte')} stable, {counted(result.tail_bytes, 'byte')} volatile"
     out.print(line(f"{counted(len(result.segments), 'segment')}: {sizes}"))
     for omitted in result.omitted:
-        left = f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them"
-        out.print(line((left, "yellow")))
+        note = f"left out: {omitted.count:,} {omitted.what}: {result.dialect} has no place for them"
+        out.print(line((note, "yellow")))
     out.print(line((f"what {result.dialect} can express", "bold")))
     width = max((len(capability.feature) for capability in result.capabilities), default=0)
     for capability in result.capabilities:
@@ -393,8 +393,8 @@ def _system_messages(result: results.AssembleExplanation) -> Iterator[str]:
     """Yield whether a prompt may end with a system message, the reason, and how chat templates treat it."""
     placed = result.system_messages
     model = result.model or "a model without a name"
-    seen = f" ({placed.source}, {placed.since})" if placed.source else ""
-    yield _PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + seen
+    source = f" ({placed.source}, {placed.since})" if placed.source else ""
+    yield _PLACED[placed.accepted, placed.by].format(model=model, dialect=result.dialect) + source
     if result.chat_templates:
         yield "chat templates, given a second system message:"
     width = max((len(", ".join(row.models)) for row in result.chat_templates), default=0)

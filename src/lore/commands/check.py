@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.commands import common
-from lore.commands.pages import page_among, read_twice, write_pages
+from lore.commands.pages import page_among, require_rereadable, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.policy import Budgets, Policy, Ruling
@@ -93,35 +93,35 @@ def run(options: CheckOptions) -> int:
     chain, json_path. Paths are relative to the settings file; `*` is one name, `**` any folders.
     """
     common.refuse((options.quiet and options.verbose, "-q and -v contradict each other", "leave one out"))
-    loaded = common.found_settings(options.config)
+    loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
     reports = targets(kinds, as_json=options.as_json)
-    page = page_among(reports, opens=False, needed=files_kept(loaded, options.baseline), name="check")
-    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
+    page = page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
+    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
     with (
-        common.progress(wanted=not options.verbose) as progress,
-        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
-        reporting_errors(reports, which.paths, partial(CheckResult, summary=Summary())),
+        common.progress(is_on=not options.verbose) as progress,
+        common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
+        reporting_errors(reports, selection.paths, partial(CheckResult, summary=Summary())),
     ):
-        how = CheckRun(
-            wanted=which.wanted, looked=which.looked, pass_over=options.pass_over or bool(which.looked),
+        job = CheckRun(
+            accepts=selection.accepts, looked=selection.looked, pass_over=options.pass_over or bool(selection.looked),
             jobs=workers if isinstance(workers, int) else 1, cluster=None if isinstance(workers, int) else workers,
             progress=progress, interrupted=interrupted,
         )  # fmt: skip
         if tables is None:
-            outcome = check(which.paths, context, how)
+            outcome = check(selection.paths, context, job)
         else:
             from lore.run.spending.tables import check_into_tables
 
-            outcome = check_into_tables(*tables, which.paths, context, how, common.tell)
-    code = _report(options, context, outcome, reports, which.paths)
+            outcome = check_into_tables(*tables, selection.paths, context, job, common.tell)
+    code = _report(options, context, outcome, reports, selection.paths)
     if page is not None and not outcome.result.interrupted:
         from lore.report.html.answers import introduce_report
 
         intro = introduce_report(outcome.result, verbose=options.verbose)
-        write_pages(page, intro, drawn, context, verbose=options.verbose, colour=None)
+        write_pages(page, intro, page_files, context, verbose=options.verbose, colour=None)
     return code
 
 
@@ -150,18 +150,18 @@ def context_of(loaded: Loaded, options: CheckOptions | LintOptions) -> CheckCont
 
     Paths in settings are relative to their file, or to the working directory if the file was named.
     """
-    narrowed = Ruling(_split(options.select or ()), _split(options.ignore or ()))
-    Policy(select=narrowed.select, ignore=narrowed.ignore).check_selectors("--")
-    both = next((name for name in narrowed.select if name.lower() in map(str.lower, narrowed.ignore)), None)
-    if both is not None:
-        raise LoreError(f"--select and --ignore both name {both}", hint="leave it out of one of them")
+    ruling = Ruling(_split(options.select or ()), _split(options.ignore or ()))
+    Policy(select=ruling.select, ignore=ruling.ignore).check_selectors("--")
+    conflict = next((name for name in ruling.select if name.lower() in map(str.lower, ruling.ignore)), None)
+    if conflict is not None:
+        raise LoreError(f"--select and --ignore both name {conflict}", hint="leave it out of one of them")
     context, policy = CheckContext.of(loaded), loaded.settings.check.policy
     return replace(
         context,
-        policy=replace(policy, select=narrowed.select or policy.select, ignore=(*policy.ignore, *narrowed.ignore)),
+        policy=replace(policy, select=ruling.select or policy.select, ignore=(*policy.ignore, *ruling.ignore)),
         root="" if options.config is not None else context.root,
         redact=options.redact,
-        narrowed=narrowed,
+        option_ruling=ruling,
     )
 
 
@@ -170,21 +170,21 @@ def _split(selectors: Iterable[str]) -> tuple[str, ...]:
     return tuple(part.strip() for text in selectors for part in text.split(",") if part.strip())
 
 
-def files_kept(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
+def protected_files(loaded: Loaded, baseline: str | None = None) -> dict[str, str]:
     """Return the files of a run that no report may replace, by their roles."""
-    found = {} if loaded.file is None else {"the file of the settings": loaded.file}
-    return found if baseline is None else {**found, "the baseline": baseline}
+    files = {} if loaded.file is None else {"the file of the settings": loaded.file}
+    return files if baseline is None else {**files, "the baseline": baseline}
 
 
 def _workers(jobs: str | None) -> int | Cluster:
     """Return how many processes judge, or the cluster that does; raises LoreError for a number below 1."""
     if jobs is None:
-        return common.cores()
+        return common.count_cores()
     if jobs.lstrip("-").isdecimal():
         if int(jobs) < 1:
             raise LoreError(f"--jobs {jobs} is less than 1", hint="leave it out to use all cores")
         return int(jobs)
-    return cluster_at(jobs, common.cores(), common.tell)
+    return cluster_at(jobs, common.count_cores(), common.tell)
 
 
 def _tables_among(reports: list[str]) -> tuple[tuple[str, str] | None, list[str]]:
@@ -220,21 +220,21 @@ def _report(
         if options.quiet or all(target.kind != "terminal" for target in reports):
             common.tell(describe_interruption(stopped))
     if outcome.baselined is not None:
-        kept = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
+        unseen_note = f", {outcome.unseen:,} of them kept: not looked for in this run" if outcome.unseen else ""
         cost = known_cost(outcome.result.summary)
-        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{kept}{cost}")
-    then: list[tuple[str, str]] = []
+        common.tell(f"baseline written: {counted(outcome.baselined, 'finding')}{unseen_note}{cost}")
+    more_commands: list[tuple[str, str]] = []
     if outcome.longest[0]:
         from lore.report.commands import compaction_advice
 
-        then = [*compaction_advice(*outcome.longest)]
-    own: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, then=then)}
+        more_commands = [*compaction_advice(*outcome.longest)]
+    writers: dict[str, Report] = {"terminal": Terminal(quiet=options.quiet, more_commands=more_commands)}
     if any(target.kind == "junit" for target in reports):
         from lore.report.forms.junit import Junit
 
-        own["junit"] = Junit(outcome.recordings, outcome.unjudged)
+        writers["junit"] = Junit(outcome.recordings, outcome.unjudged)
     with common.writing():
-        write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, own=own)
+        write_reports(outcome.result, reports, paths, common.out(None), verbose=options.verbose, writers=writers)
     for note in outcome.notes:
         common.tell(note)
     name_unjudged(outcome.unjudged)
@@ -255,10 +255,10 @@ def name_unjudged(problems: Sequence[Problem]) -> None:
     by_file: dict[str | None, list[Problem]] = {}
     for problem in problems:
         by_file.setdefault(problem.file, []).append(problem)
-    for file, found in list(by_file.items())[:_UNJUDGED_NAMED]:
-        place = place_of(file or "", found[0].line)
-        reason = found[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
-        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    for file, group in list(by_file.items())[:_UNJUDGED_NAMED]:
+        place = place_of(file or "", group[0].line)
+        reason = group[0].message.removeprefix("cannot read ").removeprefix(f"{file}").removeprefix(":").lstrip()
+        more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
         common.tell(f"not judged: {place}: {reason}{more}")
     if len(by_file) > _UNJUDGED_NAMED:
         common.tell(f"not judged: {len(by_file) - _UNJUDGED_NAMED:,} more files")

@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 
 @contextmanager
-def unquoted(*, redact: bool) -> Generator[None]:
-    """With `redact`, omit text of a recording from errors."""
+def redact_errors(*, redact: bool) -> Generator[None]:
+    """With `redact`, remove text of a recording from a LoreError that is raised inside."""
     try:
         yield
     except LoreError as error:
@@ -82,7 +82,7 @@ def answer(result: R, write: Callable[[R, Console], None], *, as_json: bool, col
 
 
 def redacted_if(redact: bool, result: T) -> T:
-    """Return a result, with `redact` without content."""
+    """Return a result, without content of recordings if `redact` is true."""
     if not redact:
         return result
     from lore.report.redacted import redacted
@@ -92,8 +92,8 @@ def redacted_if(redact: bool, result: T) -> T:
 
 def refuse(*cases: tuple[bool, str, str]) -> None:
     """Raise LoreError for the first true case, with its message and hint."""
-    for is_so, message, hint in cases:
-        if is_so:
+    for is_refused, message, hint in cases:
+        if is_refused:
             raise LoreError(message, hint=hint)
 
 
@@ -146,7 +146,7 @@ def branch(help: str) -> typer.Typer:
     )  # fmt: skip
 
 
-def found_settings(explicit: str | None) -> Loaded:
+def find_settings(explicit: str | None) -> Loaded:
     """Return the settings that apply in this folder, with their file."""
     from lore.config import find
 
@@ -194,16 +194,16 @@ def ledgers_of(loaded: Loaded, *, no_cache: bool, verbose: bool, now: float) -> 
 
     options = Options(rules=loaded.settings.assemble, log=log(verbose))
     kept_in = "" if no_cache else cache_file(surroundings())
-    return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=cores())
+    return Ledgers(options, kept_in, dated=Dated.of(loaded), now=now, jobs=count_cores())
 
 
-def tail_policy(given: str | None, configured: Policy) -> Policy:
+def tail_policy(policy: str | None, configured: Policy) -> Policy:
     """Return the tail policy; raises LoreError for an unknown one."""
     from lore.prompt.base import POLICIES
 
-    if given is not None and given not in POLICIES:
-        raise LoreError(f"unknown tail policy {given!r}", hint="policies: " + ", ".join(POLICIES))
-    return configured if given is None else given
+    if policy is not None and policy not in POLICIES:
+        raise LoreError(f"unknown tail policy {policy!r}", hint="policies: " + ", ".join(POLICIES))
+    return configured if policy is None else policy
 
 
 def say_problems(problems: Problems) -> None:
@@ -235,7 +235,7 @@ def can_ask() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def confirmed(question: str) -> bool:
+def ask_confirmation(question: str) -> bool:
     """Ask on standard error, and return whether standard input answers yes."""
     from lore.report.plain import visible
 
@@ -250,7 +250,7 @@ def audience_named(name: str | None) -> Audience | None:
     return name
 
 
-def cores() -> int:
+def count_cores() -> int:
     """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -275,28 +275,28 @@ INTERRUPTED = 130  # exit code
 
 
 @contextmanager
-def interruptible(*, wanted: bool = True) -> Generator[Callable[[], bool]]:
+def interruptible(*, is_on: bool = True) -> Generator[Callable[[], bool]]:
     """Record the first interrupt instead of stopping, so that finished work can be reported; the second one stops.
 
     Yields a function that returns whether there was one. An existing handler of interrupts is kept. A command that
-    waits for its input (not `wanted`) stops at once.
+    waits for its input (not `is_on`) stops at once.
     """
-    seen: list[int] = []
+    interrupts: list[int] = []
 
     def note(number: int, _: object) -> None:
-        if seen:
+        if interrupts:
             raise KeyboardInterrupt
-        seen.append(number)
+        interrupts.append(number)
 
-    before = signal.getsignal(signal.SIGINT)
-    ours = wanted and before is signal.default_int_handler
-    if ours:
+    old_handler = signal.getsignal(signal.SIGINT)
+    replaces_handler = is_on and old_handler is signal.default_int_handler
+    if replaces_handler:
         signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: bool(seen)
+        yield lambda: bool(interrupts)
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
+        if replaces_handler:
+            signal.signal(signal.SIGINT, old_handler)
 
 
 WAITED_SECONDS = 0.5  # without an answer, before a bar is drawn
@@ -306,24 +306,24 @@ Progress = Callable[[int, int], None]
 
 
 @contextmanager
-def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
+def progress(*, is_on: bool, colour: bool | None = None, what: str = "judging") -> Generator[Progress | None]:
     """Return a callback for progress (bytes done, bytes in all); None if no bar is shown.
 
     The bar is labelled with `what`. It is drawn only if standard error is a terminal that can move its cursor. It is
-    redrawn when the callback is called: a thread must not be there when processes fork.
+    redrawn when the callback is called, not by a thread, because processes fork meanwhile.
     """
-    if not wanted or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
+    if not is_on or not sys.stderr.isatty() or os.environ.get("TERM", "") in ("", "dumb"):
         yield None
         return
     bar: RichProgress | None = None
     next_at = time.monotonic() + WAITED_SECONDS
 
-    def update(done: int, total: int) -> None:
+    def update(done_bytes: int, total_bytes: int) -> None:
         nonlocal bar, next_at
         if time.monotonic() < next_at:
             return
-        bar = bar or _start_bar(what, total, colour)
-        bar.update(bar.task_ids[0], completed=done, refresh=True)
+        bar = bar or _start_bar(what, total_bytes, colour)
+        bar.update(bar.task_ids[0], completed=done_bytes, refresh=True)
         next_at = time.monotonic() + REDRAW_SECONDS
 
     try:
@@ -333,50 +333,50 @@ def progress(*, wanted: bool, colour: bool | None = None, what: str = "judging")
             bar.stop()
 
 
-def _start_bar(what: str, total: int, colour: bool | None) -> RichProgress:
+def _start_bar(what: str, total_bytes: int, colour: bool | None) -> RichProgress:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    shown = Progress(
+    bar = Progress(
         TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn(),
         console=Console(file=sys.stderr, no_color=None if colour is None else not colour),
         auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False,
     )  # fmt: skip
-    shown.add_task("", total=total)
-    shown.start()
-    return shown
+    bar.add_task("", total=total_bytes)
+    bar.start()
+    return bar
 
 
-class Chosen(Struct, frozen=True):
-    """What to judge: paths, which of their files, and where recordings were looked for (empty: they were named)."""
+class Selection(Struct, frozen=True):
+    """What to judge: paths, which of their files, and the places that were searched (empty: the paths were named)."""
 
     paths: list[str]
-    wanted: Callable[[Input], bool] | None = None
+    accepts: Callable[[Input], bool] | None = None
     looked: tuple[str, ...] = ()
 
 
 def chosen_inputs(
     paths: list[str], *, last: bool = False, since: str | None = None, format: str | None = None
-) -> Chosen:
+) -> Selection:
     """Return which files to judge; if none is named, look for them and say where."""
     if paths and not last and since is None:
-        return Chosen(paths)
+        return Selection(paths)
     from lore.recording.agents.sessions import newest, newest_of_project
     from lore.run import recent
 
-    wanted = None if since is None else partial(recent.is_as_new, since=recent.since(since, time.time()))
+    accepts = None if since is None else partial(recent.is_as_new, since=recent.parse_since(since, time.time()))
     looked: tuple[str, ...] = ()
     if last and not paths:
         session = newest_of_project(surroundings(), format)
         if session is None:
             raise recent.no_session_of_project(surroundings())
         tell(f"the newest session of this project is {recent.describe_log(session)}")
-        return Chosen([session.file.path], wanted, (session.file.path,))
+        return Selection([session.file.path], accepts, (session.file.path,))
     if not paths:
-        looked, found = recent.whereabouts(surroundings())
-        paths = found or [os.curdir]
-        tell(f"no path is given: judging {recent.shown_places(paths)}")
+        looked, log_paths = recent.find_project_logs(surroundings())
+        paths = log_paths or [os.curdir]
+        tell(f"no path is given: judging {recent.list_places(paths)}")
     if last:
         paths = [newest(paths, format)]
-        tell(f"the newest session is {recent.shown_places(paths)}")
-    return Chosen(paths, wanted, looked)
+        tell(f"the newest session is {recent.list_places(paths)}")
+    return Selection(paths, accepts, looked)

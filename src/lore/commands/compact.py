@@ -110,7 +110,7 @@ def run(options: CompactOptions) -> int:
     --watch ends with SIGTERM or an interrupt. Exit code 3: no summary could be made, and nothing was done.
     """
     settings = common.settings_to_run(options.config)
-    chosen = _policy(options, settings)
+    policy = _policy(options, settings)
     common.refuse(
         (options.window is not None and not options.dry_run, "--window is for --dry-run",
          "otherwise set it in the policy: window = TOKENS"),
@@ -124,26 +124,26 @@ def run(options: CompactOptions) -> int:
          "--watch compacts a store by its triggers", "leave -o, --trigger and --json out"),
     )  # fmt: skip
     answer = _dry_run if options.dry_run else _watch if options.watch else _compact
-    return answer(options, chosen, settings)
+    return answer(options, policy, settings)
 
 
 def _policy(options: CompactOptions, settings: Loaded) -> Compaction | None:
     """Return the policy of the file that was named, else that of the settings; None without either."""
-    found = settings.settings.compaction if options.policy is None else config.policy(options.policy)
+    policy = settings.settings.compaction if options.policy is None else config.policy(options.policy)
     if options.policy is None and not options.dry_run:
-        common.refuse_unapproved_policy(settings, found)
-    return found
+        common.refuse_unapproved_policy(settings, policy)
+    return policy
 
 
 def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loaded) -> int:
-    from lore.commands.pages import page_target, read_twice, write_pages
+    from lore.commands.pages import page_target, require_rereadable, write_pages
 
-    page = page_target(options.report, opens=options.open_page, name="compact", taken=options.as_json)
+    page = page_target(options.report, opens=options.open_page, name="compact", in_use=options.as_json)
     if options.window is not None:
         policy = replace(policy or TRIAL_SETTINGS, window=options.window)
     opening = Options(format=options.format, rules=settings.settings.assemble, log=common.log(options.verbose))
     dated, explain = Dated.of(settings), common.tell if options.verbose else None
-    with common.unquoted(redact=options.redact):
+    with common.redact_errors(redact=options.redact):
         result = dry_run(options.session, opening, policy, dated.rules(), explain=explain)
     result = common.redacted_if(options.redact, result)
     if page is None or page.path:
@@ -153,7 +153,7 @@ def _dry_run(options: CompactOptions, policy: Compaction | None, settings: Loade
         from lore.recording.inputs import inputs
         from lore.report.html.answers import introduce_dry_run
 
-        files = read_twice(inputs([options.session]))
+        files = require_rereadable(inputs([options.session]))
         context = CheckContext(options=opening, dated=dated, redact=options.redact)
         write_pages(
             page, introduce_dry_run(result), files, context, verbose=options.verbose, colour=options.color
@@ -197,19 +197,19 @@ def _watch(options: CompactOptions, policy: Compaction | None, settings: Loaded)
 
 @contextmanager
 def _signals(handler: Callable[[int, FrameType | None], None], *signals: int) -> Generator[None]:
-    before = {number: signal.signal(number, handler) for number in signals}
+    old_handlers = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:
-        for number, former in before.items():
-            signal.signal(number, former)
+        for number, old_handler in old_handlers.items():
+            signal.signal(number, old_handler)
 
 
 # one session
 
 
 class MemoryMaker(Protocol):
-    """What a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
+    """The function that a plug-in publishes under `lore.memories`: it makes the memory of a store's sessions."""
 
     def __call__(
         self, store: Store, settings: Settings, compaction: Compaction | None, /, *, tell: Tell,
@@ -220,7 +220,7 @@ class MemoryMaker(Protocol):
 
 
 def memory_maker(settings: Settings) -> MemoryMaker | None:
-    """Return what makes the memory that `[memory]` switches on; raises LoreError if no plug-in has one."""
+    """Return the plug-in's maker of memories, None if `[memory]` is off; raises LoreError if no plug-in has one."""
     if not settings.memory.is_on:
         return None
     points = entry_points("lore.memories")
@@ -230,9 +230,9 @@ def memory_maker(settings: Settings) -> MemoryMaker | None:
 
 
 class SessionCompaction:
-    """One compaction of a session: made with it (which reads the session), `locked`, `make`, `result`, in this order.
+    """One compaction of a session. Creating it reads the session; call `locked`, `make` and `result` in this order.
 
-    Raises LoreError when it is made if the session cannot be read, or is in another format.
+    Creating it raises LoreError if the session cannot be read, or is in another format.
     """
 
     def __init__(self, path: str, options: Options, policy: Compaction, rules: DatedRules) -> None:
@@ -264,14 +264,14 @@ class SessionCompaction:
                 store = stack.enter_context(closing(open_existing(self._address.url, common.tell)))
             agent, user = self._tracker.agent or "", self._tracker.user or ""
             if not stack.enter_context(trylock(store or f"jsonl:{self._path}", agent, user)):
-                shown = corpus.show(self._path)
-                message = f"another compaction is at work on {shown}, or on another session of this user there"
+                label = corpus.show(self._path)
+                message = f"another compaction is at work on {label}, or on another session of this user there"
                 raise LoreError(message, hint="nothing was done: run the command again later")
             make = None if store is None else memory_maker(settings)
             memory = None
             if store is not None and make is not None and self._header is not None:
-                made = make(store, settings, self._policy, tell=common.tell, clock=time.time)
-                memory = made.of_session(self._header)
+                store_memory = make(store, settings, self._policy, tell=common.tell, clock=time.time)
+                memory = store_memory.of_session(self._header)
             yield memory
 
     def make(self, trigger: Trigger, memory: SessionMemory | None) -> CompactionOutcome | str:
@@ -301,7 +301,7 @@ class SessionCompaction:
         if isinstance(outcome, str):
             return _result(self._path, outcome, problems=problems)
         verb = "appended to" if place == self._path else "written after the log, in"
-        count, written = len(outcome.events), _shown(place)
+        count, written = len(outcome.events), _display_name(place)
         events = "1 event was" if count == 1 else f"{count:,} events were"
         return _result(
             self._path, f"{events} {verb} {written}.", triggers=[self._describe(outcome)], events=count,
@@ -315,16 +315,16 @@ class SessionCompaction:
         folding, scale = Folding(session), token_scale(self._tracker, chain)
         for event in outcome.events:
             folding.apply(event)
-        before, after = (scale.prompt(tokens_of(held.entries)) for held in (chain, folding.chain(chain.id)))
-        sizes = PromptSizes(before, after + outcome.context_tokens, scale.head if outcome.changes_history else before)
-        cache = session_costs(session, chain, self._rules, now, before)
-        read = max(0, before - scale.head) if outcome.pruned else 0
+        size, new_size = (scale.prompt(tokens_of(version.entries)) for version in (chain, folding.chain(chain.id)))
+        sizes = PromptSizes(size, new_size + outcome.context_tokens, scale.head if outcome.changes_history else size)
+        cache = session_costs(session, chain, self._rules, now, size)
+        summary_input = max(0, size - scale.head) if outcome.pruned else 0
         end = None if chain.last is None else parse_timestamp(chain.last.at)
         is_warm = cache.is_warm(None if end is None else now - end)
-        cost = compaction_cost(sizes, cache, is_warm, summary_price(self._rules, self._policy, read, now))
+        cost = compaction_cost(sizes, cache, is_warm, summary_price(self._rules, self._policy, summary_input, now))
         return FiredTrigger(
             trigger=outcome.trigger, turn=0 if chain.turn is None else chain.turn.turn, at=now, kept=outcome.kept,
-            pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=before,
+            pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=size,
             after_tokens=sizes.after, cost=cost,
         )  # fmt: skip
 
@@ -341,13 +341,13 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
     refuse_nested()  # before the log's lock is waited for: the program that runs this may hold it
     if policy is None:
         return _result(path, UNCONFIGURED, configured=False)
-    read = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
+    opening = Options(format=options.format, rules=settings.assemble, log=common.log(options.verbose))
     if options.output is None:
         writing = appending(path, patience=0)  # another compaction holds the lock for long: do not wait
     else:
         writing, settings = nullcontext(_copying(path, options.output, force=options.force)), _DEFAULTS
     with writing as append:
-        compaction = SessionCompaction(path, read, policy, rules)
+        compaction = SessionCompaction(path, opening, policy, rules)
         with compaction.locked(settings) as memory:
             outcome = compaction.make(trigger, memory)
             if isinstance(outcome, CompactionOutcome):
@@ -356,9 +356,9 @@ def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRule
 
 
 def _copying(path: str, output: str, *, force: bool) -> Append:
-    """Return what writes the log with new events to another file; the log is not locked, and stays as it is."""
+    """Return a function that writes the log and new events to another file; the log is neither locked nor changed."""
     if output == corpus.STDIN or scheme_of(output) is not None:
-        raise LoreError(f"--output names a file, and {_shown(output)} is none", hint="name another one")
+        raise LoreError(f"--output names a file, and {_display_name(output)} is none", hint="name another one")
     data = b"".join(corpus.pieces(path))
     if not LoreLog.recognises(data[: corpus.HEAD]):
         raise LoreError(f"{corpus.show(path)} is not a lore log", hint=HINT_CONVERT)
@@ -377,12 +377,12 @@ def _result(
     written: str | None = None, notes: list[str] | None = None, problems: list[Problem] | None = None,
 ) -> CompactResult:  # fmt: skip
     return CompactResult(
-        session=_shown(path), configured=configured, triggers=triggers or [], events=events, written=written,
+        session=_display_name(path), configured=configured, triggers=triggers or [], events=events, written=written,
         answer=answer, notes=notes or [], problems=problems or [],
     )  # fmt: skip
 
 
-def _shown(path: str) -> str:
+def _display_name(path: str) -> str:
     return corpus.show(mask_url(path))
 
 

@@ -33,9 +33,9 @@ from lore.recording.inputs import is_pattern
 from lore.report.comparison import write_comparison
 from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import CheckContext
-from lore.run.recent import since, until
+from lore.run.recent import parse_since, parse_until
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import gathered, is_of, requests_of
+from lore.run.spending.overview import gather_logs, is_in_project, requests_of
 from lore.store.registry import is_store, mask_url
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
@@ -64,12 +64,12 @@ def run(
     agents (agent:codex agent:pi), models, gateways (gateway:openrouter.ai gateway:none), spans of time (14d..7d 7d..).
     A span holds its last day: June is 2026-06-01..2026-06-30.
     """
-    page = page_target(report, opens=open_page, name="compare", taken=as_json)
-    loaded, now = common.found_settings(config), time.time()
+    page = page_target(report, opens=open_page, name="compare", in_use=as_json)
+    loaded, now = common.find_settings(config), time.time()
     sides = side_of(left, now), side_of(right, now)
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with common.progress(wanted=not verbose, colour=color, what="reading") as shown, common.unquoted(redact=redact):
-        result = compare(common.surroundings(), *sides, ledgers, paths=paths or (), progress=shown)
+    with common.progress(is_on=not verbose, colour=color, what="reading") as show, common.redact_errors(redact=redact):
+        result = compare(common.surroundings(), *sides, ledgers, paths=paths or (), progress=show)
     result = common.redacted_if(redact, result)
     if page is None or page.path:
         common.answer(result, partial(write_comparison, verbose=verbose), as_json=as_json, color=color)
@@ -119,8 +119,8 @@ def side_of(text: str, now: float) -> SelectedSide:
 
 def _span(term: str, now: float) -> Test:
     begin, _, end = term.partition("..")
-    first = since(begin, now, "FROM of a span") if begin.strip() else float("-inf")
-    last = until(end, now, "TO of a span") if end.strip() else float("inf")
+    first = parse_since(begin, now, "FROM of a span") if begin.strip() else float("-inf")
+    last = parse_until(end, now, "TO of a span") if end.strip() else float("inf")
     if first >= last:
         raise LoreError(f"{term!r} ends before it begins", hint="the older end comes first: 14d..7d")
     return lambda request: request.at is not None and first <= request.at < last
@@ -130,23 +130,23 @@ def _version(value: str) -> Test:
     match = _VERSION.fullmatch(value)
     if match is None:
         raise LoreError(f"{value!r} is not a version", hint="version:2.1.215, version:>=2.1.215, version:<2.1.215")
-    wanted, is_wanted = _parts(match[2]), _COMPARE[match[1] or "="]
+    wanted_parts, matches = _parts(match[2]), _COMPARE[match[1] or "="]
 
     def test(request: LedgerRequest) -> bool:
-        known = request.row.client.rpartition(" ")[2]
-        if not known[:1].isdigit():
+        version = request.row.client.rpartition(" ")[2]
+        if not version[:1].isdigit():
             return False
-        parts = _parts(known)
-        return parts[: len(wanted)] == wanted if match[1] is None else is_wanted(parts, wanted)
+        parts = _parts(version)
+        return parts[: len(wanted_parts)] == wanted_parts if match[1] is None else matches(parts, wanted_parts)
 
     return test
 
 
 def _parts(version: str) -> list[tuple[bool, int, str]]:
     """Return the parts of a version in their order; a pre-release precedes its release."""
-    release, _, before = version.partition("-")
+    release, _, prerelease = version.partition("-")
     numbers = [(True, int(part), "") if part.isdigit() else (False, 0, part) for part in release.split(".")]
-    return [*numbers, (False, 0, before)] if before else numbers
+    return [*numbers, (False, 0, prerelease)] if prerelease else numbers
 
 
 def _agent(value: str) -> Test:
@@ -160,7 +160,7 @@ _TESTS: dict[str, Callable[[str], Test]] = {
     "version": _version,
     "client": lambda value: lambda request: request.row.client.startswith(value),
     "gateway": lambda value: lambda request: request.row.gateway == ("" if value == "none" else value),
-    "project": lambda value: lambda request: is_of(request.project, value),
+    "project": lambda value: lambda request: is_in_project(request.project, value),
 }
 
 # the comparison
@@ -169,7 +169,7 @@ _MOST_NAMED = 3  # clients and models in a hint
 
 
 def compare(
-    here: Surroundings, left: SelectedSide, right: SelectedSide, ledgers: Ledgers, *, paths: Sequence[str] = (),
+    surroundings: Surroundings, left: SelectedSide, right: SelectedSide, ledgers: Ledgers, *, paths: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:  # fmt: skip
     """Compare two sides. Raises LoreError if one of them has no request.
@@ -177,45 +177,45 @@ def compare(
     `paths` are those of sides without a path; empty: where agents keep recordings.
     """
     sums = [_SideSums(side) for side in (left, right)]
-    found = [gathered(here, (side.side.path,) if side.side.path else paths, None) for side in sums]
-    files = {log.file.path: log.file for there in found for log in there.logs}
-    made = {file.path: ledger for file, ledger in ledgers.each(list(files.values()), progress)}
+    sources = [gather_logs(surroundings, (side.side.path,) if side.side.path else paths, None) for side in sums]
+    files = {log.file.path: log.file for source in sources for log in source.logs}
+    by_path = {file.path: ledger for file, ledger in ledgers.read(list(files.values()), progress)}
     copied = 0
-    for side, there in zip(sums, found, strict=True):
+    for side, source in zip(sums, sources, strict=True):
         copies = Copies()
-        for log in there.logs:
-            if (ledger := made.get(log.file.path)) is not None:
+        for log in source.logs:
+            if (ledger := by_path.get(log.file.path)) is not None:
                 side.add(requests_of(ledger, log, copies))
         copied += copies.count
         if not side.sums.requests:
-            raise LoreError(f"no requests of {side.side.name}", hint=_what_there_is(sums, paths))
-    billed = [[each.result(name) for name, each in side.sessions.items()] for side in sums]
-    failed = [f"{ledger.path}: {ledger.message}" for ledger in made.values() if ledger.message is not None]
+            raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))
+    billed = [[group.result(name) for name, group in side.sessions.items()] for side in sums]
+    failed = [f"{ledger.path}: {ledger.message}" for ledger in by_path.values() if ledger.message is not None]
     return Comparison(
         left=sums[0].result(), right=sums[1].result(),
-        change=change_of_cost(*({name: each.result(name) for name, each in side.models.items()} for side in sums)),
+        change=change_of_cost(*({name: group.result(name) for name, group in side.models.items()} for side in sums)),
         measures=[measure(ratio, *billed) for ratio in RATIOS],
-        causes=_compared_causes(sums, made.values()), files=len(made), kept=ledgers.taken, copied=copied,
-        problems=sum(ledger.problems for ledger in made.values()),
-        failed=[*(text for there in found for text in there.failed), *failed],
-        looked=list(dict.fromkeys(place for there in found for place in there.looked)), notes=_mixed_versions(sums),
+        causes=_compared_causes(sums, by_path.values()), files=len(by_path), kept=ledgers.taken, copied=copied,
+        problems=sum(ledger.problems for ledger in by_path.values()),
+        failed=[*(text for source in sources for text in source.failed), *failed],
+        looked=list(dict.fromkeys(place for source in sources for place in source.looked)), notes=_mixed_versions(sums),
     )  # fmt: skip
 
 
-def _what_there_is(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
-    """Return which clients and models there are, for the error about a side without requests."""
-    seen = next((side for side in sums if side.sums.requests), None)
+def _hint_of_names(sums: Sequence[_SideSums], paths: Sequence[str]) -> str:
+    """Return a hint that names existing clients and models, for the error about a side without requests."""
+    filled_side = next((side for side in sums if side.sums.requests), None)
     where = "there" if paths else "in the recordings of agents here"
-    if seen is None:
+    if filled_side is None:
         return "lore sessions lists the recordings; --in PATH takes recordings from elsewhere"
-    names = [name for kind in ("client", "model") for name in seen.named(kind)[:_MOST_NAMED]]
+    names = [name for kind in ("client", "model") for name in filled_side.names_of(kind)[:_MOST_NAMED]]
     return f"{where} are {', '.join(names)}"
 
 
 def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
     """Return a note if one side has versions of several clients, which count them independently."""
     for side in sums:
-        clients = sorted({name.partition(" ")[0] for name in side.seen["client"]})
+        clients = sorted({name.partition(" ")[0] for name in side.name_counts["client"]})
         if "version:" in side.side.name and len(clients) > 1:
             return [
                 f"{side.side.name} takes versions of {', '.join(clients)}: name the agent, too (agent:NAME,version:…)"
@@ -224,9 +224,9 @@ def _mixed_versions(sums: Sequence[_SideSums]) -> list[str]:
 
 
 class _SideSums:
-    """What the requests of a side come to.
+    """Sums over the requests of one side.
 
-    Measures and shares are of billed requests alone, numerator and denominator: what one without usage would have read
+    Measures and shares count billed requests only, in numerator and denominator: what others would have read
     or lost is an estimate.
     """
 
@@ -237,11 +237,11 @@ class _SideSums:
         self.billed = 0  # requests
         # billed requests with a break or a missed read, by its code and whether the cause is not sure
         self.broken: Counter[tuple[str, CauseKind]] = Counter()
-        self.seen: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
+        self.name_counts: dict[str, Counter[str]] = {"client": Counter(), "model": Counter()}
         self._times: list[float] = []
 
     def add(self, requests: Iterable[LedgerRequest]) -> None:
-        """Add those that are of this side."""
+        """Add the requests that pass the side's tests."""
         for request in requests:
             if not all(test(request) for test in self.side.tests):
                 continue
@@ -257,17 +257,17 @@ class _SideSums:
                     self.broken[row.missed.code, row.missed.kind] += row.missed.requests
             if request.at is not None:
                 self._times.append(request.at)
-            self.seen["client"].update(filter(None, [row.client]))
-            self.seen["model"].update(filter(None, [row.model]))
+            self.name_counts["client"].update(filter(None, [row.client]))
+            self.name_counts["model"].update(filter(None, [row.model]))
 
-    def named(self, kind: str) -> list[str]:
-        seen = self.seen[kind]
-        return sorted(seen, key=lambda name: (-seen[name], name))
+    def names_of(self, kind: str) -> list[str]:
+        counts = self.name_counts[kind]
+        return sorted(counts, key=lambda name: (-counts[name], name))
 
     def result(self) -> ComparedSide:
         return ComparedSide(
             name=self.side.name, first=min(self._times, default=None), last=max(self._times, default=None),
-            clients=self.named("client"), models=self.named("model"), spending=self.sums.result(self.side.name),
+            clients=self.names_of("client"), models=self.names_of("model"), spending=self.sums.result(self.side.name),
         )  # fmt: skip
 
 
@@ -281,20 +281,20 @@ def _compared_causes(sides: Sequence[_SideSums], ledgers: Iterable[Ledger]) -> l
     audience: Audience = "user" if is_log else "author"
     causes: dict[tuple[str, CauseKind], tuple[list[SpendingCause], list[SpendingCause]]] = {}  # of both sides
     for number, side in enumerate(sides):
-        found = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
-        for cause in [*found, *side.causes.missed(audience)]:
+        break_causes = [cause for unsure in (False, True) for cause in side.causes.results(audience, unsure=unsure)]
+        for cause in [*break_causes, *side.causes.missed(audience)]:
             causes.setdefault((cause.code, cause.kind), ([], []))[number].append(cause)
     worded = [cause_in_words(_common_cause(left + right, audience)) for left, right in causes.values()]
     compared: list[tuple[float, ComparedCause]] = []
-    for (key, both), words in zip(causes.items(), worded, strict=True):
+    for (key, cause_lists), words in zip(causes.items(), worded, strict=True):
         shares = [share_of(side.broken[key], side.billed, len(side.sessions)) for side in sides]
-        paid = [_dollars(own) for own in both]
-        each = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
+        paid = [_dollars(side_causes) for side_causes in cause_lists]
+        costs = [(dollars or 0.0) / max(1, side.billed) for dollars, side in zip(paid, sides, strict=True)]
         result = ComparedCause(
             code=words.code, name=words.name, kind=words.kind, says=words.says, fix=words.fix, left=shares[0],
             right=shares[1], left_dollars=paid[0], right_dollars=paid[1], outcome=compare_shares(*shares),
         )  # fmt: skip
-        compared.append((abs(each[0] - each[1]), result))
+        compared.append((abs(costs[0] - costs[1]), result))
     return [result for _, result in sorted(compared, key=lambda pair: (-pair[0], pair[1].code, pair[1].kind))]
 
 
@@ -306,5 +306,5 @@ def _common_cause(causes: Sequence[SpendingCause], audience: Audience) -> Spendi
 
 
 def _dollars(causes: Sequence[SpendingCause]) -> float | None:
-    known = [cause.dollars for cause in causes if cause.dollars is not None]
-    return round(sum(known), 6) if known else None
+    amounts = [cause.dollars for cause in causes if cause.dollars is not None]
+    return round(sum(amounts), 6) if amounts else None

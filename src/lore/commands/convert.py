@@ -40,7 +40,7 @@ from lore.recording.corpus import parse_name
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
 from lore.run.completion import read_completion
-from lore.run.converting import converted
+from lore.run.converting import convert_recording
 
 FORMATS = ("lore", "bodies")
 
@@ -93,13 +93,13 @@ def run(options: ConvertOptions) -> int:
         (replays and options.deltas is None, "--save-deltas writes the rows of --deltas", "give --deltas ROWS"),
     )  # fmt: skip
     name, problems = parse_name(options.session), Problems()
-    completed = read_completion(options.system, options.tools)
-    opening = Options(format=options.format, completion=completed, log=log(options.verbose))
+    completion = read_completion(options.system, options.tools)
+    opening = Options(format=options.format, completion=completion, log=log(options.verbose))
     replay = DeltaReplay(read_rows(options.deltas, problems) if options.deltas is not None else [])
     if name.turn is not None:
         raise LoreError(f"{name} is one turn: a recording is converted whole", hint="leave #TURN out")
     recording = opening.open(name.path, problems, subagents=to == "lore")
-    lines = converted(recording) if to == "lore" else convert_requests(recording, replay)
+    lines = convert_recording(recording) if to == "lore" else convert_requests(recording, replay)
     deltas = () if options.deltas is None else (options.deltas, options.deltas.rpartition("#")[0])
     inputs = (recording.path, *recording.companions, *deltas)
     with destination(options.output, force=options.force, inputs=inputs) as file:
@@ -156,17 +156,17 @@ def read_rows(name: str, problems: Problems) -> list[GatewayRow]:
     A file holds JSON as `sqlite3 -json` prints it, or a row a line, or is the database.
     """
     path, _, session = (name, "", "") if os.path.lexists(name) or "#" not in name else name.rpartition("#")
-    shown, rows = corpus.show(path), list[GatewayRow]()
+    label, rows = corpus.show(path), list[GatewayRow]()
     for number, raw in enumerate(_records(path), 1):
         row = _parse_row(raw)
         if row is None:
             seq = cut_masked((raw_members(raw) or {}).get("seq", b"?").decode("utf-8", "replace"), 20)
-            problems.add(Problem(Code.UNREADABLE_DELTA, f"row {number} (seq {seq}) is corrupt; skipped"), shown)
+            problems.add(Problem(Code.UNREADABLE_DELTA, f"row {number} (seq {seq}) is corrupt; skipped"), label)
         elif not session or row.session == session:
             rows.append(row)
     if not rows:
-        of = f" of session {session!r}" if session else ""
-        raise LoreError(f"{shown} holds no rows{of} that can be replayed", hint=_HINT, where=Where(shown))
+        of_session = f" of session {session!r}" if session else ""
+        raise LoreError(f"{label} holds no rows{of_session} that can be replayed", hint=_HINT, where=Where(label))
     return sorted(rows, key=lambda row: (row.session, row.seq))
 
 
@@ -199,8 +199,8 @@ def _read_table(path: str) -> Iterator[bytes]:
                 values = [_text(value) if isinstance(value, bytes) else value for value in row]
                 yield encode(dict(zip(names, values, strict=True)))
     except databases.ERRORS as error:
-        shown = corpus.show(path)
-        raise LoreError(f"{shown}: {databases.reason_of(error)}", hint=_HINT, where=Where(shown)) from None
+        label = corpus.show(path)
+        raise LoreError(f"{label}: {databases.reason_of(error)}", hint=_HINT, where=Where(label)) from None
 
 
 def _text(value: bytes) -> str:
@@ -231,9 +231,9 @@ def _column(raw: bytes) -> bytes:
 
 
 def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequence[GatewayRow]]:
-    """Return a request body with these rows, and the rows with their places from now on.
+    """Return a request body with these rows inserted, and the rows with the places at which they are.
 
-    A body without messages is returned as it is.
+    A body without messages is returned unchanged.
     """
     at, end = next(((m.value, m.end) for m in reversed(member_ranges(body)) if m.key == "messages"), (0, 0))
     raw = body[at:end]
@@ -241,22 +241,22 @@ def insert_rows(body: bytes, rows: Sequence[GatewayRow]) -> tuple[bytes, Sequenc
     if not ranges or not rows:
         return body, rows
     messages = [raw[begin:stop] for begin, stop in ranges]
-    placed: list[tuple[int, GatewayRow]] = []
+    placed_rows: list[tuple[int, GatewayRow]] = []
     for row in rows:
-        wanted = min(row.place, len(messages))
-        place = _safe_place(messages, wanted)
-        placed.append((place, row if place == wanted else row._replace(selector=with_place(row.selector, place))))
-    pieces, done = [body[:at]], 0
-    for place, row in sorted(placed, key=lambda found: (found[0], found[1].seq)):
+        target = min(row.place, len(messages))
+        place = _safe_place(messages, target)
+        placed_rows.append((place, row if place == target else row._replace(selector=with_place(row.selector, place))))
+    pieces, copied_bytes = [body[:at]], 0
+    for place, row in sorted(placed_rows, key=lambda pair: (pair[0], pair[1].seq)):
         begin = ranges[place][0]
-        pieces += [raw[done:begin], *(message + b"," for message in row.messages)]
-        done = begin
-    return b"".join([*pieces, raw[done:], body[end:]]), [row for _, row in placed]
+        pieces += [raw[copied_bytes:begin], *(message + b"," for message in row.messages)]
+        copied_bytes = begin
+    return b"".join([*pieces, raw[copied_bytes:], body[end:]]), [row for _, row in placed_rows]
 
 
-def _safe_place(messages: Sequence[bytes], wanted: int) -> int:
-    """Return the last place up to `wanted` that is not the end, not after calls and not before their results."""
-    place = min(wanted, len(messages) - 1)
+def _safe_place(messages: Sequence[bytes], target: int) -> int:
+    """Return the last place up to `target` that is not the end, not after calls and not before their results."""
+    place = min(target, len(messages) - 1)
     while place > 0 and ("call" in _tool_parts(messages[place - 1]) or "result" in _tool_parts(messages[place])):
         place -= 1
     return place
@@ -269,8 +269,8 @@ def _tool_parts(raw: bytes) -> set[str]:
     blocks = array(content) if content[:1] == b"[" else ()
     kinds = {sliced_members(block).get("type") for block in blocks}
     calls = message.get("tool_calls", b"null").strip(b"[] \t\r\nnul") or b'"tool_use"' in kinds
-    found = {"call"} if role == b'"assistant"' and calls else set[str]()
-    return found | {"result"} if role == b'"tool"' or b'"tool_result"' in kinds else found
+    parts = {"call"} if role == b'"assistant"' and calls else set[str]()
+    return parts | {"result"} if role == b'"tool"' or b'"tool_result"' in kinds else parts
 
 
 # a capture
@@ -290,8 +290,8 @@ class DeltaReplay:
     """Inserts rows into the requests of a capture. `rows` and `inserted` are final when `lines` was iterated."""
 
     def __init__(self, rows: Iterable[GatewayRow]) -> None:
-        self.rows = list(rows)  # at their places from now on
-        self.inserted: set[tuple[str, int]] = set()  # session and seq of rows that a request got
+        self.rows = list(rows)  # each at the place of its last insertion
+        self.inserted: set[tuple[str, int]] = set()  # session and seq of rows that are in some request
         self._sessions = sorted({row.session for row in self.rows})
         self._opening: dict[str, bytes] = {}  # the first message, by session
         self._chains: set[tuple[str, str]] = set()  # session and chain of its conversation
@@ -334,9 +334,9 @@ class DeltaReplay:
         if exchange.call.session in self._sessions:
             return exchange.call.session
         if len(self._sessions) > 1 and not exchange.call.session:
-            shown = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
+            sample = ", ".join(cut_masked(name, 40) for name in self._sessions[:3])
             raise LoreError(
-                f"the rows are of {len(self._sessions)} sessions ({shown}), and the requests do not name theirs",
+                f"the rows are of {len(self._sessions)} sessions ({sample}), and the requests do not name theirs",
                 hint="name one: --deltas ROWS#SESSION",
             )
         return self._sessions[0] if len(self._sessions) == 1 else None

@@ -107,32 +107,32 @@ def run(options: DiffOptions) -> int:
     writer = None
     if not options.as_json:
         writer = DiffWriter(common.out(options.color), every=options.every, verbose=options.verbose)
-    least, missing, unread = None, set[tuple[str, str]](), list[str]()
-    for diff in compared(options.left, options.right, comparison):
+    lowest_reuse, missing, unread = None, set[tuple[str, str]](), list[str]()
+    for diff in compare_names(options.left, options.right, comparison):
         with common.writing():
             common.write_json(diff) if writer is None else writer.write(diff)
         missing |= {(side.format or "", side.lacks) for side in (diff.left, diff.right) if side.lacks}
         unread += [side.name for side in (diff.left, diff.right) if side.dialect is None]
-        least = min((share for share in (least, diff.reuse_ratio) if share is not None), default=None)
+        lowest_reuse = min((share for share in (lowest_reuse, diff.reuse_ratio) if share is not None), default=None)
     if writer is not None:
         with common.writing():
             writer.finish()
         for name, what in sorted(missing):
             common.tell(f"note: {describe_missing([name], what)}")
-    if limit is None or (least is not None and least >= limit):
+    if limit is None or (lowest_reuse is not None and lowest_reuse >= limit):
         return 0
-    if least is None:
+    if lowest_reuse is None:
         common.tell(f"--fail-under cannot be judged: no prompt in {' and '.join(unread) or 'the earlier turn'}")
         return 3
-    common.tell(f"--fail-under {limit:g} is not met: a pair reuses {format_share(least)} of the previous prompt")
+    common.tell(f"--fail-under {limit:g} is not met: a pair reuses {format_share(lowest_reuse)} of the previous prompt")
     return 1
 
 
 def _comparison(options: DiffOptions) -> TurnComparison:
     """Return how turns are compared: the settings, and the options that override them."""
-    loaded = common.found_settings(options.config)
+    loaded = common.find_settings(options.config)
     rules, counter = loaded.settings.assemble, Counter() if options.tokens else None
-    read = Options(
+    opening = Options(
         format=options.format, dialect=options.dialect, rules=rules,
         policy=common.tail_policy(options.tail, rules.tail), counter=counter,
         completion=read_completion(options.system, options.tools), log=common.log(options.verbose),
@@ -145,8 +145,8 @@ def _comparison(options: DiffOptions) -> TurnComparison:
     if options.tokens or names:
         count = None if counter is None else counter.count
         predictors = tuple(Predictor(dated.rules(), name, count=count) for name in dict.fromkeys(names or (None,)))
-    who = common.audience_named(options.audience) or loaded.settings.check.reader
-    return TurnComparison(read, options.redact, predictors, dated, who)
+    audience = common.audience_named(options.audience) or loaded.settings.check.reader
+    return TurnComparison(opening, options.redact, predictors, dated, audience)
 
 
 class TurnComparison(NamedTuple):
@@ -159,23 +159,23 @@ class TurnComparison(NamedTuple):
     audience: Audience | None = None  # audience for fixes; None: chosen by the format
 
     def figures(self, first: Turn) -> PairFigures:
-        """Return what describes the pairs of a chain, from this turn on."""
+        """Return a `PairFigures` for the pairs of a chain that begins with this turn."""
         return PairFigures(first, self.options.counter, redact=self.redact)
 
     def predict(self, turn: Turn) -> list[results.CachePrediction]:
         """Predict from earlier turns what each cache reads of this turn; call it for each turn, in order."""
-        predicted = [predictor.predict(turn) for predictor in self.predictors]
-        shown = [(each.cache, each.limited_to(turn.usage)) for each in predicted if each.cache]
+        predictions = [predictor.predict(turn) for predictor in self.predictors]
+        rows = [(prediction.cache, prediction.limited_to(turn.usage)) for prediction in predictions if prediction.cache]
         return [
-            results.CachePrediction(cache, found.read, found.write, found.uncached, found.confidence)
-            for cache, found in shown
-            if found.read is not None
+            results.CachePrediction(cache, limited.read, limited.write, limited.uncached, limited.confidence)
+            for cache, limited in rows
+            if limited.read is not None
         ]
 
 
-def compared(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
+def compare_names(left: str, right: str | None, comparison: TurnComparison) -> Iterator[results.DiffResult]:
     """Compare two turns, a turn with its previous one, or every pair of a session. Raises LoreError."""
-    with common.unquoted(redact=comparison.redact):
+    with common.redact_errors(redact=comparison.redact):
         if right is not None:
             diffs = iter((diff_files(left, right, comparison),))
         elif corpus.parse_name(left).turn is not None:
@@ -201,25 +201,25 @@ def diff_files(left: str, right: str, comparison: TurnComparison) -> results.Dif
             if diff is not None:
                 return diff
     problems, memos = Problems(), dict[str, Memo]()
-    before, _, left_side = _side(names[0], comparison.options, problems, memos)
-    after, changes, right_side = _side(names[1], comparison.options, problems, memos)
+    first, _, left_side = _side(names[0], comparison.options, problems, memos)
+    second, changes, right_side = _side(names[1], comparison.options, problems, memos)
     whole_prompts = {left_side.format, right_side.format} <= {None, "bodies", "assembled"}
     if comparison.options.completion is not None and whole_prompts:
         raise LoreError("neither side is a session log: there is no prompt to complete", hint=HINT_COMPLETE)
     file = _file_lengths(names, one_file=one_file)
-    if before is None or after is None:
+    if first is None or second is None:
         return results.DiffResult(
             left=left_side, right=right_side, file=file, prompt=None, relation=None, divergence=None, reuse_ratio=None,
             causes=[], caches=[], billed=None, verdict=None, problems=problems.kept,
         )  # fmt: skip
-    between = tuple(
-        change for number, changed in changes.items() if before.number < number <= after.number for change in changed
+    changes_between = tuple(
+        change for number, changed in changes.items() if first.number < number <= second.number for change in changed
     )
-    same = names[0].path == names[1].path and before.chain == after.chain
-    after = msgspec.structs.replace(after, changes=between if same else ())
-    pair = _pair_of(before, after, comparison, same=same)
+    same_chain = names[0].path == names[1].path and first.chain == second.chain
+    second = msgspec.structs.replace(second, changes=changes_between if same_chain else ())
+    pair = _pair_of(first, second, comparison, same_chain=same_chain)
     comparison.predict(pair.previous)
-    place = Place(names[1].path, audience=comparison.audience or ("user" if after.basis is not None else "author"))
+    place = Place(names[1].path, audience=comparison.audience or ("user" if second.basis is not None else "author"))
     return comparison.figures(pair.previous).describe(
         pair, place, left_side, right_side, file=file, problems=problems.kept, caches=comparison.predict(pair.current)
     )
@@ -235,12 +235,12 @@ def _file_lengths(names: Iterable[Name], *, one_file: bool) -> results.FileLengt
     return results.FileLengths(*corpus.common_length(*paths))
 
 
-def _pair_of(before: Turn, after: Turn, comparison: TurnComparison, *, same: bool) -> Pair:
+def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chain: bool) -> Pair:
     # Turns that are named are compared even if their requests failed.
-    before, after = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (before, after)]
-    chain = ComparedChain(billed=same and after.number == before.number + 1, rules=comparison.dated.rules)
-    chain.advance(before)
-    pair = chain.advance(after)
+    first, second = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
+    chain = ComparedChain(billed=same_chain and second.number == first.number + 1, rules=comparison.dated.rules)
+    chain.advance(first)
+    pair = chain.advance(second)
     assert pair is not None  # a second turn makes a pair
     state = ChainState(comparison.dated.rules)
     return add_prices(drop_loss_below_minimum(pair, state), state)
@@ -258,36 +258,36 @@ def diff_turn(name: str, comparison: TurnComparison) -> results.DiffResult:
     raise LoreError(f"{name} has no previous turn", hint=hint)
 
 
-def _find_in_session(left: Name | None, right: Name, comparison: TurnComparison) -> results.DiffResult | None:
+def _find_in_session(expected: Name | None, name: Name, comparison: TurnComparison) -> results.DiffResult | None:
     """Return the comparison of a turn with the previous one in its session.
 
-    None if the previous one is not `left`, if no such pair exists, or if the file is not a readable session: then the
-    caller reads the names one by one, and reports the error.
+    None if the previous turn is not `expected`, if no such pair exists, or if the file is not a readable session:
+    then the caller reads the names one by one, and reports the error.
     """
-    several = right.chain is not None or (left is not None and left.chain is not None)
+    has_subagents = name.chain is not None or (expected is not None and expected.chain is not None)
     try:
-        recording = comparison.options.open(right.path, Problems(), subagents=several)
+        recording = comparison.options.open(name.path, Problems(), subagents=has_subagents)
     except LoreError:
         return None  # raised again when each name is read
     if comparison.options.completion is not None and not recording.events:
         return None
     pairs = _SessionPairs(recording, comparison)
-    chains, found = dict[str, None](), dict[str, tuple[TurnVerdict, results.DiffResult | None]]()
+    chains, diff_by_chain = dict[str, None](), dict[str, tuple[TurnVerdict, results.DiffResult | None]]()
     for verdict, diff in pairs:
         chains[verdict.turn.chain] = None
-        if verdict.turn.number == right.turn:
-            found[verdict.turn.chain] = verdict, diff
-    unnamed = MAIN if MAIN in chains else next(iter(chains), MAIN)
-    verdict, diff = found.get(right.chain or unnamed, (None, None))
+        if verdict.turn.number == name.turn:
+            diff_by_chain[verdict.turn.chain] = verdict, diff
+    default_chain = MAIN if MAIN in chains else next(iter(chains), MAIN)
+    verdict, diff = diff_by_chain.get(name.chain or default_chain, (None, None))
     if verdict is None or verdict.pair is None or diff is None:
         return None
     previous = verdict.pair.previous
-    if left is not None and (previous.chain, previous.number) != (left.chain or unnamed, left.turn):
+    if expected is not None and (previous.chain, previous.number) != (expected.chain or default_chain, expected.turn):
         return None
-    before = diff.left.name if left is None else str(left)
+    left_label = diff.left.name if expected is None else str(expected)
     return msgspec.structs.replace(
-        pairs.with_late_causes(diff), left=msgspec.structs.replace(diff.left, name=before),
-        right=msgspec.structs.replace(diff.right, name=str(right)), chain=None, turn=None,
+        pairs.with_late_causes(diff), left=msgspec.structs.replace(diff.left, name=left_label),
+        right=msgspec.structs.replace(diff.right, name=str(name)), chain=None, turn=None,
         problems=recording.problems.kept,
     )  # fmt: skip
 
@@ -303,7 +303,7 @@ def _side(
         if name.turn is not None:
             raise
         return None, {}, results.DiffSide(str(name))
-    return turn, changes, _described(str(name), recording, turn, options)
+    return turn, changes, _describe(str(name), recording, turn, options)
 
 
 def _name_of(recording: Recording, turn: Turn) -> str:
@@ -311,7 +311,7 @@ def _name_of(recording: Recording, turn: Turn) -> str:
     return f"{recording.shown}#{chain}{turn.number}"
 
 
-def _described(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
+def _describe(name: str, recording: Recording, turn: Turn | None, options: Options) -> results.DiffSide:
     prompt = None if turn is None else turn.prompt
     if turn is None or prompt is None:
         return results.DiffSide(name, format=recording.reader.name)
@@ -336,23 +336,23 @@ def diff_session(name: str, comparison: TurnComparison) -> Iterator[results.Diff
     recording = comparison.options.open(parsed.path, Problems(), subagents=True)
     if comparison.options.completion is not None and not recording.events:
         raise LoreError(f"{recording.shown} holds whole prompts: nothing is missing", hint=HINT_COMPLETE)
-    pairs, held, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
+    pairs, diffs, turns = _SessionPairs(recording, comparison), list[results.DiffResult](), list[str]()
     for verdict, diff in pairs:
         turns.append(_name_of(recording, verdict.turn))
         if diff is None:
             continue
-        if held and corpus.is_stream(parsed.path):
-            yield held.pop()
-        held.append(diff)
-    if not held:
-        alone = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
+        if diffs and corpus.is_stream(parsed.path):
+            yield diffs.pop()
+        diffs.append(diff)
+    if not diffs:
+        reason = f"each is a conversation of its own; name two, such as {' '.join(turns[:2])}"
         raise LoreError(
             f"{recording.shown} holds {len(turns)} turn{'s' * (len(turns) != 1)} and no pair to compare",
-            hint=alone if len(turns) > 1 else "name two files, or a session of several turns",
+            hint=reason if len(turns) > 1 else "name two files, or a session of several turns",
         )
-    after_last = recording.problems.take()
-    held[-1] = msgspec.structs.replace(held[-1], problems=[*held[-1].problems, *after_last])
-    yield from map(pairs.with_late_causes, held)
+    late_problems = recording.problems.take()
+    diffs[-1] = msgspec.structs.replace(diffs[-1], problems=[*diffs[-1].problems, *late_problems])
+    yield from map(pairs.with_late_causes, diffs)
 
 
 class _SessionPairs:
@@ -367,8 +367,8 @@ class _SessionPairs:
         recording, comparison = self._recording, self._comparison
         place = Place(recording.shown, audience=audience_of(recording, comparison.audience))
         figures: dict[str, PairFigures] = {}
-        for verdict, ended in verdicts(recording, comparison.dated.judge(), place):
-            for finding in ended:
+        for verdict, chain_findings in verdicts(recording, comparison.dated.judge(), place):
+            for finding in chain_findings:
                 self._late[finding.chain, finding.turn].append(finding)
             if verdict is None:
                 return
@@ -381,19 +381,19 @@ class _SessionPairs:
             if pair.previous.chain != turn.chain:
                 figures[turn.chain] = comparison.figures(pair.previous)
             sides = [
-                _described(_name_of(recording, side), recording, side, comparison.options)
+                _describe(_name_of(recording, side), recording, side, comparison.options)
                 for side in (pair.previous, turn)
             ]
             problems = recording.problems.take()
             yield (
                 verdict,
-                figures[turn.chain].describe(pair, place, *sides, problems=problems, caches=predicted, named=True),
+                figures[turn.chain].describe(pair, place, *sides, problems=problems, caches=predicted, with_turn=True),
             )
 
     def with_late_causes(self, diff: results.DiffResult) -> results.DiffResult:
         """Add the findings about a whole chain to the turn that they name."""
-        more = causes_of(self._late.get((diff.chain, diff.turn), ()), redact=self._comparison.redact)
-        return msgspec.structs.replace(diff, causes=[*diff.causes, *more]) if more else diff
+        late_causes = causes_of(self._late.get((diff.chain, diff.turn), ()), redact=self._comparison.redact)
+        return msgspec.structs.replace(diff, causes=[*diff.causes, *late_causes]) if late_causes else diff
 
 
 class PairFigures:
@@ -414,20 +414,20 @@ class PairFigures:
     def describe(
         self, pair: Pair, place: Place, left: results.DiffSide, right: results.DiffSide, *,
         file: results.FileLengths | None = None,
-        problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), named: bool = False,
+        problems: Sequence[Problem] = (), caches: Sequence[results.CachePrediction] = (), with_turn: bool = False,
     ) -> results.DiffResult:  # fmt: skip
-        """Return the result for the next pair; `named` adds the chain and turn of its right side."""
+        """Return the result for the next pair; `with_turn` adds the chain and turn of its right side."""
         usage, verdict = pair.current.usage, pair.current.verdict
         return results.DiffResult(
             left=left, right=right, file=file, prompt=self._lengths(pair),
             relation=name_relation(pair.previous.prompt, pair.current.prompt, pair.overlap),
             divergence=find_divergence(pair.previous.prompt, pair.current.prompt, pair.overlap, pair.bytes.common),
             reuse_ratio=None if pair.reuse is None else round(pair.reuse, 6),
-            causes=causes_of((found for _, found in findings_of(pair, place)), redact=self._redact),
+            causes=causes_of((finding for _, finding in findings_of(pair, place)), redact=self._redact),
             caches=list(caches), billed=None if usage is None else results.UsageResult.of(usage),
             verdict=None if verdict is None else results.copy_fields(results.VerdictResult, verdict),
-            problems=list(problems), chain=pair.current.chain if named else None,
-            turn=pair.current.number if named else None,
+            problems=list(problems), chain=pair.current.chain if with_turn else None,
+            turn=pair.current.number if with_turn else None,
             columns=columns_result(pair, REDACTED if self._redact else MASKED),
         )  # fmt: skip
 

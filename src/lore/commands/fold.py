@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from lore.cache.prices import is_partial
 from lore.commands import flags
-from lore.commands.common import CommonOptions, found_settings, log, out, refuse, takes, unquoted, write_json
+from lore.commands.common import CommonOptions, find_settings, log, out, redact_errors, refuse, takes, write_json
 from lore.errors import LoreError
 from lore.fold.turns import STATES, clear_impossible_counts
 from lore.model import events as e
@@ -40,21 +40,21 @@ class FoldOptions(CommonOptions, frozen=True):
 @takes(FoldOptions)
 def run(options: FoldOptions) -> int:
     """Show a session's timeline: messages, tool calls, compactions, and the usage of each request."""
-    read = Options(
-        format=options.format, rules=found_settings(options.config).settings.assemble, log=log(options.verbose)
+    opening = Options(
+        format=options.format, rules=find_settings(options.config).settings.assemble, log=log(options.verbose)
     )
     refuse((options.pruned and options.unpruned, "--pruned and --unpruned are two different views", "choose one"))
-    with unquoted(redact=options.redact):
-        folded = fold(options.session, read, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
-    result, shown = folded.result, folded.shown
+    with redact_errors(redact=options.redact):
+        folded = fold(options.session, opening, at=options.at, unpruned=options.unpruned, only_pruned=options.pruned)
+    result, items = folded.result, folded.items
     if options.redact:
         from lore.report.redacted import redacted_fold
 
-        result, shown = redacted_fold(result, shown)
+        result, items = redacted_fold(result, items)
     if options.as_json:
         write_json(result)
     else:
-        write(result, shown, out(options.color), title="pruned by compaction" if options.pruned else "")
+        write(result, items, out(options.color), title="pruned by compaction" if options.pruned else "")
     return 0
 
 
@@ -62,23 +62,23 @@ class Folded(NamedTuple):
     """The result of folding a session."""
 
     result: results.FoldResult
-    shown: list[Item]  # the timeline, or pruned items
+    items: list[Item]  # the timeline, or pruned items
 
 
 class TurnRows:
-    """The requests of a session. As in the fold, the last two of a chain may still end."""
+    """Collects a session's requests. As in the fold, only the last two requests of a chain can end."""
 
     def __init__(self) -> None:
         self.rows: list[results.TurnResult] = []
         self._latest: dict[str, list[int]] = {}
-        self._inherited: set[int] = set()  # places of requests that another session sent, and this log, of a fork, has
+        self._inherited: set[int] = set()  # places of requests that a fork's log holds, and another session sent
         self._clients: set[str] = set()  # the programs that noted the usage of the others
 
     def usage(self) -> results.SessionUsage:
         """Return sums over the requests, without inherited ones."""
-        own = [row for place, row in enumerate(self.rows) if place not in self._inherited]
+        own_rows = [row for place, row in enumerate(self.rows) if place not in self._inherited]
         partial = any(is_partial(packaged(), client) for client in self._clients)
-        return results.SessionUsage.sum_of(own, turns=len(own), partial_output=True if partial else UNSET)
+        return results.SessionUsage.sum_of(own_rows, turns=len(own_rows), partial_output=True if partial else UNSET)
 
     def take(self, event: e.TurnStarted | e.TurnCompleted | e.TurnFailed | e.TurnCanceled) -> None:
         """Add a turn's start or end; the end of any other turn is ignored."""
@@ -107,23 +107,23 @@ TURNS = (e.TurnStarted, e.TurnCompleted, e.TurnFailed, e.TurnCanceled)
 
 def _counts(usage: e.Usage) -> dict[str, int | None]:
     """Return sums over the passes of a response; impossible counts are unknown, as in the fold."""
-    believable, _ = clear_impossible_counts(usage)
-    sums = UsageResult.sum_of(() if believable is None else believable.passes)
+    valid_usage, _ = clear_impossible_counts(usage)
+    sums = UsageResult.sum_of(() if valid_usage is None else valid_usage.passes)
     return {name: getattr(sums, name) for name in e.SUMMED_COUNTS}
 
 
-def injected(chain: Chain) -> list[results.InjectedResult]:
+def list_injected(chain: Chain) -> list[results.InjectedResult]:
     """Return the texts between a chain's items, in order."""
-    unsaved = {_name(event) for event in chain.unsaved}
-    found: list[results.InjectedResult] = []
+    unsaved = {_insert_key(event) for event in chain.unsaved}
+    texts: list[results.InjectedResult] = []
     for insert in sorted((*chain.deltas.values(), *chain.persisted, *chain.outside), key=lambda insert: insert.order):
         kind = "delta" if insert.is_delta else "outside" if insert.outside else "context"
         saved = (kind, insert.number) not in unsaved
-        found.append(results.InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
-    return found
+        texts.append(results.InjectedResult(kind, insert.number, insert.age + 1, insert.place, saved, insert.content))
+    return texts
 
 
-def _name(event: e.Event) -> tuple[str, int]:
+def _insert_key(event: e.Event) -> tuple[str, int]:
     """Return kind and number of the insert that an unsaved event made."""
     match event:
         case e.PromptDelta(seq=seq):
@@ -152,11 +152,11 @@ def fold(
             if isinstance(event, e.CompactApplied) and unpruned:
                 event = _only_divider(event)
             if isinstance(event, e.CompactApplied):
-                before = with_streamed_text(recording.state.chain(event.chain))
+                old_chain = with_streamed_text(recording.state.chain(event.chain))
                 recording.apply(read, event)
-                if before.id == recording.state.main().id:
-                    kept = {entry.item.uuid for entry in recording.state.chain(before.id).entries}
-                    pruned |= {entry.item.uuid: entry for entry in before.entries if entry.item.uuid not in kept}
+                if old_chain.id == recording.state.main().id:
+                    uuids = {entry.item.uuid for entry in recording.state.chain(old_chain.id).entries}
+                    pruned |= {entry.item.uuid: entry for entry in old_chain.entries if entry.item.uuid not in uuids}
                 continue
             recording.apply(read, event)
             if isinstance(event, TURNS):
@@ -174,7 +174,7 @@ def fold(
     result = results.FoldResult(
         session=results.SessionResult(state.id, state.format, "reconstructed", main.model or state.model, chains),
         timeline=[Raw(msgspec.json.encode(entry.item)) for entry in entries],
-        item_turns=[entry.turn for entry in entries], injected=[] if only_pruned else injected(main),
+        item_turns=[entry.turn for entry in entries], injected=[] if only_pruned else list_injected(main),
         pruned=list(pruned), turns=turns.rows, usage=turns.usage(), problems=recording.problems.kept,
     )  # fmt: skip
     return Folded(result, [entry.item for entry in entries])

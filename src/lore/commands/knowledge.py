@@ -64,9 +64,9 @@ def add(
     if not any(fields):
         raise LoreError("the entry has no text", hint="give --content or --title")
     digest = hashlib.sha256("\0".join(value or "" for value in fields).encode()).hexdigest()
-    entry_id = digest[:DERIVED_ID] if name is None else _checked_id(name)
+    entry_id = digest[:DERIVED_ID] if name is None else _check_id(name)
     options = Options(format=format, log=log(verbose))
-    return _write(session, options, "add", lambda state: _changed(state, "add", entry_id, fields), as_json=as_json)
+    return _write(session, options, "add", lambda state: _change(state, "add", entry_id, fields), as_json=as_json)
 
 
 @app.command("update")
@@ -86,7 +86,7 @@ def update(
         raise LoreError("nothing to update", hint="give --category, --title or --content")
 
     def decide(state: FoldedSession) -> tuple[list[str], list[Event]]:
-        return _changed(state, "update", _find(state, name), fields)
+        return _change(state, "update", _find(state, name), fields)
 
     return _write(session, Options(format=format, log=log(verbose)), "update", decide, as_json=as_json)
 
@@ -121,14 +121,14 @@ def list_(
     problems = Problems()
     state = _fold(session, Options(format=format, log=log(verbose)), problems)
     main = state.main()
-    stated = Planner(Rules()).signatures_in_prompt(main).changed
+    signatures = Planner(Rules()).signatures_in_prompt(main).changed
     facts = sorted(state.knowledge.values(), key=lambda fact: (fact.category, fact.title, fact.content, fact.id))
     entries = [
-        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state_of(fact, state, main, stated))
+        KnowledgeEntry(fact.id, fact.category, fact.title, fact.content, _state_of(fact, state, main, signatures))
         for fact in facts
     ]  # in the order in which prompts show them
-    listed = KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
-    return answer(listed, write_knowledge, as_json=as_json, color=color)
+    result = KnowledgeResult(session=state.id, knowledge=entries, problems=problems.kept)
+    return answer(result, write_knowledge, as_json=as_json, color=color)
 
 
 def _fields(category: str | None, title: str | None, content: str | None) -> Fields:
@@ -161,16 +161,16 @@ class Fields(NamedTuple):
 Decide: TypeAlias = Callable[[FoldedSession], tuple[list[str], list[Event]]]  # state -> ids of entries, events
 
 
-def _changed(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
+def _change(state: FoldedSession, op: str, entry_id: str, fields: Fields) -> tuple[list[str], list[Event]]:
     """Return the id, and the event if it changes something."""
-    known = state.knowledge.get(entry_id)
-    if known is not None and update_fact(known, *fields) == known:
+    fact = state.knowledge.get(entry_id)
+    if fact is not None and update_fact(fact, *fields) == fact:
         return [entry_id], []
     return [entry_id], [Knowledge(op=op, id=entry_id, **fields._asdict())]
 
 
 def _write(path: str, options: Options, op: str, decide: Decide, *, as_json: bool) -> int:
-    """Append the events that were decided, and report the ids and the problems of the log."""
+    """Append the events that `decide` returns, and print the ids and the problems of the log."""
     _refuse_turn(path)
     if options.format not in (None, "lore"):
         raise LoreError(f"knowledge is added to lore logs, not to {options.format!r}", hint=HINT_CONVERT)
@@ -210,12 +210,12 @@ def _refuse_turn(path: str) -> None:
         raise LoreError(f"{name} is one turn: knowledge belongs to a session", hint="leave #TURN out")
 
 
-def _state_of(fact: Fact, session: FoldedSession, chain: Chain, stated: dict[str, str]) -> str | None:
+def _state_of(fact: Fact, session: FoldedSession, chain: Chain, signatures: dict[str, str]) -> str | None:
     """Return how the prompt holds an entry with its meaning now: pinned, in a delta, or not yet."""
     if not session.is_own:
         return None
     meaning = signature(fact.title, fact.content)
-    if chain.pinned is None or stated.get(fact.id) != meaning:
+    if chain.pinned is None or signatures.get(fact.id) != meaning:
         return "waiting"
     pinned = ((entry.id, signature(entry.title, entry.content)) for entry in chain.pinned)
     return "pinned" if (fact.id, meaning) in pinned else "delta"
@@ -226,39 +226,39 @@ def _state_of(fact: Fact, session: FoldedSession, chain: Chain, stated: dict[str
 
 def _find(state: FoldedSession, name: str) -> str:
     """Return the id that a user means: the id, the short form that prompts show, or a prefix that no other id has."""
-    known = list(state.knowledge)
-    if name in known:
+    known_ids = list(state.knowledge)
+    if name in known_ids:
         return name
     shown_id = next((entry_id for entry_id, form in state.main().short_ids.items() if form == name), None)
-    if shown_id in known:
+    if shown_id in known_ids:
         return shown_id
     if shown_id is not None:
-        raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_nearest(name, known))
-    begun = _begun(name, known)
-    if begun and len(name) < SHORTEST_ID:
+        raise LoreError(f"{name!r} was the entry {shown_id}, which was removed", hint=_hint_of_nearest(name, known_ids))
+    matches = _matches(name, known_ids)
+    if matches and len(name) < SHORTEST_ID:
         message = f"{name!r} is too short: give at least {SHORTEST_ID} characters of an id, or all of it"
-        raise LoreError(message, hint=_nearest(name, known))
-    if len(begun) > 1:
-        ids = ", ".join(begun[:5]) + (", …" if len(begun) > 5 else "")
-        raise LoreError(f"{name!r} is the beginning of {len(begun)} ids", hint=f"give more of it: {ids}")
-    if not begun:
-        raise LoreError(f"the session knows no entry {name!r}", hint=_nearest(name, known))
-    return begun[0]
+        raise LoreError(message, hint=_hint_of_nearest(name, known_ids))
+    if len(matches) > 1:
+        ids = ", ".join(matches[:5]) + (", …" if len(matches) > 5 else "")
+        raise LoreError(f"{name!r} is the beginning of {len(matches)} ids", hint=f"give more of it: {ids}")
+    if not matches:
+        raise LoreError(f"the session knows no entry {name!r}", hint=_hint_of_nearest(name, known_ids))
+    return matches[0]
 
 
-def _begun(name: str, known: list[str]) -> list[str]:
-    return sorted(known_id for known_id in known if name and known_id.startswith(name))
+def _matches(name: str, ids: list[str]) -> list[str]:
+    return sorted(known_id for known_id in ids if name and known_id.startswith(name))
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    if not known:
+def _hint_of_nearest(name: str, ids: list[str]) -> str:
+    if not ids:
         return "it knows nothing yet: `lore knowledge add`"
-    near = _begun(name, known) or difflib.get_close_matches(name[:LONGEST_ID], known, n=1, cutoff=SIMILAR)
+    similar = _matches(name, ids) or difflib.get_close_matches(name[:LONGEST_ID], ids, n=1, cutoff=SIMILAR)
     listing = "`lore knowledge list` shows all"
-    return f"the nearest id is {near[0]}; {listing}" if near else listing
+    return f"the nearest id is {similar[0]}; {listing}" if similar else listing
 
 
-def _checked_id(name: str) -> str:
+def _check_id(name: str) -> str:
     _check_text(Fields(title=name))
     if not name or len(name) > LONGEST_ID or not name.isprintable() or " " in name:
         hint = f"1 to {LONGEST_ID} characters without white space"

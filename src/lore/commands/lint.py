@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from lore.cache.served import Served, served_by
 from lore.commands import common, flags
-from lore.commands.check import context_of, files_kept, name_unjudged
+from lore.commands.check import context_of, name_unjudged, protected_files
 from lore.commands.pages import page_among, write_pages
 from lore.errors import LoreError
 from lore.judge.base import damage, finding
@@ -86,23 +86,23 @@ def run(options: LintOptions) -> int:
     too: select, ignore, count_as_waste, exempt.
     """
     verbose = options.verbose
-    loaded, audience = common.found_settings(options.config), common.audience_named(options.audience)
+    loaded, audience = common.find_settings(options.config), common.audience_named(options.audience)
     reports = targets(options.report or (), as_json=options.as_json)
-    read = Options(
+    opening = Options(
         format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
         log=common.log(verbose),
     )  # fmt: skip
-    context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=read)
-    page = page_among(reports, opens=options.open_page, needed=files_kept(loaded), name="lint")
+    context = replace(context_of(loaded, options), audience=audience or loaded.settings.check.reader, options=opening)
+    page = page_among(reports, opens=options.open_page, protected=protected_files(loaded), name="lint")
     with (
-        common.progress(wanted=not verbose, colour=options.color) as progress,
+        common.progress(is_on=not verbose, colour=options.color) as progress,
         reporting_errors(reports, options.bodies, partial(LintResult, summary=LintSummary(), rules=None, requests=[])),
     ):
         result, unjudged = _lint(options, context, progress)
     junit = Junit([row.path for row in result.requests], unjudged)
-    own: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
+    writers: dict[str, Report] = {"terminal": LintTerminal(), "junit": junit}
     with common.writing():
-        write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, own=own)
+        write_reports(result, reports, options.bodies, common.out(options.color), verbose=verbose, writers=writers)
     name_unjudged(unjudged)
     if page is not None:
         from lore.report.html.answers import introduce_report
@@ -126,7 +126,7 @@ def _lint(
     load_plugins()
     context.check_names()
     linting, policy = _Lint(context, options.cache, options.model), context.policy
-    with common.unquoted(redact=context.redact):
+    with common.redact_errors(redact=context.redact):
         parsed_names = [(corpus.parse_name(path), path) for path in options.bodies]
         files = [
             (replace(file, optional=options.pass_over), name)
@@ -136,15 +136,15 @@ def _lint(
         by_path = policy.per_path or policy.exempt  # settings differ by path
         if not by_path and all(name.turn is None for _, name in files):
             files = [(file, parsed_names[0][0]) for file in join_bodies([file for file, _ in files], options.format)]
-        total, done, seen = sum(file.size for file, _ in files), 0, set[object]()
+        total_bytes, done_bytes, keys = sum(file.size for file, _ in files), 0, set[object]()
         for file, name in files:
             key = file.path, name.chain, name.turn
-            if key not in seen:
-                seen.add(key)
+            if key not in keys:
+                keys.add(key)
                 linting.file(file, name)
-            done += file.size
+            done_bytes += file.size
             if progress is not None:
-                progress(done, total)
+                progress(done_bytes, total_bytes)
         if linting.refused and not linting.summary.files:
             raise linting.refused[0]
         if not linting.summary.files and not any(map(is_unjudged, linting.problems)):
@@ -153,15 +153,15 @@ def _lint(
 
 
 class _LintedRequest(NamedTuple):
-    """A request."""
+    """A request, and what its findings put at stake."""
 
     turn: Turn
-    body: bytes  # empty if it continues another request, so that paths do not count in it alone
-    stakes: Mapping[str, int | None] = MappingProxyType({})  # by the codes of its findings; None: a note, or unknown
+    body: bytes  # empty if it continues another request: offsets in it alone would be wrong
+    stakes: Mapping[str, int | None] = MappingProxyType({})  # tokens, by finding code; None: a note, or unknown
     refused: bool = False  # the provider refuses it
 
 
-class _Found(NamedTuple):
+class _TopFinding(NamedTuple):
     """The finding of a kind that has most at stake."""
 
     finding: Finding
@@ -180,10 +180,10 @@ class _Lint:
         self.summary = LintSummary()
         self.refused: list[LoreError] = []  # named files without requests: an error if no file has any
         self._rows: list[LintRequest] = []
-        self._found: dict[object, dict[str, _Found]] = {}  # of each kind and place, by `_unit`
+        self._found: dict[object, dict[str, _TopFinding]] = {}  # of each kind and place, by `_unit`
         self.problems: list[Problem] = []
         self.unjudged: list[Problem] = []  # of them, why requests or whole files could not be examined
-        self._preventing: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: what leaves nothing to be read
+        self._blocking: dict[str, list[set[str]]] = {}  # by `_unit`, for each row: codes that leave nothing to read
         self._is_joined = False  # the file under way is several with one request each
 
     def file(self, file: Input, name: corpus.Name) -> None:
@@ -197,7 +197,7 @@ class _Lint:
             recording, self._is_joined = open_input(file, self._context.options, problems), bool(file.together)
             if recording.events:
                 raise UnrecognisedError(f"{recording.shown} is a session log, and holds no requests", hint=_HINT)
-            self._recording(recording, place, ruling, name)
+            self._examine_recording(recording, place, ruling, name)
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
             unrecognised = isinstance(error, UnrecognisedError)
@@ -211,26 +211,26 @@ class _Lint:
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
             problems.add(Problem(Code.UNREADABLE_FILE, error.message), place.path)
-        self._damage(problems, place, ruling, requests=self.summary.requests - before)
+        self._add_damage(problems, place, ruling, requests=self.summary.requests - before)
 
     def result(self) -> LintResult:
         """Return the findings so far, in words."""
-        preventing = {
-            unit: set[str]().union(*rows) if all(rows) else set[str]() for unit, rows in self._preventing.items()
+        blocking_codes = {
+            unit: set[str]().union(*rows) if all(rows) else set[str]() for unit, rows in self._blocking.items()
         }
         findings: list[Finding] = []
         for units in self._found.values():
             failing = {
-                unit: found._replace(finding=replace(found.finding, severity="error"))
-                for unit, found in units.items()
-                if found.finding.severity == "warning" and found.finding.code in preventing.get(unit, ())
+                unit: entry._replace(finding=replace(entry.finding, severity="error"))
+                for unit, entry in units.items()
+                if entry.finding.severity == "warning" and entry.finding.code in blocking_codes.get(unit, ())
             }
-            others = [found for unit, found in units.items() if unit not in failing]
-            for alike in filter(None, ([*failing.values()], others)):
-                most = max(alike, key=lambda found: found.finding.stake_tokens or 0)
-                made = replace(most.finding, requests=sum(found.requests for found in alike))
-                findings.append(worded_lint(made, most.where, redact=self._context.redact))
-        findings.sort(key=lambda made: _ORDER.index(made.severity))
+            remaining = [entry for unit, entry in units.items() if unit not in failing]
+            for group in filter(None, ([*failing.values()], remaining)):
+                top = max(group, key=lambda entry: entry.finding.stake_tokens or 0)
+                finding = replace(top.finding, requests=sum(entry.requests for entry in group))
+                findings.append(worded_lint(finding, top.where, redact=self._context.redact))
+        findings.sort(key=lambda finding: _ORDER.index(finding.severity))
         sums, rows, problems = self.summary, self._rows, self.problems
         sums.shown = len(rows)
         sums.refused = sum(row.refused for row in rows)
@@ -238,7 +238,7 @@ class _Lint:
         sums.unknown = sum(row.cached_tokens is None and not row.refused for row in rows)
         sums.uncached = sums.shown - sums.cached - sums.unknown - sums.refused
         for severity, count in (("error", "errors"), ("warning", "warnings"), ("note", "notes")):
-            setattr(sums, count, sum(made.severity == severity for made in findings))
+            setattr(sums, count, sum(finding.severity == severity for finding in findings))
         if self._context.redact:
             rows = list(map(redacted, rows))
         as_of = self._rules.as_of
@@ -247,15 +247,15 @@ class _Lint:
             problems=problems,
         )  # fmt: skip
 
-    def _recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name) -> None:
+    def _examine_recording(self, recording: Recording, place: Place, ruling: Ruling, name: corpus.Name) -> None:
         latest: dict[str, _LintedRequest] = {}  # of each chain, the one with the newest request last
         rows: dict[str, LintRequest] = {}
-        seen = 0
+        count = 0
         for request in _requests(recording):
             turn = request.turn
             if name.turn is not None and (turn.number, turn.chain) != (name.turn, name.chain or "main"):
                 continue
-            seen += 1
+            count += 1
             if self._model is not None and turn.prompt.model is None:
                 turn.source = replace(turn.prompt, model=self._model)
             latest.pop(turn.chain, None)
@@ -264,46 +264,46 @@ class _Lint:
                 chain = next(iter(latest))
                 rows[chain] = self._row(latest.pop(chain), place)
         self._rows += (rows | {chain: self._row(request, place) for chain, request in latest.items()}).values()
-        self.summary.requests += seen
-        if name.turn is not None and not seen:
+        self.summary.requests += count
+        if name.turn is not None and not count:
             message, hint = f"{name}: this file has no such request", "leave the number out to examine all of them"
             raise LoreError(message, hint=hint)
 
     def _examine(self, request: _LintedRequest, place: Place, ruling: Ruling) -> _LintedRequest:
-        """Keep the findings about a request, of each kind and place the one with most at stake."""
+        """Add the findings about a request; of each kind and place, keep the one with most at stake."""
         stakes: dict[str, int | None] = {}
         refused = False
         for defect in self._linter.defects(request.turn):
-            made = self._decide(_finding(defect, request, place), ruling)
-            if made is None:
+            finding = self._decide(_finding(defect, request, place), ruling)
+            if finding is None:
                 continue
-            stakes[made.code] = None if made.severity == "note" else defect.tokens or 0
-            refused = refused or is_refused(made)
-            key = made.code, made.kind, defect.detail, (made.json_path or "").translate(_NUMBERS)
-            units, unit = self._found.setdefault(key, {}), self._unit(request.turn, made.path)
-            before = units.get(unit)
-            if before is None or (made.stake_tokens or 0) > (before.finding.stake_tokens or 0):
-                units[unit] = _Found(made, 1 if before is None else before.requests + 1, served_by(request.turn))
+            stakes[finding.code] = None if finding.severity == "note" else defect.tokens or 0
+            refused = refused or is_refused(finding)
+            key = finding.code, finding.kind, defect.detail, (finding.json_path or "").translate(_NUMBERS)
+            units, unit = self._found.setdefault(key, {}), self._unit(request.turn, finding.path)
+            top = units.get(unit)
+            if top is None or (finding.stake_tokens or 0) > (top.finding.stake_tokens or 0):
+                units[unit] = _TopFinding(finding, 1 if top is None else top.requests + 1, served_by(request.turn))
             else:
-                units[unit] = before._replace(requests=before.requests + 1)
+                units[unit] = top._replace(requests=top.requests + 1)
         return request._replace(stakes=stakes, refused=refused)
 
     def _unit(self, turn: Turn, path: str) -> str:
-        """Return what a turn is judged with: its file, or its conversation if files were joined."""
+        """Return the group in which a turn is judged: its file, or its conversation if files were joined."""
         return turn.chain if self._is_joined else path
 
-    def _decide(self, made: Finding, ruling: Ruling) -> Finding | None:
-        """Return a finding as the settings have it; None, and count it, if they remove it."""
-        decided = ruling.decide(made)
-        self.summary.ignored += decided.out == "ignored"
-        self.summary.exempted += decided.out == "exempted"
-        return None if decided.out else decided.finding
+    def _decide(self, finding: Finding, ruling: Ruling) -> Finding | None:
+        """Apply the settings to a finding. Return None, and count it, if they remove it."""
+        decision = ruling.decide(finding)
+        self.summary.ignored += decision.out == "ignored"
+        self.summary.exempted += decision.out == "exempted"
+        return None if decision.out else decision.finding
 
     def _row(self, request: _LintedRequest, place: Place) -> LintRequest:
         turn, outlook = request.turn, self._linter.outlook(request.turn)
         where = outlook.where
         path = place.of(turn).path
-        self._preventing.setdefault(self._unit(turn, path), []).append(_preventing(request, outlook))
+        self._blocking.setdefault(self._unit(turn, path), []).append(_blocking(request, outlook))
         places = [(mark, _offsets(request.body, turn, mark.path)) for mark in outlook.marks]
         return LintRequest(
             path=path, line=turn.line, chain=turn.chain, turn=turn.number, dialect=turn.dialect,
@@ -319,16 +319,16 @@ class _Lint:
             codes=list(request.stakes),
         )  # fmt: skip
 
-    def _damage(self, problems: Problems, place: Place, ruling: Ruling, *, requests: int) -> None:
+    def _add_damage(self, problems: Problems, place: Place, ruling: Ruling, *, requests: int) -> None:
         """Keep the problems of a file in which so many requests were examined, and the findings about them."""
         self.summary.problems += problems.total
         kept = list(map(redacted, problems.kept)) if self._context.redact else problems.kept
         self.problems += kept
         self.unjudged += list_unjudged(kept, requests)
         counts = {code: number for (code, _), number in problems.counts.items()}
-        for found in damage(problems.kept, counts, place):
-            if made := self._decide(found, ruling):
-                self._found[made.code, place.path] = {place.path: _Found(made, 0)}
+        for fault in damage(problems.kept, counts, place):
+            if finding := self._decide(fault, ruling):
+                self._found[finding.code, place.path] = {place.path: _TopFinding(finding, 0)}
 
 
 def _requests(recording: Recording) -> Iterator[_LintedRequest]:
@@ -344,21 +344,21 @@ def _requests(recording: Recording) -> Iterator[_LintedRequest]:
 def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
     broken, turn = defect.broken, request.turn
     at = _offsets(request.body, turn, broken.path, defect.text, broken.start)
-    made = finding(
+    lint_finding = finding(
         broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
         json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
     )  # fmt: skip
     return replace(
-        made, body_offset=UNSET if at is None else sum(at),
+        lint_finding, body_offset=UNSET if at is None else sum(at),
         stake_tokens=UNSET if defect.tokens is None else defect.tokens,
         stake_dollars=UNSET if defect.dollars is None else defect.dollars,
     )  # fmt: skip
 
 
-def _preventing(request: _LintedRequest, outlook: Outlook) -> set[str]:
+def _blocking(request: _LintedRequest, outlook: Outlook) -> set[str]:
     """Return the codes of the findings that leave nothing of a request to be read from a cache.
 
-    Nothing would be cached, or text that is new in each request precedes all that would be.
+    Nothing would be cached, or text that changes in each request precedes everything that would be.
     """
     if not outlook.cached:
         codes = _UNCACHED if outlook.cached == 0 else ()
@@ -367,18 +367,18 @@ def _preventing(request: _LintedRequest, outlook: Outlook) -> set[str]:
 
 
 def _offsets(body: bytes, turn: Turn, path: str, text: str = "", start: int = 0) -> tuple[int, int] | None:
-    """Return the byte of a body at which a value begins, and the byte of the value at which a place in its text does.
+    """Return the byte of a body at which a value begins, and the byte of the value at which a place in its text begins.
 
     `text` is that of the segment; the place begins at its character `start`.
     """
-    found = value_at(body, path, "cachePoint" if turn.dialect == "bedrock" else "") if body and path else None
-    if found is None:
+    span = value_at(body, path, "cachePoint" if turn.dialect == "bedrock" else "") if body and path else None
+    if span is None:
         return None
-    value, inside = body[slice(*found)], -1
+    value, offset = body[slice(*span)], -1
     word = text[start : start + 24].partition("\n")[0]
     encoded = encode(word)[1:-1] if word else b""
     for _ in range(text.count(word, 0, start) + 1 if encoded else 0):
-        inside = value.find(encoded, inside + 1)
-        if inside < 0:
+        offset = value.find(encoded, offset + 1)
+        if offset < 0:
             break
-    return found[0], max(0, inside)
+    return span[0], max(0, offset)

@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the one place that turns any failure into a line and a code
-        return INTERRUPTED if _was_interrupted(error) else _failed(error, quiet="--redact" in args)
+        return INTERRUPTED if _was_interrupted(error) else _report_error(error, quiet="--redact" in args)
 
 
 def _run(args: list[str]) -> int:
@@ -60,8 +60,8 @@ def _run(args: list[str]) -> int:
         from lore.commands.table import COMMANDS
 
         # Completion of words begins like bare `lore`.
-        named = args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
-        code = command(named=named)(args, standalone_mode=False, prog_name="lore")
+        names_command = args[:1] not in ([], ["help"]) and args[0] in COMMANDS and "_LORE_COMPLETE" not in os.environ
+        code = command(without_overview=names_command)(args, standalone_mode=False, prog_name="lore")
     sys.stdout.flush()
     return code if isinstance(code, int) else 0
 
@@ -85,14 +85,14 @@ def _complete_arguments(args: list[str]) -> list[str]:
 
 
 @cache
-def command(*, named: bool = False) -> Callable[..., object]:
+def command(*, without_overview: bool = False) -> Callable[..., object]:
     """Return the tree of commands, once a process; it holds nothing of an invocation.
 
-    `named`: without bare `lore` and its options, which take 5 ms and which no call of a named command needs.
+    `without_overview`: leave out bare `lore` and its options (5 ms), which a call of a named command does not need.
     """
     from lore.commands.tree import tree
 
-    if named:
+    if without_overview:
         return tree(None)
     from lore.commands.overview import overview
 
@@ -116,7 +116,7 @@ def _prepare_streams() -> None:
             reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-def _failed(error: Exception, *, quiet: bool) -> int:
+def _report_error(error: Exception, *, quiet: bool) -> int:
     """Print an error and return its exit code; `quiet`: without the text of an unexpected one."""
     from lore.errors import LoreError
 
@@ -152,11 +152,11 @@ def _usage_error(error: Any) -> tuple[str, str]:
 
     path = getattr(getattr(error, "ctx", None), "command_path", "") or "lore"
     word, names = getattr(error, "option_name", "").strip("-"), getattr(error, "possibilities", None)
-    near = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
+    matches = [name for name in names or () if SequenceMatcher(None, word, name.strip("-")).ratio() > 0.6]
     if (path, word) == ("lore check", "fail-under"):  # the name of this budget in `diff-prefix`
-        near = ["--min-reuse"]
-    message, known = str(error.format_message() if names is None else error.message), f"{path} --help"
-    hint = f"did you mean {near[0]}? all options: {known}" if near else known
+        matches = ["--min-reuse"]
+    message, help_command = str(error.format_message() if names is None else error.message), f"{path} --help"
+    hint = f"did you mean {matches[0]}? all options: {help_command}" if matches else help_command
     return f"error: {' '.join(message.split())}", _hint(hint)
 
 

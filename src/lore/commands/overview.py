@@ -15,7 +15,7 @@ from lore.errors import LoreError, did_you_mean
 from lore.recording.agents.logs import agent_named
 from lore.report.commands import OverviewSelection, in_shell
 from lore.run import recent
-from lore.run.spending.overview import WEEK, OverviewRequest, summed
+from lore.run.spending.overview import WEEK, OverviewRequest, sum_spending
 
 GROUPS = ("day", "week", "month", "session", "model", "project", "agent")
 
@@ -63,8 +63,8 @@ def overview(options: OverviewOptions) -> int:
     """
     if options.context.invoked_subcommand is not None:
         context = options.context
-        given = {name for name, value in context.params.items() if value not in (None, False, [], ())}
-        option = next((each.opts[0] for each in context.command.params if each.name in given), None)
+        set_names = {name for name, value in context.params.items() if value not in (None, False, [], ())}
+        option = next((param.opts[0] for param in context.command.params if param.name in set_names), None)
         if option is not None:
             command = context.invoked_subcommand
             raise typer.BadParameter(f"{option} belongs after the command: lore {command} {option}")
@@ -74,35 +74,35 @@ def overview(options: OverviewOptions) -> int:
 
         print(f"lore {__version__}")
         return 0
-    page = page_target(options.report, opens=options.open_page, name="overview", taken=options.as_json)
-    loaded, now, here = common.found_settings(options.config), time.time(), common.surroundings()
+    page = page_target(options.report, opens=options.open_page, name="overview", in_use=options.as_json)
+    loaded, now, surroundings = common.find_settings(options.config), time.time(), common.surroundings()
     request = _request(now, options)._replace(by_day=page is not None)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
-    with common.progress(wanted=not options.verbose, colour=options.color, what="reading") as shown:
-        found = summed(here, request, ledgers, shown)
-    result = common.redacted_if(options.redact, found.result)
+    with common.progress(is_on=not options.verbose, colour=options.color, what="reading") as progress:
+        sums = sum_spending(surroundings, request, ledgers, progress)
+    result = common.redacted_if(options.redact, sums.result)
     if options.as_json:
         common.write_json(result)
     elif page is None or page.path:
         from lore.report.overview import write_overview
 
-        chosen = _selection(result.looked, options, "" if options.redact else request.project)
-        write_overview(result, common.out(options.color), chosen, verbose=options.verbose)
+        selection = _selection(result.looked, options, "" if options.redact else request.project)
+        write_overview(result, common.out(options.color), selection, verbose=options.verbose)
     if page is not None:
-        shown_as = found._replace(result=result)
+        page_sums = sums._replace(result=result)
         write_spending(
-            page, shown_as, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
+            page, page_sums, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color
         )  # fmt: skip
     return 3 if result.failed else 0
 
 
 def _request(now: float, options: OverviewOptions) -> OverviewRequest:
-    """Return what to sum; raises LoreError for an option that means nothing."""
+    """Return what to sum; raises LoreError for an unknown grouping, or a span that is empty."""
     by, project = options.by, options.project
     if by is not None and by not in GROUPS:
         raise LoreError(f"--by {by}: no such grouping", hint=did_you_mean(by, GROUPS, "groupings"))
-    end = now if options.until is None else recent.until(options.until, now)
-    begin = end - WEEK if options.since is None else recent.since(options.since, now)
+    end = now if options.until is None else recent.parse_until(options.until, now)
+    begin = end - WEEK if options.since is None else recent.parse_since(options.since, now)
     if begin >= end and options.until is None:
         raise LoreError(f"--since {options.since} is in the future", hint="name an earlier time: --since 2026-01-01")
     if begin >= end:
@@ -116,10 +116,10 @@ def _request(now: float, options: OverviewOptions) -> OverviewRequest:
 
 def _selection(looked: list[str], options: OverviewOptions, project: str) -> OverviewSelection:
     """Return the options as typed, for the commands that a report names."""
-    here = common.surroundings()
+    surroundings = common.surroundings()
     # `lore check` without a path takes the logs of this project if it has some.
-    is_elsewhere = options.agent is not None or recent.kept_by_agents(here, project=True)
-    places = tuple(filter(None, (in_shell(place, here.home) for place in looked))) if is_elsewhere else ()
+    is_elsewhere = options.agent is not None or recent.find_agent_logs(surroundings, project=True)
+    places = tuple(filter(None, (in_shell(place, surroundings.home) for place in looked))) if is_elsewhere else ()
     return OverviewSelection(
-        options.since or "7d", options.until or "", options.agent or "", project, places, here.home
+        options.since or "7d", options.until or "", options.agent or "", project, places, surroundings.home
     )  # fmt: skip

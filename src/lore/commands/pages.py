@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from lore.commands.common import cores, progress, surroundings, tell
+from lore.commands.common import count_cores, progress, surroundings, tell
 from lore.errors import LoreError, reason_of
 from lore.files import make_folder
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lore.run.checking.verdicts import CheckContext
     from lore.run.outputs import Target
     from lore.run.spending.ledgers import Ledgers
-    from lore.run.spending.overview import Summed
+    from lore.run.spending.overview import SpendingSums
 
 HTML = "html"
 
@@ -33,38 +33,38 @@ class PageTarget(Struct, frozen=True):
     opens: bool  # a browser opens it
 
 
-def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, taken: bool = False) -> PageTarget | None:
+def page_target(reports: Iterable[str] | None, *, opens: bool, name: str, in_use: bool = False) -> PageTarget | None:
     """Return the target of --report and --open of a command that writes no other report; None without a page.
 
-    `taken`: standard output has another answer. Raises LoreError, before anything is read, if it cannot be written.
+    `in_use`: standard output has another answer. Raises LoreError if the target cannot be written.
     """
-    given = list(reports or ())
-    for text in given:
+    texts = list(reports or ())
+    for text in texts:
         if text.partition("=")[0] != HTML:
             raise LoreError(f"--report {text}: this command writes html alone", hint="--report html=FILE.html")
         if text.endswith("="):
             raise LoreError(f"--report {text} names no file", hint="--report html=FILE.html, or a folder")
-    _refuse_second(given)
-    path = given[0].partition("=")[2] if given else None
-    return _target(path, opens=opens, name=name, taken=taken)
+    _refuse_second(texts)
+    path = texts[0].partition("=")[2] if texts else None
+    return _target(path, opens=opens, name=name, in_use=in_use)
 
 
 def page_among(
-    reports: list[Target], *, opens: bool, needed: Mapping[str, str], name: str
+    reports: list[Target], *, opens: bool, protected: Mapping[str, str], name: str
 ) -> PageTarget | None:  # fmt: skip
     """Remove the page from a command's reports and return its target.
 
-    Raises LoreError for a report that cannot be written, or that would replace a file of `needed`.
+    Raises LoreError for a report that cannot be written, or that would replace a file of `protected`.
     """
-    from lore.run.outputs import refuse_taken_files
+    from lore.run.outputs import refuse_overwriting
 
     pages = [target for target in reports if target.kind == HTML]
     _refuse_second(pages)
     for target in pages:
         reports.remove(target)
-    refuse_taken_files([*(replace(target, path=target.path.rstrip("/\\")) for target in pages), *reports], needed)
+    refuse_overwriting([*(replace(target, path=target.path.rstrip("/\\")) for target in pages), *reports], protected)
     path = pages[0].path if pages else None
-    return _target(path, opens=opens, name=name, taken=bool(reports) and not all(each.path for each in reports))
+    return _target(path, opens=opens, name=name, in_use=bool(reports) and not all(report.path for report in reports))
 
 
 def _refuse_second(pages: Sequence[object]) -> None:
@@ -72,7 +72,7 @@ def _refuse_second(pages: Sequence[object]) -> None:
         raise LoreError("--report html is given twice", hint="leave one out")
 
 
-def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTarget | None:
+def _target(path: str | None, *, opens: bool, name: str, in_use: bool) -> PageTarget | None:
     if path is None and not opens:
         return None
     from lore.run.pages import refuse_target
@@ -88,14 +88,14 @@ def _target(path: str | None, *, opens: bool, name: str, taken: bool) -> PageTar
         except OSError as error:
             raise LoreError(f"cannot make {folder}: {reason_of(error)}", hint=hint) from None
         path = os.path.join(folder, f"{name}.html")
-    if not path and taken:
+    if not path and in_use:
         raise LoreError("html cannot share standard output", hint="give it a file: --report html=FILE.html")
     refuse_target(path)
     return PageTarget(path, opens)
 
 
-def read_twice(files: list[Input]) -> list[Input]:
-    """Return inputs that are read again for pages. Raises LoreError if one can be read only once."""
+def require_rereadable(files: list[Input]) -> list[Input]:
+    """Return the inputs, which are read a second time for pages; raises LoreError if one can be read only once."""
     if any(file.stream for file in files):
         hint = "save it to a file: a page needs a second look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
@@ -103,7 +103,7 @@ def read_twice(files: list[Input]) -> list[Input]:
 
 
 def write_spending(
-    target: PageTarget, found: Summed, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
+    target: PageTarget, spending: SpendingSums, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
     """Write pages about costs; a single page shows only the costliest sessions in full."""
     from lore.model.results.page import PageSession
@@ -112,16 +112,16 @@ def write_spending(
     from lore.run.checking.verdicts import CheckContext
 
     listed: dict[str, PageSession] = {}
-    for sums in found.period.by("session"):
-        first, costs = found.period.first[sums.name], found.period.codes[sums.name]
+    for sums in spending.period.by("session"):
+        first, costs = spending.period.first[sums.name], spending.period.codes[sums.name]
         codes = tuple(sorted(costs, key=lambda code: -costs[code]))
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
         listed[sums.name] = PageSession(
             sums.name, "", project, {}, sums, [], [], title=title, began=first.at, codes=codes
         )  # fmt: skip
-    intro = introduce_overview(found.result, found.period.by("day"))
+    intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)
-    write_pages(target, intro, found.files, context, listed=listed, verbose=verbose, colour=colour)
+    write_pages(target, intro, spending.files, context, listed=listed, verbose=verbose, colour=colour)
 
 
 def write_pages(
@@ -132,17 +132,17 @@ def write_pages(
     from lore.recording import corpus
     from lore.run.pages import is_folder, write_report
 
-    with progress(wanted=not verbose, colour=colour, what="drawing") as shown:
+    with progress(is_on=not verbose, colour=colour, what="drawing") as update:
         size = write_report(
-            target.path, intro, files, context, cache=cache, listed=listed, jobs=cores(), progress=shown
+            target.path, intro, files, context, cache=cache, listed=listed, jobs=count_cores(), progress=update
         )
     if not target.path:
         sys.stdout.flush()
         return
     index = os.path.join(target.path, "index.html") if is_folder(target.path) else target.path
     if not corpus.is_stream(target.path):
-        whole = " with the pages of its folder" if is_folder(target.path) else ""
-        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{whole}")
+        suffix = " with the pages of its folder" if is_folder(target.path) else ""
+        tell(f"{corpus.show(index)}: {size / 1e6:,.2f} MB{suffix}")
     if target.opens:
         import webbrowser
         from pathlib import Path

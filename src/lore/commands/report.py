@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from lore.commands import common, flags
-from lore.commands.pages import HTML, PageTarget, page_target, read_twice, write_spending
+from lore.commands.pages import HTML, PageTarget, page_target, require_rereadable, write_spending
 from lore.errors import LoreError, Where, did_you_mean
 from lore.judge.sums import Copies, LedgerRequest
 from lore.model.ledger import Ledger
@@ -20,9 +20,9 @@ from lore.recording.agents.sessions import AgentLog
 from lore.recording.inputs import Input, inputs, written_at
 from lore.report.forms.json_report import render
 from lore.run import recent
-from lore.run.recent import nothing
+from lore.run.recent import no_recordings_error
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import OverviewRequest, requests_of, summed
+from lore.run.spending.overview import OverviewRequest, requests_of, sum_spending
 
 FORMS = ("trace", "json", HTML)
 
@@ -67,32 +67,32 @@ def run(options: ReportOptions) -> int:
          "--open, or name a file: -o page.html"),
     )  # fmt: skip
     page = _page_of(options) if form == HTML else None
-    loaded, now = common.found_settings(options.config), time.time()
-    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
-    files = [replace(file, optional=bool(which.looked)) for file in inputs(which.paths, which.wanted)]
+    loaded, now = common.find_settings(options.config), time.time()
+    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since)
+    files = [replace(file, optional=bool(selection.looked)) for file in inputs(selection.paths, selection.accepts)]
     if page is not None:
-        read_twice(files)
+        require_rereadable(files)
     ledgers = common.ledgers_of(loaded, no_cache=options.no_cache, verbose=options.verbose, now=now)
-    since = None if options.since is None else recent.since(options.since, now)
-    reading = common.progress(wanted=not options.verbose, colour=options.color, what="reading")
-    with common.unquoted(redact=options.redact), reading as progress:
+    since = None if options.since is None else recent.parse_since(options.since, now)
+    reading = common.progress(is_on=not options.verbose, colour=options.color, what="reading")
+    with common.redact_errors(redact=options.redact), reading as progress:
         if form == "trace":
-            return _write_trace(files, which, ledgers, options, progress)
+            return _write_trace(files, selection, ledgers, options, progress)
         for file in files:
             if file.is_named and not file.stream:
                 corpus.open_head(file.path)  # a named file has to exist; missing others are reported below
-        request = OverviewRequest(since, now, tuple(which.paths), by_day=True)
-        spent = summed(common.surroundings(), request, ledgers, progress)
-        if not spent.result.files:
-            raise nothing(which.looked or which.paths)
-    spent = spent._replace(result=common.redacted_if(options.redact, spent.result))
-    for text in spent.result.failed:
+        request = OverviewRequest(since, now, tuple(selection.paths), by_day=True)
+        spending = sum_spending(common.surroundings(), request, ledgers, progress)
+        if not spending.result.files:
+            raise no_recordings_error(selection.looked or selection.paths)
+    spending = spending._replace(result=common.redacted_if(options.redact, spending.result))
+    for text in spending.result.failed:
         common.tell(f"not read: {text}")
     if page is None:
-        _write(render(spent.result).encode() + b"\n", "for its fields: lore schema overview", options, files)
+        _write(render(spending.result).encode() + b"\n", "for its fields: lore schema overview", options, files)
     else:
-        write_spending(page, spent, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
-    return 3 if spent.result.failed else 0
+        write_spending(page, spending, ledgers, redact=options.redact, verbose=options.verbose, colour=options.color)
+    return 3 if spending.result.failed else 0
 
 
 def _page_of(options: ReportOptions) -> PageTarget:
@@ -107,27 +107,27 @@ def _page_of(options: ReportOptions) -> PageTarget:
 
 
 def _write_trace(
-    files: list[Input], which: common.Chosen, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
+    files: list[Input], selection: common.Selection, ledgers: Ledgers, options: ReportOptions, progress: Progress | None
 ) -> int:  # fmt: skip
-    """Write a trace; a request that two recordings hold is in it once, from the one that was written first.
+    """Write a trace. A request that two recordings hold is in it once, as in the recording that was written first.
 
     Raises LoreError without recordings, and for a named file that cannot be read.
     """
     from lore.report.trace import trace_of
 
-    copies, failed, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
-    ordered = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
-    for file, ledger in ledgers.each(ordered, progress):
+    copies, failures, requests, recordings = Copies(), list[str](), list[tuple[str, LedgerRequest]](), 0
+    files_by_time = sorted(files, key=lambda file: (written_at(file) or 0.0, file.path))
+    for file, ledger in ledgers.read(files_by_time, progress):
         recordings += 1
         if ledger.message is not None:
-            failed.append(_failure(file, ledger, redact=options.redact))
-        for sent in requests_of(ledger, AgentLog(None, file, None), copies):
-            shown = sent._replace(row=common.redacted_if(options.redact, sent.row))
-            requests.append((corpus.show(file.path), shown))
+            failures.append(_failure(file, ledger, redact=options.redact))
+        for request in requests_of(ledger, AgentLog(None, file, None), copies):
+            redacted_request = request._replace(row=common.redacted_if(options.redact, request.row))
+            requests.append((corpus.show(file.path), redacted_request))
     if not recordings:
-        raise nothing(which.looked or which.paths)
+        raise no_recordings_error(selection.looked or selection.paths)
     trace = trace_of(requests)
-    for text in failed:
+    for text in failures:
         common.tell(f"not in the trace: {text}")
     if not requests:
         common.tell("note: no recording holds a request: the trace is empty")
@@ -136,7 +136,7 @@ def _write_trace(
     if "note" in trace.otherData:
         common.tell(f"note: {trace.otherData['note']}")
     _write(render(trace).encode() + b"\n", "open it at https://ui.perfetto.dev", options, files)
-    return 3 if failed else 0
+    return 3 if failures else 0
 
 
 def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
@@ -151,9 +151,9 @@ def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
     return error.message if error.message.startswith(ledger.path) else f"{ledger.path}: {error.message}"
 
 
-def _write(data: bytes, then: str, options: ReportOptions, files: list[Input]) -> None:
-    """Write to standard output, or to a file and report what to do with that."""
+def _write(data: bytes, advice: str, options: ReportOptions, files: list[Input]) -> None:
+    """Write to standard output, or to a file and print `advice`: what to do with it."""
     with common.destination(options.output, force=options.force, inputs=[file.path for file in files]) as file:
         file.write(data)
     if options.output not in (None, "-"):
-        common.tell(f"wrote {options.output}, {len(data):,} bytes: {then}")
+        common.tell(f"wrote {options.output}, {len(data):,} bytes: {advice}")

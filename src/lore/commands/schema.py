@@ -26,7 +26,7 @@ def schemas() -> dict[str, type[Struct]]:
     from lore.model.results import assemble, compact, found, lint, live, overview, simulate, store, trust
     from lore.report import trace
 
-    known: dict[str, type[Struct]] = {
+    by_name: dict[str, type[Struct]] = {
         "diff-prefix": results.DiffResult,
         "check": results.CheckResult,
         "finding": results.Finding,
@@ -60,8 +60,8 @@ def schemas() -> dict[str, type[Struct]]:
     for row in commands().values():
         for name, place in row.schemas.items():
             module, _, struct = place.partition(":")
-            known[name] = getattr(import_module(module), struct)
-    return known
+            by_name[name] = getattr(import_module(module), struct)
+    return by_name
 
 
 def _names(beginning: str) -> list[str]:
@@ -79,14 +79,14 @@ def run(
     """Print the JSON Schema of a result."""
     from lore.errors import LoreError, did_you_mean
 
-    known = schemas()
+    by_name = schemas()
     if name is None:
-        sys.stdout.write("\n".join(known) + "\n")
+        sys.stdout.write("\n".join(by_name) + "\n")
         return 0
-    if name not in known:
-        raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, known, "results"))
+    if name not in by_name:
+        raise LoreError(f"no result is called {name!r}", hint=did_you_mean(name, by_name, "results"))
     uri = "https://json-schema.org/draft/2020-12/schema"
-    schema = {"$schema": uri, "title": f"lore {name}", **json_schema(known[name])}
+    schema = {"$schema": uri, "title": f"lore {name}", **json_schema(by_name[name])}
     sys.stdout.write(json.dumps(schema, indent=2) + "\n")
     return 0
 
@@ -114,15 +114,15 @@ def field_comments(struct: type[Struct]) -> dict[str, str]:
     for kind in reversed(struct.__mro__):
         if not issubclass(kind, Struct) or kind is Struct:
             continue
-        above: list[str] = []
+        comment_lines: list[str] = []
         for line in _body(kind):
             if line.startswith("    # "):
-                above.append(line[6:])
+                comment_lines.append(line[6:])
                 continue
             field = _FIELD.fullmatch(line)
-            if field is not None and (words := [*above, *filter(None, field.groups()[1:])]):
+            if field is not None and (words := [*comment_lines, *filter(None, field.groups()[1:])]):
                 comments[field[1]] = " ".join(words)
-            above = []
+            comment_lines = []
     return comments
 
 

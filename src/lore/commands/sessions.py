@@ -38,7 +38,7 @@ from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import every_request, is_of, looked_places, unread_logs
+from lore.run.spending.overview import every_request, is_in_project, searched_places, unread_logs
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -77,25 +77,25 @@ def run(
     re-billed, `lore --by session` lists the costliest first. Results are kept in your cache folder, in numbers and
     names alone; nothing leaves this machine.
     """
-    loaded, now, here = common.found_settings(config), time.time(), common.surroundings()
+    loaded, now, surroundings = common.find_settings(config), time.time(), common.surroundings()
     ledgers = common.ledgers_of(loaded, no_cache=no_cache, verbose=verbose, now=now)
-    with common.progress(wanted=not verbose, colour=color, what="reading") as shown:
-        found = list_sessions(
-            here, ledgers, agent=None if agent is None else agent_named(agent), project=project or "",
-            since=None if since is None else recent.since(since, now), most=None if every else limit,
-            most_bytes=None if every else MOST_BYTES, progress=shown,
+    with common.progress(is_on=not verbose, colour=color, what="reading") as progress:
+        listing = list_sessions(
+            surroundings, ledgers, agent=None if agent is None else agent_named(agent), project=project or "",
+            since=None if since is None else recent.parse_since(since, now), most=None if every else limit,
+            most_bytes=None if every else MOST_BYTES, progress=progress,
         )  # fmt: skip
-    result = common.redacted_if(redact, found)
-    asked = ((" of ", agent), (" of project ", project), (" since ", since))
-    selected = "".join(f"{word}{value}" for word, value in asked if value)
-    show = partial(write_sessions, now=now, home=here.home, selected=selected)
+    result = common.redacted_if(redact, listing)
+    filters = ((" of ", agent), (" of project ", project), (" since ", since))
+    selected = "".join(f"{word}{value}" for word, value in filters if value)
+    show = partial(write_sessions, now=now, home=surroundings.home, selected=selected)
     common.answer(result, show, as_json=as_json, color=color)
-    passed_over = (None, NOT_COUNTED, NO_RECORDING)
-    return 3 if found.failed or any(session.message not in passed_over for session in found.sessions) else 0
+    expected_messages = (None, NOT_COUNTED, NO_RECORDING)
+    return 3 if listing.failed or any(session.message not in expected_messages for session in listing.sessions) else 0
 
 
 def list_sessions(
-    here: Surroundings, ledgers: Ledgers, *, agent: Agent | None = None, project: str = "",
+    surroundings: Surroundings, ledgers: Ledgers, *, agent: Agent | None = None, project: str = "",
     since: float | None = None, most: int | None = SHOWN, most_bytes: int | None = MOST_BYTES,
     progress: Progress | None = None,
 ) -> FoundSessions:  # fmt: skip
@@ -105,38 +105,38 @@ def list_sessions(
     `most_bytes` (None: all) are read for their counts.
     """
     load_plugins()
-    grouped, there, failed = agent_logs(here, agent)
-    databases = {log.file.path.rpartition("#")[0] for logs in grouped for log in logs if not log.file.size}
-    total = sum(log.file.size for logs in grouped for log in logs) + sum(map(_size, databases))
-    ordered, count = newest_first(grouped, partial(_is_of, project=project) if project else None), len(grouped)
+    groups, places, failed = agent_logs(surroundings, agent)
+    databases = {log.file.path.rpartition("#")[0] for logs in groups for log in logs if not log.file.size}
+    total = sum(log.file.size for logs in groups for log in logs) + sum(map(_size, databases))
+    by_time, count = newest_first(groups, partial(_is_log_of, project=project) if project else None), len(groups)
     if since is not None or project:
-        ordered = list(takewhile(lambda pair: since is None or pair[0] >= since, ordered))
-        count = len(ordered)
-    chosen = [logs for _, logs in islice(ordered, most)]
-    known = ledgers.kept(log.file for logs in chosen for log in logs) if most_bytes is not None else {}
-    read, left_out = 0, set[str]()
-    for logs in chosen:
-        size = sum(log.file.size for log in logs if log.file.path not in known)
-        if most_bytes is not None and read + size > most_bytes:
-            left_out.add(logs[0].file.path)
+        by_time = list(takewhile(lambda pair: since is None or pair[0] >= since, by_time))
+        count = len(by_time)
+    newest = [logs for _, logs in islice(by_time, most)]
+    cached_ledgers = ledgers.find_kept(log.file for logs in newest for log in logs) if most_bytes is not None else {}
+    bytes_to_read, omitted_paths = 0, set[str]()
+    for logs in newest:
+        size = sum(log.file.size for log in logs if log.file.path not in cached_ledgers)
+        if most_bytes is not None and bytes_to_read + size > most_bytes:
+            omitted_paths.add(logs[0].file.path)
         else:
-            read += size
-    files = [log.file for logs in chosen if logs[0].file.path not in left_out for log in logs]
-    made = {file.path: ledger for file, ledger in ledgers.each(files, progress)}
+            bytes_to_read += size
+    files = [log.file for logs in newest if logs[0].file.path not in omitted_paths for log in logs]
+    by_path = {file.path: ledger for file, ledger in ledgers.read(files, progress)}
     copies, rows = Copies(), list[FoundSession]()
-    for logs in sorted(chosen, key=lambda logs: logs[0].written or 0.0):
-        without = NOT_COUNTED if logs[0].file.path in left_out else NO_RECORDING
-        rows.insert(0, _row(logs, made, without, copies))
+    for logs in sorted(newest, key=lambda logs: logs[0].written or 0.0):
+        message = NOT_COUNTED if logs[0].file.path in omitted_paths else NO_RECORDING
+        rows.insert(0, _row(logs, by_path, message, copies))
     rows.sort(key=lambda row: row.latest_at or row.written_at or "", reverse=True)  # a copied log has a new file time
     return FoundSessions(
         sessions=rows, found=count, bytes=total, read_bytes=ledgers.read_bytes,
-        unread=unread_logs(there, failed), looked=looked_places(there), failed=failed,
+        unread=unread_logs(places, failed), looked=searched_places(places), failed=failed,
     )  # fmt: skip
 
 
-def _is_of(log: AgentLog, project: str) -> bool:
+def _is_log_of(log: AgentLog, project: str) -> bool:
     with suppress(LoreError):
-        return is_of(folder_of(log) or "", project)
+        return is_in_project(folder_of(log) or "", project)
     return False
 
 
@@ -147,27 +147,27 @@ def _size(path: str) -> int:
         return 0
 
 
-def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str, copies: Copies) -> FoundSession:
-    """Return the row of a session with its subagents' requests; `without` is its message if it has no ledger."""
-    own = logs[0]
+def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:
+    """Return the row of a session with its subagents' requests; `message` is its message if it has no ledger."""
+    main_log = logs[0]
     row = FoundSession(
-        "" if own.agent is None else own.agent.name, corpus.show(own.file.path),
-        when(own.written, "%Y-%m-%dT%H:%M:%SZ") or None,
-        sum(log.file.size for log in logs) or None, title=title_of(own.file.path),
+        "" if main_log.agent is None else main_log.agent.name, corpus.show(main_log.file.path),
+        when(main_log.written, "%Y-%m-%dT%H:%M:%SZ") or None,
+        sum(log.file.size for log in logs) or None, title=title_of(main_log.file.path),
     )  # fmt: skip
-    first = made.get(own.file.path)
+    first = by_path.get(main_log.file.path)
     if first is None:
-        return replace(row, message=without)
-    found = [(log, made[log.file.path]) for log in logs if log.file.path in made]
+        return replace(row, message=message)
+    log_ledgers = [(log, by_path[log.file.path]) for log in logs if log.file.path in by_path]
     row = replace(
         row, bytes=row.bytes or first.bytes, project=first.project,
-        problems=sum(ledger.problems for _, ledger in found),
-        message=next((ledger.message for _, ledger in found if ledger.message is not None), None),
+        problems=sum(ledger.problems for _, ledger in log_ledgers),
+        message=next((ledger.message for _, ledger in log_ledgers if ledger.message is not None), None),
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, before = Sums(), None, copies.count
-    for log, ledger in found:
+    sums, latest, copies_before = Sums(), None, copies.count
+    for log, ledger in log_ledgers:
         for request in every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
@@ -181,7 +181,7 @@ def _row(logs: list[AgentLog], made: Mapping[str, Ledger], without: str, copies:
         paid_again_tokens=spending.paid_again_tokens if billed else None, paid_again_dollars=spending.paid_again,
         unexplained_tokens=spending.unexplained_tokens if billed else None, dollars=spending.dollars,
         recorded_dollars=spending.recorded_dollars, spending=spending,
-        latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None, copied=copies.count - before,
+        latest_at=when(latest, "%Y-%m-%dT%H:%M:%SZ") or None, copied=copies.count - copies_before,
     )  # fmt: skip
 
 
@@ -202,20 +202,20 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
     """
     if result.sessions:
         rows = [_cells(session, now) for session in result.sessions]
-        below = [
+        details = [
             [f"    {text}" for text in (in_shell(session.path, home) or session.path, *_notes(session))]
             for session in result.sessions
         ]
-        write_table(_SESSION, rows, out, below=below)
+        write_table(_SESSION, rows, out, notes=details)
         if any(session.spending is not None and session.spending.at_least for session in result.sessions):
             out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
-    shown = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
-    more = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
-    more += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
-    nothing = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
-    out.print(line(f"{shown}{more}" if result.found else nothing))
+    count = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
+    hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
+    hints += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
+    message = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
+    out.print(line(f"{count}{hints}" if result.found else message))
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))
@@ -245,8 +245,8 @@ def _notes(session: FoundSession) -> Iterator[str]:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"
     stated, priced = session.recorded_dollars, session.dollars
     if stated is not None and (priced is None or abs(stated - priced) > _NEAR * stated):
-        known = "unknown" if priced is None else format_money(priced)
-        yield f"cost: {known} by lore's prices, {format_money(stated)} as recorded"
+        cost = "unknown" if priced is None else format_money(priced)
+        yield f"cost: {cost} by lore's prices, {format_money(stated)} as recorded"
     if session.message is not None:
         more = f" ({counted(session.problems, 'problem')})" if session.problems > 1 else ""
         yield f"! {session.message}{more}"

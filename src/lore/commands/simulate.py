@@ -11,7 +11,7 @@ from lore.cache.rules import FOR_READING, DatedRule, DatedRules
 from lore.cache.served import normal_name
 from lore.commands import common, flags
 from lore.commands.check import name_unjudged
-from lore.commands.pages import PageTarget, page_target, read_twice, write_pages
+from lore.commands.pages import PageTarget, page_target, require_rereadable, write_pages
 from lore.config import Loaded
 from lore.errors import LoreError
 from lore.judge.totals import is_unjudged
@@ -86,8 +86,8 @@ def run(options: SimulateOptions) -> int:
     settings = _check_options(options)
     dated = Dated.of(settings, options.rules_file or "")
     if options.rules:
-        found = list_rules(dated.rules(), options.model)
-        return common.answer(found, write_rules, as_json=options.as_json, color=options.color)
+        answer = list_rules(dated.rules(), options.model)
+        return common.answer(answer, write_rules, as_json=options.as_json, color=options.color)
     context = CheckContext(
         options=Options(
             format=options.format, dialect=options.dialect, rules=settings.settings.assemble, counter=Counter(),
@@ -97,28 +97,28 @@ def run(options: SimulateOptions) -> int:
         audience=common.audience_named(options.audience) or settings.settings.check.reader,
     )  # fmt: skip
     caches = tuple(options.cache or settings.settings.simulate.caches)
-    page = page_target(options.report, opens=options.open_page, name="simulate", taken=options.as_json)
+    page = page_target(options.report, opens=options.open_page, name="simulate", in_use=options.as_json)
     common.refuse((page is not None and len(caches) > 1, "a page shows one cache", "give --cache once"))
-    which = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
-    drawn = [] if page is None else read_twice(inputs(which.paths, which.wanted))
+    selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
+    page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))
     with (
-        common.progress(wanted=not options.verbose, colour=options.color, what="simulating") as progress,
-        common.interruptible(wanted=not any(map(is_stream, which.paths))) as interrupted,
-        common.unquoted(redact=options.redact),
+        common.progress(is_on=not options.verbose, colour=options.color, what="simulating") as progress,
+        common.interruptible(is_on=not any(map(is_stream, selection.paths))) as interrupted,
+        common.redact_errors(redact=options.redact),
     ):
-        how = CheckRun(
-            wanted=which.wanted, looked=which.looked, pass_over=bool(which.looked), progress=progress,
+        job = CheckRun(
+            accepts=selection.accepts, looked=selection.looked, pass_over=bool(selection.looked), progress=progress,
             interrupted=interrupted,
         )  # fmt: skip
-        found = simulate(
-            which.paths, context, how, caches=caches, changes=options.what_if or (), measured=options.measured or ()
+        answer = simulate(
+            selection.paths, context, job, caches=caches, changes=options.what_if or (), measured=options.measured or ()
         )
-        results = [common.redacted_if(options.redact, result) for result in found]
-    return _answer(results, options, page, drawn, context)
+        results = [common.redacted_if(options.redact, result) for result in answer]
+    return _answer(results, options, page, page_files, context)
 
 
 def _answer(
-    results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, drawn: list[Input],
+    results: list[SimulateResult], options: SimulateOptions, page: PageTarget | None, page_files: list[Input],
     context: CheckContext,
 ) -> int:  # fmt: skip
     """Write the results, and the page of each; return the exit code."""
@@ -131,7 +131,7 @@ def _answer(
             from lore.report.html.answers import introduce_simulation
 
             write_pages(
-                page, introduce_simulation(result), drawn, context, verbose=options.verbose, colour=options.color,
+                page, introduce_simulation(result), page_files, context, verbose=options.verbose, colour=options.color,
                 cache=result.cache,
             )  # fmt: skip
     if any(result.interrupted for result in results):
@@ -150,7 +150,7 @@ def _check_options(options: SimulateOptions) -> Loaded:
         (options.model is not None and not options.rules, "--model chooses among --rules",
          "or try --what-if model=NAME"),
     )  # fmt: skip
-    return common.found_settings(options.config)
+    return common.find_settings(options.config)
 
 
 def _write(result: SimulateResult, options: SimulateOptions) -> None:
@@ -178,8 +178,8 @@ def list_rules(rules: DatedRules, model: str | None = None) -> RulesResult:
         if not providers:
             raise LoreError(f"no rule names the model {model}", hint="lore simulate --rules lists all rules")
         rows = [row for row in rows if row.provider in {*providers, "*"}]
-    shown = [_describe_rule(row) for row in rows]
-    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=shown)
+    results = [_describe_rule(row) for row in rows]
+    return RulesResult(as_of=None if rules.as_of is None else rules.as_of.isoformat(), rules=results)
 
 
 def _describe_rule(row: DatedRule) -> RuleResult:

@@ -61,11 +61,11 @@ def run(
     if install:
         sys.stdout.write(_settings())
         return 0
-    chosen = DEFAULT if parts is None else parts_of(parts)
-    if chosen is None:
+    part_names = DEFAULT if parts is None else parts_of(parts)
+    if part_names is None:
         raise LoreError(f"--format {parts!r}: no such parts", hint="parts: " + ", ".join(PARTS))
     if not (as_json or refresh):
-        sys.stdout.write(status_file.line(path or "", chosen, width=width, colour=color, redact=redact))
+        sys.stdout.write(status_file.line(path or "", part_names, width=width, colour=color, redact=redact))
         return 0
     from lore.model.results.live import running_session
     from lore.recording import corpus
@@ -74,31 +74,31 @@ def run(
     from lore.run.rules import Dated
     from lore.run.running import judge_running
 
-    loaded, here = common.found_settings(config), common.surroundings()
+    loaded, surroundings = common.find_settings(config), common.surroundings()
     options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)
     if refresh:
-        refresh_status(path or here.folder, status_file.status_folder(), options, dated, here)
+        refresh_status(path or surroundings.folder, status_file.status_folder(), options, dated, surroundings)
         return 0
-    name = _log_of(path or client_and_path(status_file.standard_input())[1] or here.folder, here)
+    name = _log_of(path or client_and_path(status_file.standard_input())[1] or surroundings.folder, surroundings)
     if name is None:
-        raise no_session_of_project(here)
-    judged = judge_running(name, options, dated).running
-    common.write_json(running_session(common.redacted_if(redact, judged), corpus.show(name)))
+        raise no_session_of_project(surroundings)
+    running = judge_running(name, options, dated).running
+    common.write_json(running_session(common.redacted_if(redact, running), corpus.show(name)))
     return 0
 
 
-def _log_of(name: str, here: Surroundings) -> str | None:
+def _log_of(name: str, surroundings: Surroundings) -> str | None:
     """Return a log; of a folder the newest session of its project."""
     from lore.run.running import newest_session
 
     if os.path.isdir(name):
-        return newest_session(here._replace(folder=os.path.abspath(name)), machine=False)
+        return newest_session(surroundings._replace(folder=os.path.abspath(name)), machine=False)
     return name
 
 
-def refresh_status(name: str, folder: str, options: Options, dated: Dated, here: Surroundings) -> None:
+def refresh_status(name: str, folder: str, options: Options, dated: Dated, surroundings: Surroundings) -> None:
     """Judge a log, or the newest session of a project's folder, and keep the result for later lines."""
-    began, path = time.time(), _log_of(name, here) or ""
+    began, path = time.time(), _log_of(name, surroundings) or ""
     if path:
         keep_status(folder, path, options, dated)
     if path != name:
@@ -110,7 +110,7 @@ def refresh_status(name: str, folder: str, options: Options, dated: Dated, here:
 
 
 def keep_status(folder: str, path: str, options: Options, dated: Dated) -> status_file.KeptStatus:
-    """Judge a log and keep the result; one that cannot be judged is kept without any figure."""
+    """Judge a log and write the result to the status folder; for a log that cannot be judged, one without figures."""
     from lore.model.running import RunningTotals
     from lore.recording import corpus
     from lore.run.running import judge_running
@@ -122,11 +122,11 @@ def keep_status(folder: str, path: str, options: Options, dated: Dated) -> statu
     except LoreError as error:
         options.log(error.message)
         running = RunningTotals("")
-    known = status_file.KeptStatus(running, size, written, began, time.time() - began)
+    status = status_file.KeptStatus(running, size, written, began, time.time() - began)
     last = running.last_break
     fields = {**running._asdict(), "last_break": None if last is None else last._asdict()}
-    status_file.write_state(folder, path, {**known._asdict(), "running": fields})
-    return known
+    status_file.write_state(folder, path, {**status._asdict(), "running": fields})
+    return status
 
 
 def _settings() -> str:

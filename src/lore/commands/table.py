@@ -224,7 +224,7 @@ def commands() -> dict[str, CommandRow]:
 
 def subcommands() -> dict[str, tuple[Example, ...]]:
     """Return the examples of all subcommands, by "NAME SUBCOMMAND"."""
-    return SUBCOMMANDS | {name: typed for row in commands().values() for name, typed in row.subcommands.items()}
+    return SUBCOMMANDS | {name: examples for row in commands().values() for name, examples in row.subcommands.items()}
 
 
 def examples_of(path: str) -> tuple[Example, ...]:

@@ -35,7 +35,7 @@ class _Shared:
     """The parts of Typer's commands that lore changes."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters; they do not convert what needs no conversion.
+        """Return the parameters, changed so that they do not convert values that need no conversion.
 
         Typer (0.29) imports Pydantic to convert any value, even text: 0.1 s of each command.
         """
@@ -44,7 +44,7 @@ class _Shared:
             if "process_value" not in vars(param):
                 param.process_value = partial(_convert, param, param.process_value)
                 if _kind(param) == list[str]:
-                    param.display_type_rich = partial(_shown_kind, param)
+                    param.display_type_rich = partial(_display_kind, param)
         return params
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -60,10 +60,10 @@ class _Shared:
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples and the page of the guide."""
         path = ctx.command_path.partition(" ")[2]
-        typed = [(f"lore {words}".strip(), does) for words, does in examples_of(path)]
-        if typed:
+        examples = [(f"lore {words}".strip(), does) for words, does in examples_of(path)]
+        if examples:
             with formatter.section("Examples"):
-                formatter.write_dl(typed, col_max=_EXAMPLE_COLUMNS)
+                formatter.write_dl(examples, col_max=_EXAMPLE_COLUMNS)
         row = commands().get(path.partition(" ")[0])
         formatter.write_paragraph()
         formatter.write(f"Guide: lore guide {row.page}" if row else "Guide: lore guide")
@@ -73,7 +73,7 @@ def _kind(param: Any) -> object:
     return getattr(getattr(param, "type_descriptor", None), "annotation", None)
 
 
-def _shown_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
+def _display_kind(param: Any, ctx: Any = None) -> str:  # noqa: ARG001 - as Typer calls it
     return "<str>..." if param.param_type_name == "option" else ""
 
 
@@ -103,7 +103,7 @@ class Branch(_Shared, TyperGroup):
         """Return the command that is named; for an unknown one raise LoreError with the most similar name."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
-            unknown(ctx.command_path, name, self.list_commands(ctx))
+            raise_unknown_command(ctx.command_path, name, self.list_commands(ctx))
         return super().resolve_command(ctx, args)
 
     def summary_of(self, name: str) -> str:
@@ -130,7 +130,7 @@ class Root(Branch):
         """Return a command, built once a process; None for an unknown name."""
         row = COMMANDS.get(cmd_name) or commands().get(cmd_name)
         if row is not None and cmd_name not in self.commands:
-            self.commands[cmd_name] = _built(cmd_name, row)
+            self.commands[cmd_name] = _build_command(cmd_name, row)
         return self.commands.get(cmd_name)
 
     def summary_of(self, name: str) -> str:
@@ -173,15 +173,15 @@ def _complete_at_once() -> None:
             scripts["zsh"] += '\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then %(complete_func)s "$@"; fi\n'
 
 
-def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
+def raise_unknown_command(path: str, name: str, names: Iterable[str]) -> NoReturn:
     """Raise LoreError for an unknown command, with the most similar one or another command for that word."""
     from difflib import get_close_matches
 
     if path == "lore" and name in BROUGHT:
         raise lacks_plug_in(BROUGHT[name], f"lore {name}")
-    near = get_close_matches(name, known, 1)
-    if near:
-        hint = f"did you mean: {path} {near[0]}"
+    matches = get_close_matches(name, names, 1)
+    if matches:
+        hint = f"did you mean: {path} {matches[0]}"
     elif path == "lore" and os.path.lexists(name):
         hint = f"to judge it: lore check {name}"
     elif path == "lore" and name.upper().startswith("LORE"):
@@ -191,14 +191,14 @@ def unknown(path: str, name: str, known: Iterable[str]) -> NoReturn:
     raise LoreError(f"no such command: {path} {name}", hint=hint)
 
 
-def _built(name: str, row: CommandRow) -> Any:
+def _build_command(name: str, row: CommandRow) -> Any:
     module, _, function = (row.place or name).partition(":")
-    found = import_module(module if module.startswith("lore_plugins.") else f"lore.commands.{module}")
-    app = getattr(found, "app", None)
+    command_module = import_module(module if module.startswith("lore_plugins.") else f"lore.commands.{module}")
+    app = getattr(command_module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         settings: dict[str, Any] = {**_SETTINGS, "allow_interspersed_args": not row.runs}
-        command = _with_parameters(getattr(found, function or "run"))
+        command = _with_parameters(getattr(command_module, function or "run"))
         app.command(name, cls=LeafCommand, context_settings=settings)(command)
         return get_command(app)
     for command in app.registered_commands:

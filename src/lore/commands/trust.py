@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lore.commands import flags
-from lore.commands.common import answer, found_settings, refuse
+from lore.commands.common import answer, find_settings, refuse
 from lore.compaction.settings import outside_settings
 from lore.config import Loaded, settings_in
 from lore.errors import LoreError
@@ -50,7 +50,7 @@ def run(
 
 
 def _approve(folder: str | None) -> TrustedFile:
-    loaded = found_settings(None) if folder is None else settings_in(_folder_of(folder))
+    loaded = find_settings(None) if folder is None else settings_in(_folder_of(folder))
     if loaded.compaction_file is None:
         place = "this folder, and in none above it" if folder is None else corpus.show(folder)
         hint = "settings are lore.toml, or [tool.lore] in pyproject.toml"
@@ -84,8 +84,8 @@ def _describe_listed(approval: Approval) -> TrustedFile:
 def _describe(approval: Approval, state: State, loaded: Loaded | None = None) -> TrustedFile:
     """Return an approved file, with the commands, endpoints and keys that it names."""
     compaction = None if loaded is None else loaded.settings.compaction
-    named = {} if compaction is None else outside_settings(compaction)
-    return TrustedFile(corpus.show(approval.path), state, [f"{name}: {value}" for name, value in named.items()])
+    settings = {} if compaction is None else outside_settings(compaction)
+    return TrustedFile(corpus.show(approval.path), state, [f"{name}: {value}" for name, value in settings.items()])
 
 
 _TRUSTED = {

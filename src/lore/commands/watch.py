@@ -29,7 +29,7 @@ from lore.recording.opening import Options
 from lore.recording.titles import title_of
 from lore.report.plain import counted, local_time, visible
 from lore.report.redacted import redacted
-from lore.report.status_line import ClientStatus, Shown, clock, percent, short, status_line
+from lore.report.status_line import ClientStatus, LineFacts, clock, percent, short, status_line
 from lore.run.rules import Dated
 from lore.run.running import RunningLog, judge_running, newest_session
 from lore.run.spending.ledgers import states_of_files
@@ -57,7 +57,7 @@ def run(
     Follows the log as it grows, and a newer session when one starts; Ctrl-C ends it. Nothing is written, and nothing
     leaves this machine.
     """
-    loaded = common.found_settings(config)
+    loaded = common.find_settings(config)
     if path is not None:
         corpus.check_followable(path)
         if not os.path.lexists(path) and not corpus.is_in_database(path):
@@ -65,10 +65,10 @@ def run(
     options, dated = Options(rules=loaded.settings.assemble), Dated.of(loaded)
     watch = SessionWatch(path, options, dated, common.surroundings(), time.monotonic)
     while as_json:
-        found = watch.look()
-        if found is not None and found.log is not None:
-            running = redacted(found.log.running) if redact else found.log.running
-            common.write_json(running_session(running, corpus.show(found.path)))
+        look = watch.look()
+        if look is not None and look.log is not None:
+            running = redacted(look.log.running) if redact else look.log.running
+            common.write_json(running_session(running, corpus.show(look.path)))
             sys.stdout.flush()
         time.sleep(1.0)
     if not (sys.stdout.isatty() and sys.stdin.isatty()):
@@ -95,16 +95,16 @@ class SessionWatch:
     """Looks at a session repeatedly; only differences of `clock` count. Not safe to share between threads."""
 
     def __init__(
-        self, name: str | None, options: Options, dated: Dated, here: Surroundings, clock: Callable[[], float]
+        self, name: str | None, options: Options, dated: Dated, surroundings: Surroundings, clock: Callable[[], float]
     ) -> None:  # fmt: skip
         self._options, self._dated, self._clock = options, dated, clock
         folder = name if name is not None and os.path.isdir(name) else None
-        self._here = here if folder is None else here._replace(folder=os.path.abspath(folder))
-        self._of_project = folder is not None  # of that project alone
-        self._fixed = "" if name is None or folder is not None else name
-        self._last = WatchLook(self._fixed, None)
+        self._surroundings = surroundings if folder is None else surroundings._replace(folder=os.path.abspath(folder))
+        self._project_only = folder is not None  # search no other project
+        self._fixed_path = "" if name is None or folder is not None else name
+        self._last_look = WatchLook(self._fixed_path, None)
         self._files: _Files | None = None
-        self._searched: float | None = None
+        self._searched_at: float | None = None
         self._rests_until = 0.0
 
     def look(self) -> WatchLook | None:
@@ -112,27 +112,27 @@ class SessionWatch:
         try:
             path = self._search()
             files = _files(path)
-            if files == self._files or (path == self._last.path and self._clock() < self._rests_until):
+            if files == self._files or (path == self._last_look.path and self._clock() < self._rests_until):
                 return None
             self._files = files
-            self._last = self._judge(path)
+            self._last_look = self._judge(path)
         except LoreError as error:
-            self._last = self._last._replace(note=error.message)
-        return self._last
+            self._last_look = self._last_look._replace(note=error.message)
+        return self._last_look
 
     def _search(self) -> str:
         """Return the log to look at: from time to time a newer one is searched for."""
         now = self._clock()
-        if self._fixed or (self._searched is not None and now < self._searched + LOOKED):
-            return self._last.path
-        self._searched = now
-        return newest_session(self._here, machine=not self._of_project) or self._last.path
+        if self._fixed_path or (self._searched_at is not None and now < self._searched_at + LOOKED):
+            return self._last_look.path
+        self._searched_at = now
+        return newest_session(self._surroundings, machine=not self._project_only) or self._last_look.path
 
     def _judge(self, path: str) -> WatchLook:
         if not path:
-            return self._last
-        if path != self._last.path:
-            self._last = WatchLook(path, None)
+            return self._last_look
+        if path != self._last_look.path:
+            self._last_look = WatchLook(path, None)
         began = self._clock()
         try:
             return WatchLook(path, judge_running(path, self._options, self._dated), "", title_of(path) or "")
@@ -143,10 +143,10 @@ class SessionWatch:
 def _files(path: str) -> _Files:
     """Return the files of a recording; none if they are missing."""
     try:
-        found = states_of_files(path) if path else []
+        states = states_of_files(path) if path else []
     except (OSError, ValueError):
         return ()
-    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in found)
+    return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in states)
 
 
 # the screen
@@ -157,7 +157,7 @@ class WatchScreen:
 
     def __init__(self, watch: SessionWatch, clock: Callable[[], float], console: Console, *, redact: bool) -> None:
         self._watch, self._clock, self._console, self._redact = watch, clock, console, redact
-        self._found: WatchLook | None = None
+        self._latest_look: WatchLook | None = None
 
     def run(self, every: float = 1.0) -> None:
         """Show the session until Ctrl-C."""
@@ -172,20 +172,20 @@ class WatchScreen:
 
     def look(self) -> None:
         """Look at the log once."""
-        self._found = self._watch.look() or self._found
+        self._latest_look = self._watch.look() or self._latest_look
 
     def drawn(self) -> RenderableType:
         """Return the screen: figures, a sparkline of prompt sizes, and the latest requests that fit."""
-        found = self._found
-        if found is None or found.log is None:
-            note = "" if found is None else visible(found.note)
+        look = self._latest_look
+        if look is None or look.log is None:
+            note = "" if look is None else visible(look.note)
             return Text(" ".join(filter(None, (WAITING, note))), "bold")
-        log = found.log
+        log = look.log
         sizes = [row.prompt_tokens or 0 for row in log.rows if row.chain == log.rows[-1].chain]
         sizes = sizes[-min(POINTS, self._console.width) :]
-        most = max(sizes, default=0) or 1
-        bars = "".join(BARS[size * (len(BARS) - 1) // most] for size in sizes)
-        head = Group(*self._figures(found, log), Text(), Text(bars, "cyan"), Text())
+        peak = max(sizes, default=0) or 1
+        bars = "".join(BARS[size * (len(BARS) - 1) // peak] for size in sizes)
+        head = Group(*self._figures(look, log), Text(), Text(bars, "cyan"), Text())
         rows = max(1, self._console.height - len(self._console.render_lines(head)) - 1)
         table = Table(box=None, pad_edge=False, header_style="bold")
         for title in HEADS:
@@ -195,15 +195,15 @@ class WatchScreen:
             table.add_row(*map(Text, cells), style="bold yellow" if cells[-1] else "")
         return Group(head, table)
 
-    def _figures(self, found: WatchLook, log: RunningLog) -> list[RenderableType]:
+    def _figures(self, look: WatchLook, log: RunningLog) -> list[RenderableType]:
         now, running = self._clock(), redacted(log.running) if self._redact else log.running
-        name = corpus.show(found.path) if self._redact or not found.title else found.title
-        shown = Shown(running, ClientStatus(), now, redact=self._redact)
+        name = corpus.show(look.path) if self._redact or not look.title else look.title
+        status = LineFacts(running, ClientStatus(), now, redact=self._redact)
         parts = (("prompt", "read", "again", "expires"), ("break",)) if running.requests else ()
         return [
-            Text(session_line(running, name, found.note), "bold"),
+            Text(session_line(running, name, look.note), "bold"),
             Text(),
-            *(Text.from_ansi(status_line(shown, names, colour=True)) for names in parts),
+            *(Text.from_ansi(status_line(status, names, colour=True)) for names in parts),
             Text(advice(running, now), "green"),
         ]
 
@@ -212,37 +212,37 @@ class WatchScreen:
 
 
 def session_line(running: RunningTotals, path: str, note: str) -> str:
-    """Return which session it is, with a note on errors and changes."""
+    """Return the screen's first line: the session's path or title, its model, and a note on an error."""
     requests = counted(running.requests, "request") if running.requests else "no request yet"
     return visible("  ·  ".join(filter(None, (note, running.model or "", requests, path))))
 
 
 def advice(running: RunningTotals, now: float) -> str:
-    """Return what to do now."""
+    """Return advice on what to do now; empty before the first request."""
     at, cached = running.expires_at, running.stood or running.prompt_tokens or 0
     if not running.requests:
         return ""
-    again = f"the next request writes {cached:,} tokens again"
+    consequence = f"the next request writes {cached:,} tokens again"
     if at is not None and at <= now:
-        return f"do      {again}: start a new session if you do not need the old one"
+        return f"do      {consequence}: start a new session if you do not need the old one"
     if at is not None and at - now <= SOON:
-        return f"do      continue within {clock(at - now)}, or {again}"
+        return f"do      continue within {clock(at - now)}, or {consequence}"
     last = running.last_break
     if last is not None and last.kind != "expected" and last.turn == running.turn:
         return f"do      {last.fix}"
     return "do      nothing: the last request read the whole cached prompt"
 
 
-def turn_cells(row: LedgerRow, broken: LastBreak | None, *, redact: bool) -> tuple[str, ...]:
+def turn_cells(row: LedgerRow, cache_break: LastBreak | None, *, redact: bool) -> tuple[str, ...]:
     """Return a request as a row of the table under `HEADS`."""
     size, read = row.prompt_tokens, row.read_tokens
     name = str(row.number) if row.chain == "main" or redact else f"{row.chain[:12]}:{row.number}"
     share = "" if not size or read is None else percent(read / size)
-    again = cause = ""
-    if broken is not None:
-        again = f"{broken.lost_tokens:,}" + (f" ${broken.dollars:,.2f}" if broken.dollars else "")
-        cause = broken.plain if redact else broken.says
-    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, again, cause)
+    rebilled = cause = ""
+    if cache_break is not None:
+        rebilled = f"{cache_break.lost_tokens:,}" + (f" ${cache_break.dollars:,.2f}" if cache_break.dollars else "")
+        cause = cache_break.plain if redact else cache_break.says
+    cells = (name, local_time(row.at), _tokens(size), _tokens(read), share, rebilled, cause)
     return tuple(map(visible, cells))
 
 

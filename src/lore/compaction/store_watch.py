@@ -75,30 +75,30 @@ class Watch:
 
     def run(self) -> int:
         """Look until the wait ends the watch; return the number of compactions."""
-        made = self.look()
+        count = self.look()
         while self._hands.wait():
             try:
-                made += self.look()
+                count += self.look()
             except StoreError as error:  # a watch runs for days, and a store that is away may come back
                 self._hands.tell(f"{mask_url(self._store.url)}: {error.message}; the next look tries again")
-        return made
+        return count
 
     def look(self) -> int:
         """Look once: compact sessions that have changed and are due, learn from idle ones."""
-        made, heads = 0, {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
+        count, heads = 0, {summary.session_id: summary.head for summary in drop_reserved(self._store.list())}
         for name in self._heads.keys() - heads.keys():
             del self._heads[name]
             self._seen.pop(name, None)
         again = {name for name, seen in self._seen.items() if seen.looks_again}
         for name, head in heads.items():
             if self._heads.get(name) != head or name in again:
-                made += self._try(self._compact, name)
+                count += self._try(self._compact, name)
                 self._heads[name] = head
         now = self._hands.clock()
         moved = {name: seen.last for name, seen in self._seen.items() if (seen.moves or 0) > seen.learnt_moves}
         for name in [name for name, last in moved.items() if is_idle(self._gap_secs, last, now)]:
             self._try(self._learn, name)
-        return made
+        return count
 
     def _try(self, do: Callable[[str], bool], session_id: str) -> bool:
         """Call `do` for a session; report an error, so that other sessions are not affected."""
@@ -112,26 +112,26 @@ class Watch:
 
     def _learn(self, session_id: str) -> bool:
         """Learn from an idle session, and consolidate."""
-        continuous, seen = self._open(session_id)
-        if seen.memory is None:
+        continuous, watched = self._open(session_id)
+        if watched.memory is None:
             return False
-        line = seen.memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
+        line = watched.memory.remember_idle_session(continuous.chain().entries, continuous.activity.moved_at)
         if line is None:
             self._hands.tell(
                 f"{session_id}: another pass is at work for this agent and user, skipped until the next look"
             )
             return False
-        seen.learnt_moves = continuous.activity.moves
+        watched.learnt_moves = continuous.activity.moves
         if line:
             self._hands.say(f"{session_id}: idle: {line}")
         return bool(line)
 
     def _compact(self, session_id: str) -> bool:
         """Compact a session that has changed, if that is due."""
-        continuous, seen = self._open(session_id)
+        continuous, watched = self._open(session_id)
         stored, activity = continuous.stored, continuous.activity
-        if self._gap_secs and seen.memory is not None:
-            seen.moves, seen.last = activity.moves, activity.moved_at
+        if self._gap_secs and watched.memory is not None:
+            watched.moves, watched.last = activity.moves, activity.moved_at
         chain, now = stored.state.main(), self._hands.clock()
         is_open = chain.turn is not None and (chain.last is None or chain.last.turn != chain.turn.turn)
         if self._settings is None or chain.id != MAIN or is_open:
@@ -140,23 +140,23 @@ class Watch:
         has_message = any(is_real(entry.item) for entry in unsent)  # only then a pause has ended
         continuous.cache = session_costs(stored.state, chain, self._rules, now)
         firing = continuous.due(AUTOMATIC if has_message else AFTER_TURN, now)
-        seen.looks_again = seen.waiting.for_cold_cache
+        watched.looks_again = watched.waiting.for_cold_cache
         if firing is None:
             return False
         try:
-            done = continuous.compact(firing, now)
+            outcome = continuous.compact(firing, now)
         except ConflictError:
             self._hands.tell(f"{session_id}: another writer changed it meanwhile, skipped until the next look")
             return False
-        seen.looks_again = continuous.is_locked  # the other compaction may end without having compacted this session
-        if done is None or not done.events:
+        watched.looks_again = continuous.is_locked  # the other compaction may end without having compacted this session
+        if outcome is None or not outcome.events:
             return False
-        context = f", {done.context_tokens:,} tokens of outside context" if done.context_tokens else ""
-        pruned = f"{done.pruned:,} messages pruned, {done.kept:,} kept{context}"
-        self._hands.say(f"{session_id}: {done.trigger}: {pruned}")
+        context = f", {outcome.context_tokens:,} tokens of outside context" if outcome.context_tokens else ""
+        pruned = f"{outcome.pruned:,} messages pruned, {outcome.kept:,} kept{context}"
+        self._hands.say(f"{session_id}: {outcome.trigger}: {pruned}")
         return True
 
-    def _named(self, tell: Tell, session_id: str) -> Tell:
+    def _with_session_name(self, tell: Tell, session_id: str) -> Tell:
         return lambda text: tell(f"{session_id}: {text}")
 
     def _open(self, session_id: str) -> tuple[Continuous, _WatchedSession]:
@@ -166,18 +166,18 @@ class Watch:
         header = next((event for event in events if isinstance(event, SessionStarted)), None)
         if header is None:  # no store accepts such a session: another program wrote it
             raise StoreError("the log has no header", hint="`lore store verify` shows the damage")
-        seen = self._seen.get(session_id)
-        if seen is None or seen.header != header:
+        watched = self._seen.get(session_id)
+        if watched is None or watched.header != header:
             memory = None if self._memory is None else self._memory.of_session(header)
-            seen = self._seen[session_id] = _WatchedSession(header, memory)
+            watched = self._seen[session_id] = _WatchedSession(header, memory)
         stored = StoredSession(self._store, data, rules=Assembly(divider=self._divider))
-        tell, explain = self._named(self._hands.tell, session_id), self._hands.explain
+        tell, explain = self._with_session_name(self._hands.tell, session_id), self._hands.explain
         dependencies = Dependencies(Extractive(), tell=tell)
         if self._settings is not None:
             agent, user = header.agent_id or "", header.user_id or ""
             dependencies = dependencies_of(self._settings, tell, session_id, agent, user)
         continuous = Continuous(
-            stored, self._settings, dependencies, memory=seen.memory, events=events, waiting=seen.waiting,
-            explain=None if explain is None else self._named(explain, session_id),
+            stored, self._settings, dependencies, memory=watched.memory, events=events, waiting=watched.waiting,
+            explain=None if explain is None else self._with_session_name(explain, session_id),
         )  # fmt: skip
-        return continuous, seen
+        return continuous, watched

@@ -346,7 +346,10 @@ def _where(pair: Pair, cause: Cause) -> PromptPlace | None:
     is_first = cause.position == common and (place is None or cause.section in (None, place.section))
     if not cause.path or is_first:
         return place
-    old, new = previous.segment_at(cause.position), next((one for one in current.head if one.path == cause.path), None)
+    old, new = (
+        previous.segment_at(cause.position),
+        next((segment for segment in current.head if segment.path == cause.path), None),
+    )
     is_rewritten = cause.evidence.quoted_change() is not None
     return locate_between(old, new) if is_rewritten and old is not None and new is not None else None
 

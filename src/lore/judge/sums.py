@@ -328,7 +328,9 @@ def _costliest_session(requests: list[LedgerRequest]) -> CauseSession:
 
     best = max(by_session, key=cost)
     missed = [request.row.missed for request in by_session[best] if request.row.loss is None]
-    turns = sum(1 if each is None else each.requests for each in missed) + len(by_session[best]) - len(missed)
+    turns = (
+        sum(1 if spending is None else spending.requests for spending in missed) + len(by_session[best]) - len(missed)
+    )
     return CauseSession(best, by_session[best][0].project or None, cost(best)[0], turns)
 
 

@@ -282,8 +282,8 @@ def _without_loss(finding: Finding) -> Finding:
     if not finding.lost_tokens or not finding.message:
         return finding
     qualifiers = (*finding.qualifiers, "counted-once")
-    made = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
-    return replace(made, message=message_of(made))
+    lossless = replace(finding, lost_bytes=None, lost_tokens=None, lost_dollars=None, qualifiers=qualifiers)
+    return replace(lossless, message=message_of(lossless))
 
 
 def _add_loss(summary: Summary, name: str, finding: Finding | CauseResult) -> None:

@@ -157,10 +157,10 @@ def without_platform(model: str | None) -> str | None:
     return model and _ON_BEDROCK.sub(r"\1", _REGION.sub("", model.rpartition("/")[2]))
 
 
-def is_same_model(answered: str, asked: str | None) -> bool:
+def is_same_model(answered: str, requested: str | None) -> bool:
     """Return whether one name has all words of the other: responses add dates, and gateways another order."""
-    words = [set(_WORDS.findall(name.lower().rpartition("/")[2])) for name in (answered, asked or "")]
-    return bool(asked) and (words[0] <= words[1] or words[1] <= words[0])
+    words = [set(_WORDS.findall(name.lower().rpartition("/")[2])) for name in (answered, requested or "")]
+    return bool(requested) and (words[0] <= words[1] or words[1] <= words[0])
 
 
 _MAKERS = ("amazon", "meta", "cohere", "mistral", "ai21", "deepseek", "qwen", "openai", "writer")  # on Bedrock

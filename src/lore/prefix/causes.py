@@ -256,8 +256,8 @@ def explain_sections(
     same = max(0, start - head) if head == len(current.head) else 0
     same = max(same, previous.messages.common(current.messages))
     same = min(message_start(previous, same), message_start(current, same))  # a message may have grown at its end
-    wanted = max(0, count_cached_segments(previous) - head - same)
-    messages = list(previous.messages.since(same))[:wanted]
+    cacheable = max(0, count_cached_segments(previous) - head - same)
+    messages = list(previous.messages.since(same))[:cacheable]
     new_messages = [*current.messages.since(same), *current.tail]
     return [*causes, *explain_section(context, "messages", messages, new_messages, head + same)]
 

@@ -115,7 +115,9 @@ def explain_params(previous: Prompt, current: Prompt, previous_call: Call, curre
     causes: dict[Code, Cause] = {}
     for cause in all_causes:
         worst_cause = causes.get(cause.code, cause)
-        causes[cause.code] = min(worst_cause, cause, key=lambda one: (-_RANK[one.override], one.position))
+        causes[cause.code] = min(
+            worst_cause, cause, key=lambda candidate: (-_RANK[candidate.override], candidate.position)
+        )
     return list(causes.values())
 
 

@@ -30,7 +30,7 @@ from lore.pytest_plugin.recorder import PROCESS, LoreWarning, Recorded, Recorder
 from lore.recording.base import Problems
 from lore.recording.corpus import Opened
 from lore.recording.opening import Options
-from lore.report.plain import uncommanded, visible
+from lore.report.plain import escape_commands, visible
 from lore.run.checking.verdicts import verdicts
 from lore.run.rules import PACKAGED
 from lore.sdk.objects import plain
@@ -283,5 +283,5 @@ def _divergence(where: DivergenceResult) -> list[str]:
     lines = [f"  differs at {where.path}, byte {where.offset:,} of it, in {where.section}"]
     for sign, text in (("-", where.left), ("+", where.right)):
         excerpt = f"…{visible(text[:shared])}{visible(text[shared:])}…" if text else "(ends here)"
-        lines.append(f"    {sign} {uncommanded(excerpt)}")
+        lines.append(f"    {sign} {escape_commands(excerpt)}")
     return lines

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lore.report.forms.json_report import render as render
     from lore.report.html.blocks import BarPart as BarPart, PageBar as PageBar, PageBlock as PageBlock
     from lore.report.html.blocks import SHOWN_BARS as SHOWN_BARS, table_of as table_of
-    from lore.report.plain import counted as counted, local_time as local_time, named as named, turn_of as turn_of
+    from lore.report.plain import counted as counted, local_time as local_time, quote as quote, turn_of as turn_of
     from lore.report.plain import visible as visible, when as when
     from lore.report.redacted import redacted_result as redacted_result
     from lore.report.sentences.findings import describe_missing as describe_missing
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lore.report.simulation import billed_reads as billed_reads, draw as draw
     from lore.report.simulation import write_simulated as write_simulated
     from lore.report.status_line import percent as percent
-    from lore.report.table import aligned as aligned
+    from lore.report.table import align_columns as align_columns
     from lore.report.timeline import short as short
 
 __getattr__ = public_names(__name__)

@@ -44,9 +44,9 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
 
 def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
     """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
-    if turns >= _MANY and (shown := in_shell(path)):
+    if turns >= _MANY and (quoted_path := in_shell(path)):
         purpose = f"{turns:,} prompts have over {LONG:,} tokens: what compacting earlier would have saved"
-        yield f"lore compact {shown} --dry-run --window 200000", purpose
+        yield f"lore compact {quoted_path} --dry-run --window 200000", purpose
 
 
 class OverviewSelection(NamedTuple):
@@ -61,27 +61,27 @@ class OverviewSelection(NamedTuple):
 
     def summing(self, option: str) -> str:
         """Return bare `lore` of the same requests with another option."""
-        given = {
+        values = {
             "--since": "" if self.since == "7d" else self.since, "--until": self.until, "--agent": self.agent,
             "--project": self.project,
         }  # fmt: skip
-        return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in given.items() if value), option])
+        return " ".join(["lore", *(f"{name} {shlex.quote(value)}" for name, value in values.items() if value), option])
 
-    def elsewhere(self) -> str:
-        """Return bare `lore` of all agents and projects, over the same time, by what the choice was among."""
+    def wider_command(self) -> str:
+        """Return bare `lore` over the same time for all agents and projects, grouped by the one that was selected."""
         return f"lore --since {shlex.quote(self.since)} --by {'project' if self.project else 'agent'}"
 
     def advice(self, text: str) -> str:
-        """Return an advice whose commands take the same files; nothing chooses the files of a project."""
-        more = [*self.places, "--since", shlex.quote(self.since)]
-        return _OVER_FILES.sub(lambda command: " ".join([command[0], *more]), text)
+        """Return the advice with options added to its commands, so that they read the same files (of all projects)."""
+        file_options = [*self.places, "--since", shlex.quote(self.since)]
+        return _OVER_FILES.sub(lambda command: " ".join([command[0], *file_options]), text)
 
-    def before(self) -> str:
+    def comparison_command(self) -> str:
         """Return the command that compares this time with the previous one; empty without a length of time."""
         length = _AGO.fullmatch(self.since)
         if length is None or self.until:
             return ""
         terms = [f"{name}:{value}" for name, value in (("agent", self.agent), ("project", self.project)) if value]
-        twice = f"{2 * int(length[1])}{length[2]}"
-        sides = (",".join([*terms, f"{twice}..{self.since}"]), ",".join([*terms, f"{self.since}.."]))
+        doubled_age = f"{2 * int(length[1])}{length[2]}"
+        sides = (",".join([*terms, f"{doubled_age}..{self.since}"]), ",".join([*terms, f"{self.since}.."]))
         return f"lore compare {' '.join(map(shlex.quote, sides))}"

@@ -42,7 +42,7 @@ _COLUMNS = (
 
 def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions that a policy would have made, and the costs with and without them."""
-    rows = [_row(fired) for fired in result.triggers]
+    rows = [_row(event) for event in result.triggers]
     if rows:
         write_table(_COLUMNS, rows, out)
     totals = result.totals
@@ -52,28 +52,28 @@ def write_dry_run(result: DryRunResult, out: Console, *, verbose: bool = False) 
     _end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
-def _row(fired: FiredTrigger) -> tuple[Cell, ...]:
-    cost = fired.cost
+def _row(event: FiredTrigger) -> tuple[Cell, ...]:
+    cost = event.cost
     pays = "-" if cost.pays_after is None else counted(cost.pays_after, "turn")
     style = "" if not cost.saved else "green" if cost.saved > 0 else "red"
-    at = "" if fired.at is None else when(fired.at, unknown="unknown")
+    at = "" if event.at is None else when(event.at, unknown="unknown")
     return (
-        str(fired.turn), at, fired.trigger, f"{fired.pruned:,}", f"{fired.kept:,}",
-        f"{fired.before_tokens:,} → {fired.after_tokens:,}", _WARMTH[cost.warm], signed(cost.next_warm),
-        signed(cost.next_cold), pays, ("-" if cost.turns is None else format_money(cost.saved), style),
+        str(event.turn), at, event.trigger, f"{event.pruned:,}", f"{event.kept:,}",
+        f"{event.before_tokens:,} → {event.after_tokens:,}", _WARMTH[cost.warm], format_signed(cost.next_warm),
+        format_signed(cost.next_cold), pays, ("-" if cost.turns is None else format_money(cost.saved), style),
     )  # fmt: skip
 
 
 def write(result: CompactResult, out: Console, *, verbose: bool = False) -> None:
     """Write the compactions and their files."""
-    for fired in result.triggers:
+    for event in result.triggers:
         head = (
-            f"{fired.trigger} after turn {fired.turn}: {counted(fired.pruned, 'message')} pruned, {fired.kept:,} kept"
+            f"{event.trigger} after turn {event.turn}: {counted(event.pruned, 'message')} pruned, {event.kept:,} kept"
         )
-        context = f", {fired.context_tokens:,} tokens of outside context" if fired.context_tokens else ""
-        tokens = f"{fired.before_tokens:,} tokens before, {fired.after_tokens:,} after"
+        context = f", {event.context_tokens:,} tokens of outside context" if event.context_tokens else ""
+        tokens = f"{event.before_tokens:,} tokens before, {event.after_tokens:,} after"
         out.print(line((head, "bold"), f"{context}; {tokens}"))
-        out.print(line(f"  (estimated) {_price(fired.cost)}"))
+        out.print(line(f"  (estimated) {_price(event.cost)}"))
     _end(result.answer, result.notes, result.problems, out, verbose=verbose)
 
 
@@ -96,7 +96,7 @@ def _more(amount: float | None) -> str:
     return f"{format_money(abs(amount))} {'less' if amount < 0 else 'more'}"
 
 
-def signed(amount: float | None) -> str:
+def format_signed(amount: float | None) -> str:
     """Return an amount with its sign."""
     if amount is None:
         return "unknown"
@@ -134,13 +134,13 @@ def verdict(outcome: TrialOutcome) -> str:
     if not totals.turns:
         return "The recording has no turn: there is nothing to compact."
     if not totals.fired:
-        own = f": the recording compacts itself {times_of(totals.recorded)} before that" if totals.recorded else ""
+        note = f": the recording compacts itself {times_of(totals.recorded)} before that" if totals.recorded else ""
         turns = counted(totals.turns, "turn")
-        return f"No: no trigger would have fired in {turns}, so it would have changed nothing{own}."
-    before, after = totals.without, totals.compacted
-    share = 1 - after.prompt_tokens / before.prompt_tokens if before.prompt_tokens else 0.0
+        return f"No: no trigger would have fired in {turns}, so it would have changed nothing{note}."
+    original, compacted = totals.without, totals.compacted
+    share = 1 - compacted.prompt_tokens / original.prompt_tokens if original.prompt_tokens else 0.0
     change = f"{percent(min(share, 0.99))} shorter" if share >= 0 else f"{percent(-share)} longer"  # never to nothing
-    longest = f"the longest {after.largest_tokens:,} tokens instead of {before.largest_tokens:,}"
+    longest = f"the longest {compacted.largest_tokens:,} tokens instead of {original.largest_tokens:,}"
     sentences = [_verdict(totals), f"Prompts would have been {change} in all, {longest}."]
     if totals.overfull is not None and totals.overfull[0]:
         full, fuller = totals.overfull
@@ -149,31 +149,31 @@ def verdict(outcome: TrialOutcome) -> str:
 
 
 def _verdict(totals: CompactedTotals) -> str:
-    known, cost, refreshed = totals.saved_without_summaries, totals.without.cost, totals.refreshed
-    done = totals.fired - refreshed
-    parts = [counted(done, "compaction")] if done or not refreshed else []
+    saved, cost, refreshed = totals.saved_without_summaries, totals.without.cost, totals.refreshed
+    compactions = totals.fired - refreshed
+    parts = [counted(compactions, "compaction")] if compactions or not refreshed else []
     if refreshed:
         parts.append(f"asking outside sources {counted(refreshed, 'time')}")
     times = " and ".join(parts)
-    if known is None or cost is None:
+    if saved is None or cost is None:
         return f"Unknown in money: no price or no bill is known for these turns; the policy means {times}."
-    was = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
-    share = f" ({percent(abs(known) / cost)} of the {format_money(cost)} that {was})" if cost else ""
-    besides = f", not counting the cost of the summaries of {times} (unknown)" if totals.saved is None else ""
-    if known > 0:
-        return f"Yes: {times} would have saved about {format_money(known)}{share}, estimated{besides}."
-    if known < 0:
-        why = "each rewrites the cache, and the following turns do not save that much"
+    phrase = "the main chain was billed" if totals.without.figures == "recorded" else "the main chain cost"
+    share = f" ({percent(abs(saved) / cost)} of the {format_money(cost)} that {phrase})" if cost else ""
+    caveat = f", not counting the cost of the summaries of {times} (unknown)" if totals.saved is None else ""
+    if saved > 0:
+        return f"Yes: {times} would have saved about {format_money(saved)}{share}, estimated{caveat}."
+    if saved < 0:
+        reason = "each rewrites the cache, and the following turns do not save that much"
         if totals.recorded:
-            why += ", since the recording compacts itself later"
-        if not done:
-            why = "every following turn pays for the text of the sources"
-        more = format_money(-known)
-        return f"Not in money: {times} would have cost about {more} more{share}, estimated{besides}: {why}."
-    why = "no turn follows that would be cheaper"
+            reason += ", since the recording compacts itself later"
+        if not compactions:
+            reason = "every following turn pays for the text of the sources"
+        amount = format_money(-saved)
+        return f"Not in money: {times} would have cost about {amount} more{share}, estimated{caveat}: {reason}."
+    reason = "no turn follows that would be cheaper"
     if totals.recorded:
-        why += " before the recording compacts itself, or ends"
-    return f"No: {times} would have saved nothing{besides}: {why}."
+        reason += " before the recording compacts itself, or ends"
+    return f"No: {times} would have saved nothing{caveat}: {reason}."
 
 
 def times_of(count: int) -> str:
@@ -195,26 +195,26 @@ def _summary_note(settings: Compaction, totals: CompactedTotals) -> str:
 def notes(outcome: TrialOutcome) -> Iterator[str]:
     """Yield notes on the figures; if no trigger fired, how close each enabled one came."""
     settings, totals = outcome.settings, outcome.totals
-    near: list[str] = []
+    distances: list[str] = []
     if settings.continuous_interval:
         exchanges = counted(outcome.exchanges, "user exchange")
-        near.append(f"{exchanges} (continuous_interval {settings.continuous_interval:,})")
+        distances.append(f"{exchanges} (continuous_interval {settings.continuous_interval:,})")
     if settings.gap_secs and outcome.is_timed:
         pause = "no pause" if outcome.pause is None else f"longest pause {outcome.pause:,.0f} s"
-        near.append(f"{pause} (gap_secs {settings.gap_secs:,})")
+        distances.append(f"{pause} (gap_secs {settings.gap_secs:,})")
     if settings.window:
-        most = settings.window * CALM // 100
-        near.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {most:,})")
-    if near and totals.turns and not totals.fired:
-        yield f"how near it came: {', '.join(near)}"
+        cap = settings.window * CALM // 100
+        distances.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {cap:,})")
+    if distances and totals.turns and not totals.fired:
+        yield f"how near it came: {', '.join(distances)}"
     if settings.gap_secs and not outcome.is_timed:
         yield UNTIMED
     if outcome.refused:
         times = times_of(outcome.refused)
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
-    if any(fired.trigger == "overflow" for fired in outcome.triggers):
-        most = settings.window * CALM // 100
-        yield f"overflow: the prompt has over {most:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
+    if any(event.trigger == "overflow" for event in outcome.triggers):
+        cap = settings.window * CALM // 100
+        yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
         yield _summary_note(settings, totals)

@@ -47,20 +47,20 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
         rows.append((_MEASURES[measure.name], a, b, _difference(measure, verbose=verbose)))
-    outcomes = {each.outcome for each in (*result.measures, *result.causes)}
-    last = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
-    heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *last)]
+    outcomes = {entry.outcome for entry in (*result.measures, *result.causes)}
+    tail = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
+    heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
     write_table(heads, [row[: len(heads)] for row in rows], out)
     if result.causes:
         out.print()
         out.print(
             line(("causes: requests that they affect, of those with recorded tokens, and the re-billed cost", "bold"))
         )
-        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, last)]
-        shown = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause(cause)[: len(heads)] for cause in shown], out)
-        if len(shown) < len(result.causes):
-            out.hint(counted(len(result.causes) - len(shown), "more cause"), "-v shows all")
+        heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
+        listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
+        write_table(heads, [_cause(cause)[: len(heads)] for cause in listed_causes], out)
+        if len(listed_causes) < len(result.causes):
+            out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
     out.print()
     for note in result.notes:
         out.print(line((note, "yellow")))
@@ -86,25 +86,25 @@ def _cause(cause: ComparedCause) -> tuple[str, str, str, str]:
 
 
 def conclusions(result: Comparison) -> list[str]:
-    """Return why one side cost more, and what differs beyond chance; else what is needed to say."""
+    """Return why one side cost more, and what differs beyond chance; if nothing does, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else [f"B cost {describe_change(change, left, right)}"]
-    found = [
+    differences = [
         f"{_MEASURES[measure.name]}: {measure.outcome} in B ({_signed(measure.difference or 0.0, measure.unit)})"
         for measure in result.measures
         if measure.outcome in _SURE
     ]
     causes = [cause for cause in result.causes if cause.outcome in _SURE]
-    found += [
+    differences += [
         f"{cause.says}: {'more' if cause.outcome == 'higher' else 'less'} often in B; {cause.fix}"
         for cause in causes[:_NAMED]
     ]
-    if found:
-        return [*cost, *found]
+    if differences:
+        return [*cost, *differences]
     sessions = result.left.spending.sessions, result.right.spending.sessions
     if min(sessions) < LEAST_SESSIONS:
-        few = f"{counted(sessions[0], 'session')} of A and {sessions[1]:,} of B"
-        return [*cost, f"{few} are too few to say what is more than chance: compare more sessions of each side"]
+        sizes = f"{counted(sessions[0], 'session')} of A and {sessions[1]:,} of B"
+        return [*cost, f"{sizes} are too few to say what is more than chance: compare more sessions of each side"]
     return [*cost, "no difference is sure to be more than chance: compare more sessions of each side"]
 
 

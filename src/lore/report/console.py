@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from lore.model.deferred import pattern
-from lore.report.plain import uncommanded, visible
+from lore.report.plain import escape_commands, visible
 
 if TYPE_CHECKING:
     import rich.console
@@ -28,7 +28,7 @@ Line: TypeAlias = list[tuple[str, str]]  # parts of a line of safe text, each wi
 
 
 def wants_colour(flag: bool | None, environment: Mapping[str, str], *, terminal: bool) -> bool:
-    """Decide about colour."""
+    """Return whether to write colours: by the flag, else NO_COLOR, FORCE_COLOR, or whether it is a terminal."""
     if flag is not None:
         return flag
     if environment.get("NO_COLOR"):
@@ -77,27 +77,27 @@ class Console:
 
         `indent`: columns before the following lines; None: four more than before the first.
         """
-        shown = line(text) if isinstance(text, str) else text
-        room, plain = self.room, plain_text(shown)
+        parts = line(text) if isinstance(text, str) else text
+        room, plain = self.room, plain_text(parts)
         if room is None or width_of(plain) <= room:
-            self.print_whole(shown)
+            self.print_whole(parts)
             return
         from rich.text import Text  # noqa: PLC0415
 
         indent = len(plain) - len(plain.lstrip()) + _DEEPER if indent is None else indent
-        whole = Text.assemble(*shown)
-        taken = max(indent, width_of(plain[:indent]))  # wide characters of the head take two columns
-        lines = whole[indent:].divide(_breaks(plain[indent:], max(room - taken, _NARROW)))
+        full_text = Text.assemble(*parts)
+        head_width = max(indent, width_of(plain[:indent]))  # wide characters of the head take two columns
+        lines = full_text[indent:].divide(_breaks(plain[indent:], max(room - head_width, _NARROW)))
         for number, part in enumerate(lines):
-            wrapped = (Text(" " * indent) if number else whole[:indent]) + part
+            wrapped = (Text(" " * indent) if number else full_text[:indent]) + part
             wrapped.rstrip()
             self._draw(wrapped)
 
     def print_whole(self, text: Line) -> None:
         """Print a line as it is, however long: a command is copied from one line."""
         if not self._colour:
-            # Each part was safe alone; joined they may form a command of a CI runner.
-            self.file.write(uncommanded(plain_text(text)) + "\n")
+            # Parts that are safe one by one may form a command of a CI runner when joined.
+            self.file.write(escape_commands(plain_text(text)) + "\n")
             return
         from rich.text import Text  # noqa: PLC0415
 
@@ -118,7 +118,7 @@ def plain_text(parts: Line) -> str:
 
 
 def _breaks(text: str, columns: int) -> Iterator[int]:
-    """Yield where words begin that the line of those before has no room for."""
+    """Yield the places of the words at which a new line has to begin."""
     used = 0
     for word in _WORD.finditer(text):
         if used and used + width_of(word[0].rstrip()) > columns:

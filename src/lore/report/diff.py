@@ -76,8 +76,8 @@ def write(
     """
     side = diff.right
     partial = "partial: its beginning is not recorded" if side.partial is True else None
-    described = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
-    out.print(line(*_heading(diff), (described and f"  {described}", "dim")))
+    facts = ", ".join(part for part in (side.dialect, side.model, side.fidelity, partial) if part)
+    out.print(line(*_heading(diff), (facts and f"  {facts}", "dim")))
     if diff.prompt is not None:
         _row(out, "prefix", _describe_prefix(diff, diff.prompt))
     if diff.divergence is not None:
@@ -87,15 +87,15 @@ def write(
         if cause.is_break and cause is not leading:
             cause = replace(cause, lost_tokens=None)
         is_advised = cause.kind == "expected" and (cause.fix in explained or not cause.is_break)
-        _cause(cause, out, again=cause.code in explained, quote=diff.divergence is None, advise=not is_advised)
+        _cause(cause, out, is_repeated=cause.code in explained, quote=diff.divergence is None, advise=not is_advised)
     _evidence(diff, out)
     for cache in diff.caches:
         _row(out, "predicted", f"{format_usage(cache) or 'unknown'} by {cache.cache} ({_SURE[cache.confidence]})")
     if diff.file is not None:
-        left, right, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
+        left_bytes, right_bytes, common = diff.file.left_bytes, diff.file.right_bytes, diff.file.common_prefix_bytes
         _row(
-            out, "files", f"identical ({common:,} bytes)" if left == right == common else
-            f"{counted(common, 'byte')} in common at the start, of {left:,} and {right:,}"
+            out, "files", f"identical ({common:,} bytes)" if left_bytes == right_bytes == common else
+            f"{counted(common, 'byte')} in common at the start, of {left_bytes:,} and {right_bytes:,}"
         )  # fmt: skip
     if diff.prompt is None:
         names = [side.name for side in (diff.left, diff.right) if side.dialect is None]
@@ -112,11 +112,11 @@ def _row(out: Console, label: str, text: str, style: str = "") -> None:
 
 def _heading(diff: DiffResult) -> tuple[str | tuple[str, str], ...]:
     """Return the names of both sides; of two turns of one recording its name once, with the turns."""
-    (before_path, _, before), (path, _, after) = (side.name.rpartition("#") for side in (diff.left, diff.right))
-    (_, _, old), (chain, _, new) = before.rpartition(":"), after.rpartition(":")
-    if before_path != path or not (old.isdecimal() and new.isdecimal()):
+    (left_path, _, left_name), (path, _, right_name) = (side.name.rpartition("#") for side in (diff.left, diff.right))
+    (_, _, left_number), (chain, _, right_number) = left_name.rpartition(":"), right_name.rpartition(":")
+    if left_path != path or not (left_number.isdecimal() and right_number.isdecimal()):
         return (diff.left.name, "bold"), " → ", (diff.right.name, "bold")
-    return (path, "bold"), "  ", (f"turn {old} → {turn_of(int(new), chain or None)}", "bold")
+    return (path, "bold"), "  ", (f"turn {left_number} → {turn_of(int(right_number), chain or None)}", "bold")
 
 
 def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
@@ -128,12 +128,12 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     side = diff.right
     if not lengths.left_bytes:
         return "the bytes of these two requests were not compared"
-    lost = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
-    rebuilt = side.lacks or side.fidelity == "reconstructed"
-    if lost and rebuilt and diff.relation in _CONTINUES:
-        unseen = "no change is recorded: " if lost[0].code in UNEXPLAINED else ""
+    breaks = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
+    is_rebuilt = side.lacks or side.fidelity == "reconstructed"
+    if breaks and is_rebuilt and diff.relation in _CONTINUES:
+        preface = "no change is recorded: " if breaks[0].code in UNEXPLAINED else ""
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
-        return f"{unseen}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
+        return f"{preface}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes
     ratio = "" if diff.reuse_ratio is None else f" ({format_share(diff.reuse_ratio)})"
     text = f"{diff.relation}: {lengths.common_prefix_bytes:,} of {stable:,} bytes unchanged{ratio}"
@@ -146,18 +146,18 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
 
 def _divergence(where: DivergenceResult, out: Console) -> None:
     _row(out, "differs", f"{where.path}, from its byte {where.offset:,} (byte {where.prompt_offset:,} of the prompt)")
-    left, right = where.left.encode(), where.right.encode()
-    shared = len(left[: common_prefix(left, right)].decode("utf-8", "ignore"))
+    left_bytes, right_bytes = where.left.encode(), where.right.encode()
+    shared = len(left_bytes[: common_prefix(left_bytes, right_bytes)].decode("utf-8", "ignore"))
     for sign, text, style in (("-", where.left, "red"), ("+", where.right, "green")):
         end = "…" if text else "(ends here)"
         parts = ("…" + text[:shared], "dim"), (text[shared:], style), (end, "dim")
         out.print(line(f"{'':{_INDENT}}{sign} ", *parts))
 
 
-def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise: bool) -> None:
+def _cause(cause: CauseResult, out: Console, *, is_repeated: bool, quote: bool, advise: bool) -> None:
     """Write a cause with its cost, and its fix to `advise`; without `quote` omit the change, which is shown already."""
     message, evidence = cause.message, cause.evidence
-    if again and evidence is not None:
+    if is_repeated and evidence is not None:
         message = f"{evidence.sentence()} (-v: what is ruled out)"
     elif not quote and evidence is not None and evidence.quoted_change() is not None:
         message = message.replace(evidence.sentence(), evidence.headline())
@@ -170,7 +170,7 @@ def _cause(cause: CauseResult, out: Console, *, again: bool, quote: bool, advise
         _row(out, "", format_loss(cause) + ("" if cause.tokens == "recorded" else _describe_bytes(cause)), "bold")
     elif cause.is_break and cause.lost_tokens is None:
         _row(out, "", "its loss is counted with another cause of this cache break")
-    if advise and not again:
+    if advise and not is_repeated:
         _row(out, "", ": ".join(format_fix(cause)), "green")
 
 
@@ -186,17 +186,17 @@ def _describe_bytes(cause: CauseResult) -> str:
 
 def _evidence(diff: DiffResult, out: Console) -> None:
     """Write the usage and the provider's verdict, and how they contradict the bytes."""
-    three, billed = diff.columns, diff.billed
+    table, billed = diff.columns, diff.billed
     if billed is None and diff.verdict is None:
         if diff.prompt is not None:
             _row(out, "usage", "not recorded: only request bytes were compared")
         return
     if billed is not None:
         counts = (
-            [format_usage(billed)] if three is None else [three.billed, format_usage(replace(billed, read_tokens=None))]
+            [format_usage(billed)] if table is None else [table.billed, format_usage(replace(billed, read_tokens=None))]
         )
         _row(out, "usage", ", ".join(filter(None, counts)))
     if diff.verdict is not None:
-        _row(out, "provider", f"reports {diff.verdict.reason if three is None else three.verdict}")
-    if three is not None and three.dispute:
-        _row(out, "conflict", three.dispute, "bold yellow")
+        _row(out, "provider", f"reports {diff.verdict.reason if table is None else table.verdict}")
+    if table is not None and table.dispute:
+        _row(out, "conflict", table.dispute, "bold yellow")

@@ -44,7 +44,7 @@ def engine_measures() -> Any:
 
 def measured_view() -> MeasuredView:
     """Return the view of a plug-in; raises LoreError without one."""
-    found = engine_measures()
-    if found is None:
+    view = engine_measures()
+    if view is None:
         raise lacks_plug_in("engines", "a measurement of an engine")
-    return cast("MeasuredView", found)
+    return cast("MeasuredView", view)

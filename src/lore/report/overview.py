@@ -46,42 +46,42 @@ COST_PARTS = {  # fields of `Spending`
 }  # fmt: skip
 
 
-def write_overview(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool = False) -> None:
+def write_overview(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool = False) -> None:
     """Write the overview; `verbose` adds all causes, the parts of the cost and the sizes of prompts."""
     total = result.total
     span = span_in_words(result.since, result.until)
-    if chosen.until:
+    if choice.until:
         span = f"{day_of(result.since)} to {day_of((result.until or 0.0) - 1)}"
     if not total.requests:
-        _write_nothing(result, span, out, chosen)
+        _write_no_requests(result, span, out, choice)
         return
     what = f"{counted(total.sessions, 'session')}, {counted(total.requests, 'request')}"
     out.print(line((f"{span}: {cost_of(total)}", "bold"), f"; {what}"))
     if parts := unpriced_parts(total):
         out.print(line(parts))
     if total.unpriced and result.by != "model":
-        _write_command(chosen.summing("--by model"), out)
+        _write_command(choice.summing("--by model"), out)
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
-    for text in _before(result):
+    for text in _compare_with_previous(result):
         out.print(line(text))
-    if result.before is not None and result.before.requests and (command := chosen.before()):
+    if result.before is not None and result.before.requests and (command := choice.comparison_command()):
         _write_command(command, out)
     out.print()
     several = len(result.agents) > 1
     write_groups([*result.agents, replace(total, name="all agents")] if several else result.agents, "agent", out)
     if result.by not in (None, "agent"):
         out.print()
-        write_groups(result.groups, result.by, out, home=chosen.home)
+        write_groups(result.groups, result.by, out, home=choice.home)
     out.print()
-    _write_rebilled(result, out, chosen, verbose=verbose)
-    _write_missed(result, out, chosen)
-    _write_first(result, out, chosen)
-    _write_rest(result, out, chosen)
+    _write_rebilled(result, out, choice, verbose=verbose)
+    _write_missed(result, out, choice)
+    _write_first(result, out, choice)
+    _write_notes(result, out, choice)
 
 
 def span_in_words(since: float | None, until: float | None) -> str:
-    """Name the time that is summed."""
+    """Return the span of time in words, such as `last 7 days`."""
     if since is None or until is None:
         return "as recorded"
     days = (until - since) / 86_400
@@ -120,21 +120,21 @@ def cost_of(spending: Spending) -> str:
 
 
 def few_counted(spending: Spending) -> str:
-    """Return how many requests the counts of tokens are of, if that is less than half; else an empty text."""
-    counted_in = spending.billed_requests
-    few = 0 < 2 * counted_in < spending.requests
-    return f"{counted_in:,} of {spending.requests:,} requests have recorded input tokens" if few else ""
+    """Return how many requests have recorded input tokens, if that is less than half of them; else an empty text."""
+    billed = spending.billed_requests
+    is_few = 0 < 2 * billed < spending.requests
+    return f"{billed:,} of {spending.requests:,} requests have recorded input tokens" if is_few else ""
 
 
 def recorded_costs(agents: list[Spending]) -> str:
     """Return the cost that logs state themselves, by agent; empty if none does."""
-    found: list[str] = []
+    costs: list[str] = []
     for agent in agents:
         requests = f" for {counted(agent.recorded_requests, 'request')}" if agent.recorded_requests else ""
         parts = [] if agent.recorded_dollars is None else [f"{money(agent.recorded_dollars)}{requests}"]
         parts += [f"premium requests: {agent.premium_requests:,.6g}"] if agent.premium_requests else []
-        found += [f"{agent.name} {', '.join(parts)}"] if parts else []
-    return "; ".join(found)
+        costs += [f"{agent.name} {', '.join(parts)}"] if parts else []
+    return "; ".join(costs)
 
 
 def tokens_of(count: int | None) -> str:
@@ -158,16 +158,16 @@ def rebilled_of(spending: Spending) -> str:
 
 def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *, home: str = "") -> None:
     """Write a line a group: cost, tokens, the share of its prompts that was read, the re-billed part."""
-    shown = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
+    visible_groups = groups if by in _IN_TIME or out.is_page else groups[:_GROUPS]
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
          (group.title or shorten_path(group.name, home, 40)) + (few_counted(group) and f" ({few_counted(group)})"))
-        for group in shown
+        for group in visible_groups
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
-    if len(groups) > len(shown):
-        out.hint(f"{len(groups) - len(shown):,} more", "--json has all")
+    if len(groups) > len(visible_groups):
+        out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
 
 
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
@@ -194,48 +194,48 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         yield counted(total.compactions, "compaction")
 
 
-def _before(result: Overview) -> Iterator[str]:
+def _compare_with_previous(result: Overview) -> Iterator[str]:
     """Yield what requests cost in the same length of time before, and why the cost changed."""
-    before = result.before
-    if before is None:
+    previous = result.before
+    if previous is None:
         return
-    if not before.requests:
+    if not previous.requests:
         yield "before that: no requests in the same length of time"
         return
-    each = [_request_cost(spending) for spending in (before, result.total)]
-    of_one = f", {each[0]} for each with a known cost (now {each[1]})" if all(each) else ""
-    yield f"before that: {cost_of(before)} in {counted(before.requests, 'request')}{of_one}"
+    costs = [_request_cost(spending) for spending in (previous, result.total)]
+    request_costs = f", {costs[0]} for each with a known cost (now {costs[1]})" if all(costs) else ""
+    yield f"before that: {cost_of(previous)} in {counted(previous.requests, 'request')}{request_costs}"
     if result.change is not None:
-        yield f"now {describe_change(result.change, before, result.total)}"
+        yield f"now {describe_change(result.change, previous, result.total)}"
 
 
 def _request_cost(spending: Spending) -> str:
     """Return the cost of a request, of those with recorded tokens and a known price; empty without any."""
-    known = spending.requests - spending.unbilled - spending.unpriced
-    if not known or spending.dollars is None:
+    priced_requests = spending.requests - spending.unbilled - spending.unpriced
+    if not priced_requests or spending.dollars is None:
         return ""
-    return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars / known)}"
+    return f"{'at least ' if spending.at_least else ''}{format_money(spending.dollars / priced_requests)}"
 
 
 def _limit(limit: PlanLimit, now: float) -> str:
     """Return the unused part of a plan's window, when it resets, and the requests sent in it."""
     window = _WINDOWS.get(limit.minutes, f"{limit.minutes / 60:g} hours")
-    soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
-    resets = local_time(limit.resets_at, "%H:%M" if soon else "%Y-%m-%d %H:%M")
-    wait = f" (in {format_duration(limit.resets_at - now)})" if soon else ""
+    is_soon = limit.resets_at - now < 86_400  # noqa: PLR2004 - seconds of a day
+    resets = local_time(limit.resets_at, "%H:%M" if is_soon else "%Y-%m-%d %H:%M")
+    wait = f" (in {format_duration(limit.resets_at - now)})" if is_soon else ""
     cost = "" if limit.dollars is None else f", {money(limit.dollars)}"
-    sent = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
-    return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{sent}"
+    usage = "" if limit.tokens is None else f"; {tokens_of(limit.tokens)} tokens{cost} so far"
+    return f"{limit.agent}: {max(0.0, 100 - limit.used_percent):.0f} % of {window} left, resets {resets}{wait}{usage}"
 
 
-def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *, verbose: bool) -> None:
+def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *, verbose: bool) -> None:
     """Write re-billed tokens by cause, the costliest first; those without a cause have a line of their own."""
     total, tokens = result.total, rebilled_tokens(result.total)
     if not tokens:
         if reads_nothing(total):
             out.print(line(("re-billed: nothing", "bold"), ", but no prompt was read from a cache, either"))
             if not result.missed:
-                _write_command(chosen.advice("lore check"), out)
+                _write_command(choice.advice("lore check"), out)
         elif total.requests > total.unbilled:
             out.print(line(("re-billed: nothing", "bold"), "; to keep it so in CI: lore guide ci"))
         return
@@ -247,38 +247,38 @@ def _write_rebilled(result: Overview, out: Console, chosen: OverviewSelection, *
     kinds = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
     if dollars:
         out.print(line("  " + ", ".join(f"{words} {money(part)}" for words, part in kinds.items() if part)))
-    rows, rest = list[tuple[Cell, ...]](), list[SpendingCause]()
+    rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
         amounts, is_small = _amounts([cause]), 0 < (cause.dollars or 0.0) < _CENT
         if verbose or (len(rows) < _CAUSES and not is_small):
             says = f"{cause.says}{label_of(cause)}, {_where(cause)}"
-            rows.append((*amounts, says, chosen.advice(cause.fix)))
+            rows.append((*amounts, says, choice.advice(cause.fix)))
         else:
-            rest.append(cause)
-    if rest:
-        rows.append((*_amounts(rest), counted(len(rest), "other cause"), "-v shows all"))
+            other_causes.append(cause)
+    if other_causes:
+        rows.append((*_amounts(other_causes), counted(len(other_causes), "other cause"), "-v shows all"))
     if result.unexplained:
         where = f"in {counted(sum(cause.turns for cause in result.unexplained), 'turn')}"
         advice = "-v shows it by cause"
         rows.append((*_amounts(result.unexplained), (f"no certain cause, {where}", "yellow"), advice))
         for cause in result.unexplained if verbose else ():
-            rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", chosen.advice(cause.fix)))
-    shown = slice(0 if dollars is not None else 1, None)
-    write_table(_CAUSE_COLUMNS[shown], [row[shown] for row in rows], out)
+            rows.append((*_amounts([cause]), f"  {cause.says}, {_where(cause)}", choice.advice(cause.fix)))
+    columns = slice(0 if dollars is not None else 1, None)
+    write_table(_CAUSE_COLUMNS[columns], [row[columns] for row in rows], out)
     if result.unexplained and (most := result.unexplained[0].most) is not None:
-        about = f"{result.unexplained[0].says}{_in_session(most)}"
-        out.print(line((f"most of what has no certain cause: {about}", "yellow")))
-        _write_command(_check(result.unexplained[0], chosen), out)
+        description = f"{result.unexplained[0].says}{_in_session(most)}"
+        out.print(line((f"most of what has no certain cause: {description}", "yellow")))
+        _write_command(_check_command(result.unexplained[0], choice), out)
 
 
-def _write_missed(result: Overview, out: Console, chosen: OverviewSelection) -> None:
+def _write_missed(result: Overview, out: Console, choice: OverviewSelection) -> None:
     """Write the tokens that were sent at the full price although a cache could have held them (not re-billed)."""
     for cause in result.missed:
         cost, tokens = _amounts([cause])
         what = (
             f"not re-billed, but could have been read from a cache: {'' if cost == '-' else f'{cost}, '}{tokens} tokens"
         )
-        out.print(line((what, "bold"), f": {cause.says}, {_where(cause)}; to do: {chosen.advice(cause.fix)}"))
+        out.print(line((what, "bold"), f": {cause.says}, {_where(cause)}; to do: {choice.advice(cause.fix)}"))
 
 
 def _where(cause: SpendingCause) -> str:
@@ -292,21 +292,21 @@ def _in_session(most: CauseSession) -> str:
     return f": {cost}{counted(most.turns, 'turn')} of one session{project}"
 
 
-def _check(cause: SpendingCause, chosen: OverviewSelection) -> str:
+def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
     """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
-    shown = "" if cause.most is None else in_shell(cause.most.path, chosen.home)
-    return f"lore check {shown} --select {cause.code}" if shown else cause.command
+    quoted_path = "" if cause.most is None else in_shell(cause.most.path, choice.home)
+    return f"lore check {quoted_path} --select {cause.code}" if quoted_path else cause.command
 
 
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
     """Return the cost and the tokens of causes."""
-    known = [cause.dollars for cause in causes if cause.dollars is not None]
+    amounts = [cause.dollars for cause in causes if cause.dollars is not None]
     is_part = any(cause.unpriced_tokens for cause in causes)
-    return money(sum(known), is_part=is_part) if known else "-", tokens_of(sum(cause.tokens for cause in causes))
+    return money(sum(amounts), is_part=is_part) if amounts else "-", tokens_of(sum(cause.tokens for cause in causes))
 
 
 def _first_causes(result: Overview) -> list[SpendingCause]:
-    """Return the causes of one kind that one action removes, by the one that surely saves most; empty if none does."""
+    """Return the causes that one action removes: those of the action expected to save most; empty without any."""
     actions: dict[tuple[str, CauseKind], list[SpendingCause]] = {}
     for cause in (*result.causes, *result.missed):
         if not cause.fix.startswith("nothing"):
@@ -336,7 +336,7 @@ def first_in_words(result: Overview) -> tuple[str, str]:
     return first.fix, f"{amount} {what}: {says}{most}"
 
 
-def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> None:
+def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> None:
     """Write the first thing to change, and the session that cost most; that first if no cause costs 1 % of the sum."""
     causes = _first_causes(result)
     cost = sum(cause.dollars or 0.0 for cause in causes)
@@ -347,10 +347,10 @@ def _write_first(result: Overview, out: Console, chosen: OverviewSelection) -> N
     if causes:
         if not is_small:
             out.print()
-        fix, why = first_in_words(result)
+        fix, reason = first_in_words(result)
         out.print(line(("costs less than 1 %, but can be changed: " if is_small else "do first: ", "bold"), fix))
-        out.print(line(f"  {why}"))
-        _write_command(_check(causes[0], chosen), out)
+        out.print(line(f"  {reason}"))
+        _write_command(_check_command(causes[0], choice), out)
     if not is_small:
         _write_biggest(result, out)
 
@@ -372,23 +372,23 @@ def _write_biggest(result: Overview, out: Console) -> None:
         _write_command(biggest.command, out)
 
 
-def _write_nothing(result: Overview, span: str, out: Console, chosen: OverviewSelection) -> None:
+def _write_no_requests(result: Overview, span: str, out: Console, choice: OverviewSelection) -> None:
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
-        nothing = "no sessions of agents on this machine: name a recording, or list the formats that lore reads"
-        out.print(line((nothing, "bold")))
+        message = "no sessions of agents on this machine: name a recording, or list the formats that lore reads"
+        out.print(line((message, "bold")))
         commands = ["lore check PATH", "lore formats"]
     else:
-        what = "".join(f" of {name}" for name in (chosen.agent, chosen.project and f"project {chosen.project}") if name)
+        what = "".join(f" of {name}" for name in (choice.agent, choice.project and f"project {choice.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
-        commands = [chosen.elsewhere()] if chosen.agent or chosen.project else ["lore sessions"]
+        commands = [choice.wider_command()] if choice.agent or choice.project else ["lore sessions"]
         if result.newest is not None:
             day = day_of(result.newest)
             out.print(line(f"the newest request was sent on {day}:"))
-            commands = [chosen._replace(since=day, until="").summing("").rstrip()]
+            commands = [choice._replace(since=day, until="").summing("").rstrip()]
     for command in commands:
         _write_command(command, out)
-    _write_rest(result, out, chosen)
+    _write_notes(result, out, choice)
 
 
 def _write_command(command: str, out: Console) -> None:
@@ -396,13 +396,13 @@ def _write_command(command: str, out: Console) -> None:
     out.print_whole(line((f"  {command}", "cyan")))
 
 
-def _write_rest(result: Overview, out: Console, chosen: OverviewSelection) -> None:
-    """Write what could not be read."""
+def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> None:
+    """Write recordings that could not be read, problems, logs that lore does not read, and notes."""
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
         out.print(line(f"{counted(result.problems, 'problem')} in these recordings"))
-        _write_command(f"{chosen.advice('lore check')} --select LORE2 -v", out)
+        _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))
     for note in result.notes:

@@ -26,21 +26,21 @@ _PARTING = frozenset('",')  # quotes and separators of names
 
 def visible(text: str) -> str:
     """Make invisible characters visible and mask credentials."""
-    text = uncommanded(mask(text))
+    text = escape_commands(mask(text))
     if text.isprintable() and (text.isascii() or _BLANK.search(text) is None):
         return text
-    return "".join(map(_shown, text))
+    return "".join(map(_make_visible, text))
 
 
 def escaped(text: str) -> str:
     """Return JSON text with invisible characters as JSON escapes (`\\u202e`); it parses to the same values."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f", text)
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1] if match[0] != "\x7f" else "\\u007f", text)
 
 
 class Escaping(io.RawIOBase):
-    """A terminal that lines of JSON are written to as bytes."""
+    """A stream for bytes of JSON lines, which writes invisible characters to a terminal as escapes."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -53,9 +53,9 @@ class Escaping(io.RawIOBase):
         self._stream.flush()
 
 
-def counted(number: int, word: str, several: str = "") -> str:
-    """Return `1 file`, `2 files`; `several` is an irregular plural."""
-    return f"{number:,} {word if number == 1 else several or f'{word}s'}"
+def counted(number: int, word: str, plural: str = "") -> str:
+    """Return `1 file`, `2 files`; `plural` is an irregular plural."""
+    return f"{number:,} {word if number == 1 else plural or f'{word}s'}"
 
 
 def format_count(number: int | None) -> str:
@@ -76,8 +76,8 @@ def place_of(path: str, line: int | None) -> str:
 
 def path_below(path: str, folder: str = "") -> str:
     """Return an absolute path as a relative one if it is below a folder (empty: the current one), else unchanged."""
-    short = relative(path, folder) if os.path.isabs(path) else os.pardir
-    return path if short.startswith(os.pardir) else short
+    relative_path = relative(path, folder) if os.path.isabs(path) else os.pardir
+    return path if relative_path.startswith(os.pardir) else relative_path
 
 
 def when(
@@ -100,7 +100,7 @@ def local_time(at: float | None, form: str = "%H:%M:%S") -> str:
     return when(at, form, zone=None)
 
 
-def named(name: str) -> str:
+def quote(name: str) -> str:
     """Return a name; in quotes, with escapes, if it could be taken for another one, such as `"ann "`."""
     from unicodedata import normalize  # noqa: PLC0415 - few reports write names of users
 
@@ -108,7 +108,7 @@ def named(name: str) -> str:
     return name if name == plain and not set(name) & _PARTING else json.dumps(name)
 
 
-def uncommanded(text: str) -> str:
+def escape_commands(text: str) -> str:
     """Return a line without markers of workflow commands: GitHub's runner obeys them anywhere in a log."""
     return text.replace("##[", "##<U+005B>") if "##[" in text else text
 
@@ -127,7 +127,7 @@ def prompt_notes(prompt: Prompt, omitted: Iterable[str], dialect_notes: Iterable
     return notes
 
 
-def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
+def list_unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: bool) -> list[str]:
     """Return the parts of a prompt that are not recorded, or recorded in an unknown form (`records`, by kind).
 
     `completes`: options can add the missing parts.
@@ -143,7 +143,7 @@ def unrecorded(records: Iterable[str], *, system: bool, tools: bool, completes: 
     return notes
 
 
-def _shown(char: str) -> str:
+def _make_visible(char: str) -> str:
     if char.isprintable() and _BLANK.match(char) is None:
         return char
     return _NAMES.get(char) or f"<U+{ord(char):04X}>"
@@ -151,5 +151,5 @@ def _shown(char: str) -> str:
 
 def last_part(path: str) -> str:
     """Return the last part of a path, else the path; credentials are masked first, as one may hold a slash."""
-    whole = mask(path).replace("\\", "/").rstrip("/")
-    return whole.rpartition("/")[2] or path
+    masked_path = mask(path).replace("\\", "/").rstrip("/")
+    return masked_path.rpartition("/")[2] or path

@@ -109,8 +109,8 @@ def section_word(section: str) -> str:
 
 def redacted_model(name: str) -> str:
     """Return a model's name if all its words are those of public models, else its digest."""
-    known = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
-    return name if known and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
+    is_public = all(part in _PUBLIC or _MODEL_NUMBER.fullmatch(part) for part in _MODEL_PARTS.split(name.lower()))
+    return name if is_public and name.isascii() and len(name) <= _LONGEST_MODEL else digest(name)
 
 
 # The function for each kind of text in evidence (`lore.model.fact`); lore's own words stay.
@@ -124,12 +124,12 @@ REDACTED: dict[str, Callable[[str], str]] = {
 
 def redacted_finding(finding: Finding) -> Finding:
     """Return a finding without content. Its fingerprint has none and stays."""
-    kept = replace(
+    copy = replace(
         finding, chain=finding.chain and redacted_chain(finding.chain),
         section=finding.section and section_word(finding.section),
         json_path=finding.json_path and redacted_path(finding.json_path),
     )  # fmt: skip
-    return in_words(kept, REDACTED)
+    return in_words(copy, REDACTED)
 
 
 def causes_of(findings: Iterable[Finding], *, redact: bool = False) -> list[CauseResult]:
@@ -163,17 +163,17 @@ def is_own(message: str) -> bool:
 
 def redacted_error(error: LoreError) -> LoreError:
     """Return an error of reading a recording without the text that it may quote; its place stays."""
-    unknown = _UNKNOWN.fullmatch(error.message)
-    if unknown is not None:
-        error.message = unknown[1]
-    if unknown is not None or is_own(error.message):
+    match = _UNKNOWN.fullmatch(error.message)
+    if match is not None:
+        error.message = match[1]
+    if match is not None or is_own(error.message):
         error.choices = ()  # titles of sessions
         return error
     place = error.where.file if error.where is not None else None
     message = f"{place + ': ' if place else ''}an input could not be judged: {digest(error.message)}"
-    made = LoreError(message, hint="leave --redact out to read the message", where=error.where or Where())
-    made.exit_code = error.exit_code
-    return made
+    new_error = LoreError(message, hint="leave --redact out to read the message", where=error.where or Where())
+    new_error.exit_code = error.exit_code
+    return new_error
 
 
 # results
@@ -191,7 +191,7 @@ _OF_TOOLS = "no price is known for the provider's tools"
 
 
 def _unless(is_known: Callable[[str], object]) -> Callable[[str], str]:
-    """Return a function that keeps a text that is known to be lore's own, and hides any other."""
+    """Return a function that keeps a text if `is_known` holds for it, and replaces any other by its digest."""
     return lambda text: text if is_known(text) else digest(text)
 
 
@@ -287,9 +287,9 @@ def _raw(raw: Raw) -> Raw:
 @cache
 def _changes(kind: Any) -> tuple[tuple[str, Callable[[str], str]], ...]:
     """Return the fields of a type, each with the function for its texts."""
-    hints, own = get_type_hints(kind), getattr(kind, "SHOWN", {})
+    hints, plugin_rows = get_type_hints(kind), getattr(kind, "SHOWN", {})
     rows = {
-        field: own.get(field) or ROWS.get(f"{kind.__name__}.{field}") or ROWS.get(field, "content")
+        field: plugin_rows.get(field) or ROWS.get(f"{kind.__name__}.{field}") or ROWS.get(field, "content")
         for field in (kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields)
     }
     return tuple([(field, CHANGES[row] if _is_text(hints[field]) else str) for field, row in rows.items()])
@@ -301,15 +301,15 @@ def _is_text(hint: Any) -> bool:
 
 def redacted_fold(result: FoldResult, items: list[Item]) -> tuple[FoldResult, list[Item]]:
     """Return a folded session and its items without content; an item keeps its kind, status, counts and place."""
-    shown = [redacted(item) for item in items]
-    made = redacted(replace(result, timeline=[], injected=[]))
-    timeline = [Raw(encode_item(item)) for item in shown]
+    redacted_items = [redacted(item) for item in items]
+    folded = redacted(replace(result, timeline=[], injected=[]))
+    timeline = [Raw(encode_item(item)) for item in redacted_items]
     injected: list[InjectedResult] = []
-    for inserted in result.injected:
-        texts = insert_texts(inserted.content) or ()
-        content = [{"role": spoken.role, "text": digest(text_of(spoken.text))} for spoken in texts]
-        injected.append(replace(inserted, content=Raw(encode(content))))
-    return replace(made, timeline=timeline, injected=injected), shown
+    for insert in result.injected:
+        texts = insert_texts(insert.content) or ()
+        content = [{"role": part.role, "text": digest(text_of(part.text))} for part in texts]
+        injected.append(replace(insert, content=Raw(encode(content))))
+    return replace(folded, timeline=timeline, injected=injected), redacted_items
 
 
 # Structs with a field that says what another one holds
@@ -336,24 +336,24 @@ def _simulated(result: SimulateResult) -> SimulateResult:
 
 def _notes(notes: Iterable[str], models: set[str]) -> Iterator[str]:
     """Yield notes without names of tools and of models that are not public."""
-    odd = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
+    hidden_models = [(model, redacted_model(model)) for model in models if redacted_model(model) != model]
     for note in notes:
         if note.startswith(_OF_TOOLS):
             yield f"{_OF_TOOLS}: {digest(note)}"
             continue
-        shown = note
-        for model, hidden in odd:
-            shown = shown.replace(model, hidden)
-        yield shown
+        text = note
+        for model, hidden in hidden_models:
+            text = text.replace(model, hidden)
+        yield text
 
 
 def _diff(diff: DiffResult) -> DiffResult:
     """Return a comparison without content, its chain redacted in the names `FILE#CHAIN:TURN` too."""
-    made: DiffResult = _by_field(diff)
-    left, right = (
-        replace(side, name=side.name.replace(f"#{diff.chain}:", f"#{made.chain}:")) for side in (made.left, made.right)
+    copy: DiffResult = _by_field(diff)
+    left_side, right_side = (
+        replace(side, name=side.name.replace(f"#{diff.chain}:", f"#{copy.chain}:")) for side in (copy.left, copy.right)
     )
-    return replace(made, left=left, right=right)
+    return replace(copy, left=left_side, right=right_side)
 
 
 def redacted_cause(cause: SpendingCause) -> SpendingCause:

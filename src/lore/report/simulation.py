@@ -28,7 +28,7 @@ from lore.report.sentences.findings import (
     in_dollars,
     name_cause,
 )
-from lore.report.table import Cell, TableColumn, aligned, write_table
+from lore.report.table import Cell, TableColumn, align_columns, write_table
 from lore.report.timeline import write_problems
 
 _CHANGES_SHOWN = 9  # without -v
@@ -93,48 +93,48 @@ def write_turns(turns: Sequence[results.SimulatedTurn], out: Console, *, every: 
     ):
         out.print(f"{counted(len(turns), 'turn')} without usage: nothing can be predicted")
         return
-    several = len({turn.path for turn in turns}) > 1
-    shown = [turn for turn in turns if every or turn.cause is not None]
-    if shown:
+    has_several_files = len({turn.path for turn in turns}) > 1
+    visible_turns = [turn for turn in turns if every or turn.cause is not None]
+    if visible_turns:
         out.print(line(("tokens read from the cache: predicted (~: at best) and billed", "dim")))
-        head, *rows = aligned([_HEADER, *map(_row, shown)], range(5))
+        head, *rows = align_columns([_HEADER, *map(_row, visible_turns)], range(5))
         out.print(line((head, "bold")))
-        path, explained = "", set[str]()
-        for turn, row in zip(shown, rows, strict=True):
-            if several and turn.path != path:
+        path, explained_codes = "", set[str]()
+        for turn, row in zip(visible_turns, rows, strict=True):
+            if has_several_files and turn.path != path:
                 out.print(line((path_below(turn.path), "bold")))
             path = turn.path
-            _write_turn(turn, row, out, again=turn.cause is not None and turn.cause.code in explained)
-            explained |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
-    if len(shown) < len(turns):
-        lost = sum(turn.cause is not None for turn in turns)
-        out.hint(f"{lost or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
+            _write_turn(turn, row, out, is_repeated=turn.cause is not None and turn.cause.code in explained_codes)
+            explained_codes |= ({turn.cause.code} & {*UNEXPLAINED}) if turn.cause is not None and not every else set()
+    if len(visible_turns) < len(turns):
+        breaks = sum(turn.cause is not None for turn in turns)
+        out.hint(f"{breaks or 'none'} of {counted(len(turns), 'turn')} with a cache break", "--all shows every turn")
 
 
-def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, again: bool) -> None:
-    """Write a turn's row, and the evidence of its cause; `again`: without what is ruled out."""
+def _write_turn(turn: results.SimulatedTurn, row: str, out: Console, *, is_repeated: bool) -> None:
+    """Write a turn's row, and the evidence of its cause; `is_repeated`: without what is ruled out."""
     cause = turn.cause
     out.print(line((row, "" if cause is None else _STYLES[cause.kind])), indent=_INDENT)
     if cause is not None:
-        grounds = describe_grounds(replace(cause, ruled_out=()) if again else cause)
+        grounds = describe_grounds(replace(cause, ruled_out=()) if is_repeated else cause)
         out.print(line(" " * _INDENT, grounds), indent=_INDENT)
 
 
 def _row(turn: results.SimulatedTurn) -> tuple[str, ...]:
     name = f"{turn.turn}" if turn.chain == "main" else f"{turn.chain}:{turn.turn}"
     predicted, billed, cause = turn.predicted.read_tokens, _billed_read(turn), turn.cause
-    off = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
-    unsure = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
-    why = ""
+    gap = "" if predicted is None or billed is None else f"{billed - predicted:+,}" if billed != predicted else "="
+    mark = "" if turn.predicted.confidence != "ceiling" or predicted is None else "~"
+    text = ""
     if cause is not None:
         about = "about " if cause.tokens == "estimated" else ""
-        lost = (
+        loss = (
             f": {about}{turn.lost_tokens:,} tokens re-billed{in_dollars(cause.lost_dollars)}"
             if turn.lost_tokens
             else ""
         )
-        why = f"{name_cause(cause)}{lost}"
-    return name[-_NAME_LENGTH:], when(turn.at), unsure + format_count(predicted), format_count(billed), off, why
+        text = f"{name_cause(cause)}{loss}"
+    return name[-_NAME_LENGTH:], when(turn.at), mark + format_count(predicted), format_count(billed), gap, text
 
 
 def _billed_read(turn: results.SimulatedTurn) -> int | None:
@@ -151,16 +151,16 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 
     A column is one turn, or the smallest value of several turns if there are too many.
     """
-    most = max((value for _, values, _ in rows for value in values), default=0)
+    peak = max((value for _, values, _ in rows for value in values), default=0)
     count = min((len(values) for _, values, _ in rows), default=0)
     size = max((len(name) for name, *_ in rows), default=0)
-    if count < 3 or not most:
+    if count < 3 or not peak:
         return
     width = min(CHART_COLUMNS, count, (out.room or WIDTH) - size - 3)
-    out.print(line((f"tokens read, turn by turn (full height {most:,})", "bold")))
+    out.print(line((f"tokens read, turn by turn (full height {peak:,})", "bold")))
     for name, values, colour in rows:
         groups = [values[count * at // width : max(count * (at + 1) // width, 1)] for at in range(width)]
-        bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // most)] for group in groups)
+        bars = "".join(_BARS[-(-min(group) * (len(_BARS) - 1) // peak)] for group in groups)
         out.print(line(f"  {name:<{size}} ", (bars, colour)))
 
 
@@ -169,13 +169,13 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 
 def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
-    shown = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
+    visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
     count = f"{counted(len(result.problems), 'problem')} in the recordings"
-    if len(shown) < len(result.problems):
+    if len(visible_problems) < len(result.problems):
         out.hint(count, "-v shows them")
-    elif shown:
+    elif visible_problems:
         out.print(line(count))
-    write_problems(shown, out)
+    write_problems(visible_problems, out)
 
 
 def _sums(result: results.SimulateResult, out: Console) -> None:
@@ -185,8 +185,8 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
-        of_them = format_money(sum_known(each.billed for each in priced))
-        predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), of_them)}"
+        amounts = format_money(sum_known(entry.billed for entry in priced))
+        predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), amounts)}"
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
     for text in describe_surcharges(cost.surcharges or ()):
         out.print(line(text))
@@ -197,41 +197,41 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         count_losses(turn.causes, sums)
     for styled in describe_rebilled(sums):
         out.print(line(styled))
-    missed = [f"{each.code} {each.name}" for turn in result.turns for each in turn.causes if not each.is_break]
+    missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
     if sums.missed_tokens:
         out.print(line(f"  cause: {', '.join(dict.fromkeys(missed))}"))
     predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
-    of_them = format_usage(UsageResult.sum_of(filter(None, predicted)))
-    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), of_them))]
+    amounts = format_usage(UsageResult.sum_of(filter(None, predicted)))
+    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), amounts))]
     if isinstance(totals.other_passes, UsageResult):
-        several = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
-        rows.append(("of other passes", totals.other_passes, f" (in {counted(several, 'response')})"))
-    for name, usage, of in rows:
-        out.print(line(f"tokens {name}: {format_usage(usage) or 'not recorded'}{of}"))
+        response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
+        rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))
+    for name, usage, suffix in rows:
+        out.print(line(f"tokens {name}: {format_usage(usage) or 'not recorded'}{suffix}"))
 
 
-def _of_turns(result: results.SimulateResult, known: int, billed: str) -> str:
+def _of_turns(result: results.SimulateResult, known_turns: int, billed: str) -> str:
     """Return how many turns a sum is over if not all of them, and what they were `billed`: sums of the same turns."""
-    turns = f" in {known:,} of {counted(result.totals.turns, 'turn')}"
-    return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known < result.totals.turns else ""
+    turns = f" in {known_turns:,} of {counted(result.totals.turns, 'turn')}"
+    return f"{turns} (billed in these: {billed or 'not recorded'})" if 0 < known_turns < result.totals.turns else ""
 
 
-def agreement_lines(found: results.AgreementResult) -> Iterator[str]:
+def agreement_lines(agreement: results.AgreementResult) -> Iterator[str]:
     """Yield how close predictions were to usage, then statistics of errors, drops and new prompts."""
-    if not found.turns:
+    if not agreement.turns:
         yield "predictions cannot be compared with usage: no two successive turns have usage"
         return
-    near, exact = found.within_2_percent / found.turns, found.exact / found.turns
-    turns = f"{counted(found.turns, 'turn')} with usage and a previous turn"
-    yield f"predictions: {_percent(near)} of {turns} within 2 % of the usage"
-    off, naive = found.mean_absolute_error_tokens, found.naive_mean_absolute_error_tokens
-    yield f"{_percent(exact)} exact, average error {off:,.0f} tokens ({naive:,.0f} if everything cached were read)"
-    if found.drops or found.false_drops:
-        drops = f"{found.drops_predicted:,} of {counted(found.drops, 'drop')} of over 1,000 tokens predicted"
-        yield f"{drops}, {counted(found.false_drops, 'false alarm')}"
-    if found.prompts:
-        share = found.prompts_within_2_percent / found.prompts
-        yield f"after a new prompt of the user: {_percent(share)} of {counted(found.prompts, 'turn')} within 2 %"
+    near_share, exact = agreement.within_2_percent / agreement.turns, agreement.exact / agreement.turns
+    turns = f"{counted(agreement.turns, 'turn')} with usage and a previous turn"
+    yield f"predictions: {_percent(near_share)} of {turns} within 2 % of the usage"
+    error, naive = agreement.mean_absolute_error_tokens, agreement.naive_mean_absolute_error_tokens
+    yield f"{_percent(exact)} exact, average error {error:,.0f} tokens ({naive:,.0f} if everything cached were read)"
+    if agreement.drops or agreement.false_drops:
+        drops = f"{agreement.drops_predicted:,} of {counted(agreement.drops, 'drop')} of over 1,000 tokens predicted"
+        yield f"{drops}, {counted(agreement.false_drops, 'false alarm')}"
+    if agreement.prompts:
+        share = agreement.prompts_within_2_percent / agreement.prompts
+        yield f"after a new prompt of the user: {_percent(share)} of {counted(agreement.prompts, 'turn')} within 2 %"
 
 
 def _percent(share: float) -> str:
@@ -248,18 +248,18 @@ def write_reliability(result: results.SimulateResult, out: Console) -> None:
 
 
 def _reliability(rows: Sequence[results.ReliabilityResult], out: Console) -> None:
-    before = ""
+    previous_group = ""
     for row in rows:
         if row.by == "all":
             turns = f"{row.read:,} of {counted(row.appends, 'turn')} that only appended read the whole cached prefix"
-            others = "; no change, pause or compaction explains the others" if row.read < row.appends else ""
-            out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{others})"))
+            suffix = "; no change, pause or compaction explains the others" if row.read < row.appends else ""
+            out.print(line(("reliability: ", "bold"), f"{_percent(row.share)} ({turns}{suffix})"))
             continue
-        if row.by != before:
+        if row.by != previous_group:
             out.print(line((f"by {row.by}:", "bold")))
-        before = row.by
-        few = "  (few turns)" if row.appends < _FEW_APPENDS else ""
-        out.print(line(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){few}"))
+        previous_group = row.by
+        note = "  (few turns)" if row.appends < _FEW_APPENDS else ""
+        out.print(line(f"  {row.name}: {_percent(row.share)} ({row.read:,} of {row.appends:,}){note}"))
 
 
 def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
@@ -275,32 +275,32 @@ def _groups(groups: Sequence[results.GroupResult], out: Console) -> None:
 
 def _changes(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the changes that save, then those that save nothing and those whose saving is unknown."""
-    every, cost = result.what_if, result.totals.cost
-    whole = cost.predicted if cost.billed is None else cost.billed
-    shown = [change for change in every if change.saves]
+    changes, cost = result.what_if, result.totals.cost
+    total_cost = cost.predicted if cost.billed is None else cost.billed
+    saving_changes = [change for change in changes if change.saves]
     missed = {f"cause={cause.code}" for turn in result.turns for cause in turn.causes if not cause.is_break}
-    if shown:
+    if saving_changes:
         out.print(line(("largest savings (estimated):", "bold")))
-    for change in shown if verbose else shown[:_CHANGES_SHOWN]:
+    for change in saving_changes if verbose else saving_changes[:_CHANGES_SHOWN]:
         names = [CODES[code].name for code in change.change.removeprefix("cause=").split(",") if code in CODES]
         label = " ".join(filter(None, (change.change, ", ".join(names))))
-        out.print(line(f"  {label}: {_saving(change, whole, is_missed=change.change in missed)}"))
+        out.print(line(f"  {label}: {_saving(change, total_cost, is_missed=change.change in missed)}"))
         if change.fix:
             out.print(line("     fix: ", (change.fix, "green")))
-    idle, unknown = list[str](), list[str]()
-    for change in every:
+    without_saving, unknown_savings = list[str](), list[str]()
+    for change in changes:
         if change.saved is None and not change.turns:
-            unknown.append(change.change)
+            unknown_savings.append(change.change)
         elif not change.saves:
-            more = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
-            idle.append(f"{change.change}{more}")
-    for label, names in (("simulated, no saving", idle), ("saving unknown", unknown)):
+            extra = f" (costs {format_money(-change.saved)} more)" if change.saved and change.saved < 0 else ""
+            without_saving.append(f"{change.change}{extra}")
+    for label, names in (("simulated, no saving", without_saving), ("saving unknown", unknown_savings)):
         if names:
             out.print(line((f"{label}: {', '.join(names)}", "dim")))
 
 
-def _saving(change: results.Saving, whole: float | None, *, is_missed: bool) -> str:
-    """Return what a change saves of the `whole` cost, and why.
+def _saving(change: results.Saving, total_cost: float | None, *, is_missed: bool) -> str:
+    """Return what a change saves of the `total_cost`, and why.
 
     `is_missed`: its tokens were not re-billed; a cache could have held them.
     """
@@ -308,10 +308,10 @@ def _saving(change: results.Saving, whole: float | None, *, is_missed: bool) -> 
     reasons = [_WRITE_PRICES] if change.change in (what_if.SHORT, what_if.TTL) else []
     if change.tokens:
         reasons.append(f"{abs(change.tokens):,} tokens {effect}, in {counted(change.turns, 'turn')}")
-    why = "; ".join(reasons) or "the same tokens at other prices"
+    reason = "; ".join(reasons) or "the same tokens at other prices"
     if not change.saved:
-        return why
-    return f"saves {format_money(change.saved)}{f' of {format_money(whole)}' if whole else ''} ({why})"
+        return reason
+    return f"saves {format_money(change.saved)}{f' of {format_money(total_cost)}' if total_cost else ''} ({reason})"
 
 
 def write_rules(result: results.RulesResult, out: Console) -> None:
@@ -331,10 +331,10 @@ def write_rules(result: results.RulesResult, out: Console) -> None:
     for text, number in sources.items():
         out.print(line(f"[{number}] {text}"))
     out.print(line("P: the vendor's own page, M: measured, S: second-hand, ?: inferred; models: * is any text"))
-    own = sum(row.own for row in result.rules)
-    owned = f", {own:,} of them your own" if own else ""
-    checked = "" if result.as_of is None else f", as of {result.as_of}"
-    out.print(line((counted(len(result.rules), "row") + owned + checked, "bold")))
+    own_count = sum(row.own for row in result.rules)
+    own_note = f", {own_count:,} of them your own" if own_count else ""
+    date_note = "" if result.as_of is None else f", as of {result.as_of}"
+    out.print(line((counted(len(result.rules), "row") + own_note + date_note, "bold")))
 
 
 def _value_of(row: results.RuleResult) -> str:

@@ -40,10 +40,10 @@ class ClientStatus(NamedTuple):
     read_tokens: int | None = None  # of its last request
 
 
-def client_and_path(given: bytes) -> tuple[ClientStatus, str]:
+def client_and_path(stdin_data: bytes) -> tuple[ClientStatus, str]:
     """Parse the facts that Claude Code sends; return them with the log or folder that they name (empty: none)."""
     try:
-        session = _table(json.loads(given))
+        session = _table(json.loads(stdin_data))
     except (ValueError, RecursionError):
         session = {}
     window = _table(session.get("context_window"))
@@ -76,7 +76,7 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and type(value) is not bool and abs(value) < 1e12 else None
 
 
-class Shown(NamedTuple):
+class LineFacts(NamedTuple):
     """The facts to show in a line."""
 
     running: RunningTotals | None  # None: unknown
@@ -91,41 +91,41 @@ class _StatusPart(NamedTuple):
     colour: str = ""
 
 
-def status_line(shown: Shown, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
+def status_line(status: LineFacts, parts: tuple[str, ...] = DEFAULT, *, width: int | None = None, colour: bool) -> str:
     """Return the line, at most `width` columns wide if it is given."""
-    known = dict(_parts(shown))
-    made = {name: known[name] for name in parts if name in known}
-    if shown.judging and (shown.running is None or "break" in made):
-        made["break"] = _StatusPart("judging …", "dim")
-    if not made:
-        return _fitting(NOTHING, width)
+    available = dict(_parts(status))
+    line_parts = {name: available[name] for name in parts if name in available}
+    if status.judging and (status.running is None or "break" in line_parts):
+        line_parts["break"] = _StatusPart("judging …", "dim")
+    if not line_parts:
+        return _cut_to_width(NOTHING, width)
     if width is not None:
-        _shorten(made, width)
+        _shorten(line_parts, width)
     texts: list[str] = []
-    for part in made.values():
-        text = _fitting("".join(char for char in part.text if char.isprintable() and char != "#"), width)
+    for part in line_parts.values():
+        text = _cut_to_width("".join(char for char in part.text if char.isprintable() and char != "#"), width)
         texts.append(f"{_COLOURS[part.colour]}{text}{_RESET}" if colour and part.colour else text)
     return _BETWEEN.join(texts)
 
 
-def _shorten(made: dict[str, _StatusPart], width: int) -> None:
+def _shorten(line_parts: dict[str, _StatusPart], width: int) -> None:
     """Cut the cause, then leave parts out, until the line fits; one part stays."""
     for name in _LEAST:
-        over = sum(columns(part.text) for part in made.values()) + len(_BETWEEN) * (len(made) - 1) - width
-        if over <= 0 or len(made) == 1:
+        excess = sum(columns(part.text) for part in line_parts.values()) + len(_BETWEEN) * (len(line_parts) - 1) - width
+        if excess <= 0 or len(line_parts) == 1:
             return
-        cause = made.get("break")
-        if cause is not None and columns(cause.text) - over >= _SHORTEST:
-            made["break"] = cause._replace(text=_fitting(cause.text, columns(cause.text) - over))
+        cause = line_parts.get("break")
+        if cause is not None and columns(cause.text) - excess >= _SHORTEST:
+            line_parts["break"] = cause._replace(text=_cut_to_width(cause.text, columns(cause.text) - excess))
             return
-        made.pop(name, None)
+        line_parts.pop(name, None)
 
 
-def _parts(shown: Shown) -> Iterator[tuple[str, _StatusPart]]:
-    """Yield what is known of a session, by the names of `PARTS`."""
-    running, client, (size, read) = shown.running, shown.client, _size(shown)
+def _parts(status: LineFacts) -> Iterator[tuple[str, _StatusPart]]:
+    """Yield the name (of `PARTS`) and the text of each part whose facts are known."""
+    running, client, (size, read) = status.running, status.client, _size(status)
     name = client.model or (running.model if running is not None else "")
-    if name and not shown.redact:
+    if name and not status.redact:
         yield "model", _StatusPart(name)
     if size is not None:
         yield "prompt", _StatusPart(f"prompt {short(size)}")
@@ -133,46 +133,46 @@ def _parts(shown: Shown) -> Iterator[tuple[str, _StatusPart]]:
         share = read / size
         colour = "green" if share >= 0.9 else "yellow" if share >= 0.5 else "red"
         yield "read", _StatusPart(f"read {percent(share)}", colour)
-    if (expires := _expires(shown)) is not None:
+    if (expires := _expires(status)) is not None:
         yield "expires", expires
     if running is not None and running.requests:
         money = f" (${running.rebilled_dollars:,.2f})" if running.rebilled_dollars else ""
         yield "again", _StatusPart(f"re-billed {short(running.rebilled_tokens)}{money}")
-        yield "break", _break(running.last_break, shown)
+        yield "break", _break(running.last_break, status)
     if client.dollars is not None:
         yield "cost", _StatusPart(f"${client.dollars:,.2f}")
     if client.used_percentage is not None:
         yield "context", _StatusPart(f"context {client.used_percentage:.0f} %")
 
 
-def _size(shown: Shown) -> tuple[int | None, int | None]:
+def _size(status: LineFacts) -> tuple[int | None, int | None]:
     """Return the size of the last prompt and its read tokens, from the client if the log is not judged yet."""
-    running, client = shown.running, shown.client
-    if running is None or (shown.judging and client.prompt_tokens is not None):
+    running, client = status.running, status.client
+    if running is None or (status.judging and client.prompt_tokens is not None):
         return client.prompt_tokens, client.read_tokens
     return running.prompt_tokens, running.read_tokens
 
 
-def _expires(shown: Shown) -> _StatusPart | None:
-    running, client = shown.running, shown.client
-    rule = running is not None and not running.billed and client.expires_at is None
+def _expires(status: LineFacts) -> _StatusPart | None:
+    running, client = status.running, status.client
+    by_rule = running is not None and not running.billed and client.expires_at is None
     at = client.expires_at if client.expires_at is not None or running is None else running.expires_at
     if at is None:
-        known = running is not None and running.requests and running.lifetime is None
-        return _StatusPart("cache lifetime unknown", "dim") if known else None
-    left = at - shown.now
-    if left <= 0:
-        return _StatusPart(f"cache expired {span(-left)} ago", "red")
-    return _StatusPart(f"cache {'about ' * rule}{clock(left)}", "yellow" if left <= _SOON else "green")
+        has_requests = running is not None and running.requests and running.lifetime is None
+        return _StatusPart("cache lifetime unknown", "dim") if has_requests else None
+    ttl = at - status.now
+    if ttl <= 0:
+        return _StatusPart(f"cache expired {span(-ttl)} ago", "red")
+    return _StatusPart(f"cache {'about ' * by_rule}{clock(ttl)}", "yellow" if ttl <= _SOON else "green")
 
 
-def _break(last: LastBreak | None, shown: Shown) -> _StatusPart:
+def _break(last: LastBreak | None, status: LineFacts) -> _StatusPart:
     if last is None:
         return _StatusPart("no break", "dim")
-    ago = None if last.at is None else shown.now - last.at
-    when = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
-    says = last.plain if shown.redact else last.says
-    return _StatusPart(f"break {when}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
+    ago = None if last.at is None else status.now - last.at
+    time = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
+    says = last.plain if status.redact else last.says
+    return _StatusPart(f"break {time}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
 
 
 PARTS = ("model", "prompt", "read", "again", "expires", "break", "cost", "context")
@@ -202,9 +202,9 @@ def percent(share: float) -> str:
 
 def clock(seconds: float) -> str:
     """Return a duration as a clock counts it down: `4:12`, `1:04:12`."""
-    minutes, left = divmod(int(seconds), 60)
+    minutes, remainder = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+    return f"{hours}:{minutes:02}:{remainder:02}" if hours else f"{minutes}:{remainder:02}"
 
 
 def span(seconds: float) -> str:
@@ -224,7 +224,7 @@ def columns(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in text if not unicodedata.combining(char))
 
 
-def _fitting(text: str, width: int | None) -> str:
+def _cut_to_width(text: str, width: int | None) -> str:
     if width is None or columns(text) <= width:
         return text
     while text and columns(text) > max(0, width - 1):

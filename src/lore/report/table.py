@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple, TypeAlias
 
 from lore.report.console import Console, line, width_of
-from lore.report.plain import uncommanded, visible
+from lore.report.plain import escape_commands, visible
 
 Cell: TypeAlias = str | tuple[str, str]  # text, or text and its style
 _GAP = 2  # columns between two cells
@@ -24,16 +24,16 @@ class TableColumn(NamedTuple):
 
 
 def write_table(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, below: Sequence[Sequence[str]] = ()
+    columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], out: Console, *, notes: Sequence[Sequence[str]] = ()
 ) -> None:  # fmt: skip
-    """Write a table; `below` are whole lines to write after each row, such as paths that can be copied.
+    """Write a table; `notes` are whole lines to write after each row, such as paths that can be copied.
 
     Texts are data: they hold no markup, and invisible characters are shown.
     """
     if out.on_table is not None:
         out.on_table([tuple([column.head for column in columns]), *(tuple(map(_text, row)) for row in rows)])
         return
-    room, shown = out.room, list(range(len(columns)))
+    room, places = out.room, list(range(len(columns)))
     widths = [
         max(map(width_of, (column.head, *(visible(_text(row[place])) for row in rows))))
         for place, column in enumerate(columns)
@@ -41,22 +41,22 @@ def write_table(
     is_wrapped = [column.wraps or (column is columns[-1] and not column.right) for column in columns]
 
     def least_width() -> int:
-        parts = (min(widths[place], _SENTENCE) if is_wrapped[place] else widths[place] for place in shown)
-        return sum(parts) + _GAP * (len(shown) - 1)
+        parts = (min(widths[place], _SENTENCE) if is_wrapped[place] else widths[place] for place in places)
+        return sum(parts) + _GAP * (len(places) - 1)
 
-    droppable = sorted((place for place in shown if columns[place].drop), key=lambda place: columns[place].drop)
+    droppable = sorted((place for place in places if columns[place].drop), key=lambda place: columns[place].drop)
     while room is not None and droppable and least_width() > room:
-        shown.remove(droppable.pop())
-    fixed = {place: widths[place] for place in shown if not is_wrapped[place]}
+        places.remove(droppable.pop())
+    fixed_widths = {place: widths[place] for place in places if not is_wrapped[place]}
     if room is not None and least_width() > room:
-        fixed = {}  # every cell is wrapped
+        fixed_widths = {}  # every cell is wrapped
     heads = [(column.head, "bold") for column in columns]
-    _draw(columns, shown, fixed, [heads] if below else [heads, *rows], out)
-    for row, lines in zip(rows, below, strict=bool(below)):
-        _draw(columns, shown, fixed, [row], out)
+    _draw(columns, places, fixed_widths, [heads] if notes else [heads, *rows], out)
+    for row, lines in zip(rows, notes, strict=bool(notes)):
+        _draw(columns, places, fixed_widths, [row], out)
         for text in lines:
             out.print_whole(line((text, "dim")))
-    if omitted := [column.head for place, column in enumerate(columns) if place not in shown]:
+    if omitted := [column.head for place, column in enumerate(columns) if place not in places]:
         out.print(line((f"not shown at this width: {', '.join(omitted)}", "dim")))
 
 
@@ -65,31 +65,31 @@ def _text(cell: Cell) -> str:
 
 
 def _draw(
-    columns: Sequence[TableColumn], shown: Sequence[int], fixed: dict[int, int], rows: Sequence[Sequence[Cell]],
+    columns: Sequence[TableColumn], places: Sequence[int], widths: dict[int, int], rows: Sequence[Sequence[Cell]],
     out: Console,
 ) -> None:  # fmt: skip
-    """Draw rows; `fixed` columns are never wrapped, and have their width in every table."""
+    """Draw rows; columns in `widths` are never wrapped, and have this width in every table."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for place in shown:
+    for place in places:
         table.add_column(
-            justify="right" if columns[place].right else "left", overflow="fold", no_wrap=place in fixed,
-            width=fixed.get(place),
+            justify="right" if columns[place].right else "left", overflow="fold", no_wrap=place in widths,
+            width=widths.get(place),
         )  # fmt: skip
     for row in rows:
-        table.add_row(*(Text.assemble(*line(row[place])) for place in shown))
+        table.add_row(*(Text.assemble(*line(row[place])) for place in places))
     room, terminal = out.rich.width, out.rich
     terminal.width = out.room or _WIDE
     with terminal.capture() as captured:
         terminal.print(table)
     terminal.width = room
     for text in captured.get().splitlines():
-        out.file.write(uncommanded(text).rstrip() + "\n")
+        out.file.write(escape_commands(text).rstrip() + "\n")
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
     """Return rows as lines of columns, each as wide as its longest cell; `right` are those of numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

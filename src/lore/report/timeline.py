@@ -70,17 +70,17 @@ def rows(result: FoldResult, items: list[Item]) -> Iterator[Row]:
     name = name or next((chain.id for chain in result.session.chains), "")
     turns, injected = deque(turn for turn in result.turns if turn.chain == name), deque(result.injected)
     pairs = list(zip(items, result.item_turns, strict=True))
-    begun = max((turn for item, turn in pairs if isinstance(item, CompactDivider)), default=0)
+    last_compaction = max((turn for item, turn in pairs if isinstance(item, CompactDivider)), default=0)
     for place, (item, number) in enumerate(pairs):
         while not isinstance(item, CompactDivider) and turns and turns[0].turn <= number:
             turn = turns.popleft()
-            if turn.turn == number or turn.turn > begun:
+            if turn.turn == number or turn.turn > last_compaction:
                 yield turn
         while injected and injected[0].insert_at <= place:
             yield injected.popleft()
         yield item
     yield from injected
-    yield from (turn for turn in turns if pairs and turn.turn > begun)
+    yield from (turn for turn in turns if pairs and turn.turn > last_compaction)
 
 
 def write_row(row: Row, out: Console) -> None:
@@ -95,7 +95,7 @@ def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
             return ((f"{f'turn {number}':<10} {_request(row)}", "dim"),)
         case InjectedResult(content=content, number=number, before_turn=turn):
             what = f"delta {number}" if row.kind == "delta" else row.kind
-            words = " ".join(short(text_of(spoken.text)) for spoken in insert_texts(content) or ())
+            words = " ".join(short(text_of(part.text)) for part in insert_texts(content) or ())
             derived = "" if row.saved else ", derived: not in the log"
             return (f"{f'+ {what}':<10}", "bold green"), f" (turn {turn}{derived}) {words}"
         case UserMessage(text=text, blocks=blocks, source=source):
@@ -114,7 +114,7 @@ def _parts(row: Row, size: int) -> tuple[str | tuple[str, str], ...]:
         case OpaqueItem(record=record):
             members = raw_members(bytes(record)) or {}
             attached = raw_members(members.get("attachment", b"")) or {}
-            kinds = [short(text_of(of["type"]), 60) for of in (members, attached) if of.get("type")]
+            kinds = [short(text_of(holder["type"]), 60) for holder in (members, attached) if holder.get("type")]
             return ((f"{'opaque':<10} {' '.join(kinds)} {len(bytes(record)):,} bytes", "dim"),)
 
 
@@ -140,21 +140,21 @@ def _usage(turn: TurnResult) -> str:
 
 def write_problems(problems: Iterable[Problem], out: Console) -> None:
     """Write a line for each problem; one that a file has several times is written once, with its count."""
-    found: dict[tuple[str, str | None, str], list[Problem]] = {}
+    groups: dict[tuple[str, str | None, str], list[Problem]] = {}
     for problem in problems:
-        found.setdefault((problem.code, problem.file, problem.message), []).append(problem)
-    for (code, file, message), alike in found.items():
-        often = f" ({len(alike):,} times)" if len(alike) > 1 else ""
-        out.print(line((f"{code} {place_of(str(file), alike[0].line)} {message}{often}", "yellow")))
+        groups.setdefault((problem.code, problem.file, problem.message), []).append(problem)
+    for (code, file, message), group in groups.items():
+        suffix = f" ({len(group):,} times)" if len(group) > 1 else ""
+        out.print(line((f"{code} {place_of(str(file), group[0].line)} {message}{suffix}", "yellow")))
 
 
 def _compaction(divider: CompactDivider) -> str:
     """Return the trigger, the tokens before and after, and the duration of a compaction, as far as recorded."""
-    parts, before, after = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
-    if before is not None and after is not None:
-        parts.append(f"{before:,} → {after:,} tokens")
-    elif before is not None or after is not None:
-        parts.append(f"{before:,} tokens before" if before is not None else f"{after:,} tokens after")
+    parts, old_size, new_size = [short(divider.trigger, 40)], divider.pre_tokens, divider.post_tokens
+    if old_size is not None and new_size is not None:
+        parts.append(f"{old_size:,} → {new_size:,} tokens")
+    elif old_size is not None or new_size is not None:
+        parts.append(f"{old_size:,} tokens before" if old_size is not None else f"{new_size:,} tokens after")
     if divider.duration_ms is not None:
         parts.append(format_duration(divider.duration_ms / 1000))
     return ", ".join(parts)
@@ -185,13 +185,13 @@ _SEALED = ("reasoning", "redacted_thinking", "compaction", "compaction_summary",
 
 def _raw_block(raw: bytes) -> str:
     """Return the beginning of a block in a provider's shape; of one that is encrypted its type and summary."""
-    own = raw_members(raw) or {}
-    kind = text_of(own.get("type", b"null"))
+    members = raw_members(raw) or {}
+    kind = text_of(members.get("type", b"null"))
     if kind not in _SEALED:
         return f"[{short(raw.decode('utf-8', 'replace'), 60)}]"
-    parts = [sliced_members(part) for key in ("summary", "content") for part in array(own.get(key, b""))]
+    parts = [sliced_members(part) for key in ("summary", "content") for part in array(members.get(key, b""))]
     words = " ".join(text_of(part["text"]) for part in parts if part.get("text", b"")[:1] == b'"')
-    encrypted = "encrypted " if own.keys() & {"encrypted_content", "data"} else ""
+    encrypted = "encrypted " if members.keys() & {"encrypted_content", "data"} else ""
     return f"[{kind}: {short(words, 60)}]" if words.strip() else f"[{encrypted}{kind}]"
 
 
@@ -210,7 +210,7 @@ def write_knowledge(result: KnowledgeResult, out: Console) -> None:
     for fact in result.knowledge:
         state, place = fact.state or "-", fact.category or "General"
         words = short(": ".join(filter(None, (fact.title, fact.content))))
-        shown = (f"{state:<7}", _STYLES.get(state, ""))
-        out.print(line(shown, f"  {fact.id:<{width}}  ", (place, "bold"), f"  {words}"))
+        state_cell = (f"{state:<7}", _STYLES.get(state, ""))
+        out.print(line(state_cell, f"  {fact.id:<{width}}  ", (place, "bold"), f"  {words}"))
     out.print(line(f"session {result.session}: {counted(len(result.knowledge), 'entry', 'entries')} known"))
     write_problems(result.problems, out)

@@ -76,17 +76,17 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
     for file, request in requests:
         agents.setdefault(request.session, request.agent)
         chains.setdefault(request.session, {}).setdefault((file, request.row.chain), []).append(request.row)
-    lanes = {session: {place: _slices(rows) for place, rows in found.items()} for session, found in chains.items()}
+    lanes = {session: {place: _slices(rows) for place, rows in by_lane.items()} for session, by_lane in chains.items()}
     starts = {
-        session: min((slices[0].begin for slices in found.values() if _is_timed(slices)), default=None)
-        for session, found in lanes.items()
+        session: min((slices[0].begin for slices in by_lane.values() if _is_timed(slices)), default=None)
+        for session, by_lane in lanes.items()
     }
-    known = [start for start in starts.values() if start is not None]
-    begin = min(known, default=0)
+    known_starts = [start for start in starts.values() if start is not None]
+    begin = min(known_starts, default=0)
     events, threads = list[TraceEvent](), count(1)
-    for session, found in lanes.items():
+    for session, by_lane in lanes.items():
         start, names, process = starts[session], dict[str, int](), 0
-        for (file, chain), slices in found.items():
+        for (file, chain), slices in by_lane.items():
             thread, timed = next(threads), _is_timed(slices)
             name = _short(chain) if file == session else f"{visible(os.path.basename(file))} {_short(chain)}"
             name = _unused_name(names, name if timed else f"{name} ({UNTIMED})")
@@ -98,12 +98,12 @@ def trace_of(requests: Iterable[tuple[str, LedgerRequest]]) -> Trace:
             events.append(event("thread_name", "M", origin, {"name": name}))
             events.append(event("thread_sort_index", "M", origin, {"sort_index": thread}))
             events += _lane_events(name, slices, event)
-    about = {"writer": f"lore {lore.__version__}"}
-    about["begin"] = format_timestamp(begin / SECOND) if known else "not recorded"
-    every = [_is_timed(slices) for found in lanes.values() for slices in found.values()]
-    if not all(every):
-        about["note"] = f"{UNTIMED} (lanes: {every.count(False):,} of {len(every):,})"
-    return Trace(traceEvents=events, otherData=about)
+    metadata = {"writer": f"lore {lore.__version__}"}
+    metadata["begin"] = format_timestamp(begin / SECOND) if known_starts else "not recorded"
+    timed_lanes = [_is_timed(slices) for by_lane in lanes.values() for slices in by_lane.values()]
+    if not all(timed_lanes):
+        metadata["note"] = f"{UNTIMED} (lanes: {timed_lanes.count(False):,} of {len(timed_lanes):,})"
+    return Trace(traceEvents=events, otherData=metadata)
 
 
 def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
@@ -115,11 +115,11 @@ def _slices(rows: Sequence[LedgerRow]) -> list[Slice]:
     for row, time in zip(rows, times, strict=True):
         latest = latest + SECOND if time is None else time
         slices.append(Slice(latest, time is not None, row))
-    return sorted(slices, key=lambda drawn: drawn.begin)
+    return sorted(slices, key=lambda span: span.begin)
 
 
 def _is_timed(slices: Sequence[Slice]) -> bool:
-    return any(drawn.timed for drawn in slices)
+    return any(span.timed for span in slices)
 
 
 def _microseconds(time: float | None) -> int | None:
@@ -134,12 +134,12 @@ def _short(text: str) -> str:
 
 def _unused_name(used: dict[str, int], name: str) -> str:
     """Return a name that no other lane of the process has: counters of one name would be one counter."""
-    own = name
-    while own in used:
+    unused_name = name
+    while unused_name in used:
         used[name] += 1
-        own = f"{name} ({used[name]})"
-    used[own] = 1
-    return own
+        unused_name = f"{name} ({used[name]})"
+    used[unused_name] = 1
+    return unused_name
 
 
 def _event(
@@ -152,36 +152,36 @@ def _event(
 def _lane_events(name: str, slices: Sequence[Slice], event: Callable[..., TraceEvent]) -> Iterator[TraceEvent]:
     """Yield the events of a lane's requests; `event` makes one of its name, phase and time."""
     end, counters = 0, dict[str, int]()
-    for drawn, following in zip(slices, [*slices[1:], None], strict=True):
-        row, answered = drawn.row, _microseconds(drawn.row.answered) if drawn.timed else None
-        measured = answered is not None and answered > drawn.begin
-        end = answered if answered is not None and measured else drawn.begin + SECOND
+    for span, following in zip(slices, [*slices[1:], None], strict=True):
+        row, answered = span.row, _microseconds(span.row.answered) if span.timed else None
+        measured = answered is not None and answered > span.begin
+        end = answered if answered is not None and measured else span.begin + SECOND
         end = end if following is None else min(end, following.begin)
         title, kinds, loss = f"turn {row.number}", "request", row.loss
         if loss is not None:
             title += f": {CODES[loss.code].name if loss.code in CODES else loss.code}"
             kinds = f"request,{loss.kind}"
-        args = dict(_arguments(drawn, measured=measured))
-        yield event(title, "X", drawn.begin, args, dur=end - drawn.begin, cat=kinds)
+        args = dict(_arguments(span, measured=measured))
+        yield event(title, "X", span.begin, args, dur=end - span.begin, cat=kinds)
         if row.compacted:
-            yield event("compacted", "i", drawn.begin, {}, s="t", cat="compaction")
-        if tokens := _billed(row):
+            yield event("compacted", "i", span.begin, {}, s="t", cat="compaction")
+        if tokens := _known_tokens(row):
             counters |= dict.fromkeys(tokens, 0)
-            yield event(f"{name}: tokens", "C", drawn.begin, tokens)
+            yield event(f"{name}: tokens", "C", span.begin, tokens)
     if counters:  # without a last value of 0 the counter would continue after its lane
         yield event(f"{name}: tokens", "C", end, counters)
 
 
-def _billed(row: LedgerRow) -> dict[str, int]:
+def _known_tokens(row: LedgerRow) -> dict[str, int]:
     """Return a request's known tokens by the names of counters."""
-    found = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
-    return {kind: tokens for kind, tokens in found.items() if tokens is not None}
+    counts = {kind: getattr(row, member) for kind, member in _TOKENS} if row.billed else {}
+    return {kind: tokens for kind, tokens in counts.items() if tokens is not None}
 
 
-def _arguments(drawn: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
-    row, loss, spent = drawn.row, drawn.row.loss, drawn.row.spent
+def _arguments(span: Slice, *, measured: bool) -> Iterator[tuple[str, Argument]]:
+    row, loss, spent = span.row, span.row.loss, span.row.spent
     yield "turn", row.number
-    yield "sent", format_timestamp(drawn.begin / SECOND) if drawn.timed else "not recorded: one turn a second"
+    yield "sent", format_timestamp(span.begin / SECOND) if span.timed else "not recorded: one turn a second"
     yield "response_began_after", f"{(row.answered or 0) - (row.at or 0):.3f} s" if measured else "not recorded"
     if row.model is not None:
         yield "model", _short(row.model)

@@ -73,20 +73,20 @@ def _append_to_session(store: Store, session_id: str, head: Head, events: Iterab
 
 def _open_log(path: str) -> int:
     """Open a lore log for writing; its beginning is read first, so that no other file is opened for writing."""
-    shown = corpus.show(path)
+    label = corpus.show(path)
     if os.path.lexists(path) and not os.path.isfile(path):
-        raise LoreError(f"{shown} is not a regular file", hint="name a lore log")
+        raise LoreError(f"{label} is not a regular file", hint="name a lore log")
     if not LoreLog.recognises(corpus.open_head(path).head):
-        raise LoreError(f"{shown} is not a lore log", hint=HINT_CONVERT)
+        raise LoreError(f"{label} is not a lore log", hint=HINT_CONVERT)
     try:
         return os.open(path, os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0))
     except OSError as error:
-        raise LoreError(f"cannot write to {shown}: {reason_of(error)}", where=Where(shown)) from None
+        raise LoreError(f"cannot write to {label}: {reason_of(error)}", where=Where(label)) from None
 
 
 def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event]) -> None:
     """Append to a locked log of `size` bytes; a last line without a line feed gets one first, also a torn one."""
-    lines, shown = [encode(event) for event in events], corpus.show(path)
+    lines, label = [encode(event) for event in events], corpus.show(path)
     if not lines:
         return
     if max(map(len, lines)) > RECORD_BYTES:
@@ -100,19 +100,19 @@ def _append_to_log(descriptor: int, path: str, size: int, events: Iterable[Event
         files.append(descriptor, data, size)
     except OSError as error:
         if os.fstat(descriptor).st_size != size:
-            message = f"{shown} holds part of a record: a write failed during another one"
+            message = f"{label} holds part of a record: a write failed during another one"
             raise LoreError(message, hint="look at its last lines") from None
-        message = f"cannot write to {shown}: {reason_of(error)}"
-        raise LoreError(message, hint="the log is as it was", where=Where(shown)) from None
+        message = f"cannot write to {label}: {reason_of(error)}"
+        raise LoreError(message, hint="the log is as it was", where=Where(label)) from None
 
 
 def _check_unchanged(descriptor: int, path: str, size: int) -> None:
-    held = os.fstat(descriptor)
+    open_stat = os.fstat(descriptor)
     try:
-        named = os.stat(path)
+        path_stat = os.stat(path)
     except OSError as error:
         raise corpus.unreadable(path, error) from None
-    if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
+    if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
         raise LoreError(f"{corpus.show(path)} was replaced while it was read", hint=HINT_AGAIN)
-    if held.st_size != size:
+    if open_stat.st_size != size:
         raise LoreError(f"{corpus.show(path)} was written to while it was read", hint=HINT_AGAIN)

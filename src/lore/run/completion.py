@@ -60,10 +60,10 @@ def _texts_of(path: str, raw: bytes) -> bytes:
 def _read_tools(path: str) -> tuple[bytes, ...]:
     """Return tools in the order given."""
     value = _read_value(path, b"".join(corpus.pieces(path)).removeprefix(BOM))
-    listed = (raw_members(value) or {}).get("tools", b"") if value[:1] == b"{" else value
-    if listed[:1] != b"[":
+    raw_tools = (raw_members(value) or {}).get("tools", b"") if value[:1] == b"{" else value
+    if raw_tools[:1] != b"[":
         raise _fault(path, " holds no tools", _HINT_TOOLS)
-    tools = tuple(array(listed))
+    tools = tuple(array(raw_tools))
     for number, tool in enumerate(tools):
         if tool[:1] != b"{":
             raise _fault(path, f": element {number} of the tools is no object", _HINT_TOOLS)
@@ -87,6 +87,6 @@ def _read_value(path: str, data: bytes) -> bytes:
 
 def _fault(path: str, reason: str, hint: str = "", at: tuple[bytes, int] | None = None) -> LoreError:
     """Return the error about a file; `at` is its bytes and the offset of the fault, if that is known."""
-    shown = corpus.show(path)
-    where = Where(shown) if at is None else Where(shown, at[0].count(b"\n", 0, at[1]) + 1, at[1])
-    return LoreError(shown + reason, hint=hint, where=where)
+    label = corpus.show(path)
+    where = Where(label) if at is None else Where(label, at[0].count(b"\n", 0, at[1]) + 1, at[1])
+    return LoreError(label + reason, hint=hint, where=where)

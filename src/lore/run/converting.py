@@ -25,7 +25,7 @@ _HEADER = b'{"kind":"session_started"'
 _DEEP = 500  # brackets in a line: with more, reading it back may meet a decoder's limit of nesting
 
 
-def converted(recording: Recording) -> Iterator[bytes]:
+def convert_recording(recording: Recording) -> Iterator[bytes]:
     """Return the lines of the log, each with its line feed; raises LoreError if the recording holds no session.
 
     The lines raise LoreError if it cannot be read to its end.
@@ -48,12 +48,12 @@ class _Verbatim(LoreLog):
 
 
 def _lines(recording: EventRecording) -> Iterator[bytes]:
-    own = _Verbatim() if type(recording.reader) is LoreLog else None
-    origin = recording.reader.name if own is None else None
-    recording.reader = own or recording.reader
-    for read in _header_first(recording, is_own=own is not None):
+    verbatim = _Verbatim() if type(recording.reader) is LoreLog else None
+    origin = recording.reader.name if verbatim is None else None
+    recording.reader = verbatim or recording.reader
+    for read in _header_first(recording, is_own=verbatim is not None):
         event: Event = read.value  # pyright: ignore[reportAssignmentType]
-        line = own.lines.pop(read.line, None) if own is not None else None
+        line = verbatim.lines.pop(read.line, None) if verbatim is not None else None
         if isinstance(event, Saved):
             continue
         if line is None:
@@ -86,21 +86,21 @@ def _header_first(recording: EventRecording, *, is_own: bool) -> Iterator[Read]:
     session of another format that has no header gets an empty one.
     """
     reads = recording.reads()
-    held: list[Read] = []
+    early_reads: list[Read] = []
     header: Read | None = None
     for read in reads:
         if isinstance(read.value, SessionStarted):
             header = read
             break
-        held.append(read)
+        early_reads.append(read)
         if is_own and not isinstance(read.value, OpaqueEvent):
             break
-    if header is None and all(isinstance(read.value, OpaqueEvent) for read in held):
-        shown = recording.shown
-        raise LoreError(f"{shown} holds no session", where=Where(shown))
+    if header is None and all(isinstance(read.value, OpaqueEvent) for read in early_reads):
+        label = recording.shown
+        raise LoreError(f"{label} holds no session", where=Where(label))
     if header is None and not is_own:
-        header = Read(SessionStarted(session_id=""), held[0].line, held[0].byte)
+        header = Read(SessionStarted(session_id=""), early_reads[0].line, early_reads[0].byte)
     if header is not None:
         yield header
-    yield from held
+    yield from early_reads
     yield from reads

@@ -9,7 +9,7 @@ from lore.errors import LoreError
 ADDRESS = "127.0.0.1"
 
 
-def listening(port: int) -> socket.socket:
+def open_listener(port: int) -> socket.socket:
     """Return a socket that listens on the loopback interface, on a free port for 0. Raises LoreError."""
     try:
         listener = socket.create_server((ADDRESS, port), backlog=64)

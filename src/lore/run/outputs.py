@@ -43,19 +43,19 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
     belongs to a store that was read; also for any OSError while it is open.
     """
     filesystem.refuse_output(path)
-    shown = corpus.show(path)
+    label = corpus.show(path)
     path = os.path.realpath(path) if os.path.islink(path) else path  # what a link names is written, and it stays
     if "\0" in path:
-        raise LoreError(f"cannot write {shown!r}: no file can have this name")
+        raise LoreError(f"cannot write {label!r}: no file can have this name")
     if any(corpus.is_same(path, source) or is_file_of_store(source, path) for source in inputs):
-        raise LoreError(f"{shown} is an input of this command", hint="name another file")
+        raise LoreError(f"{label} is an input of this command", hint="name another file")
     if os.path.lexists(path) and not os.path.isfile(path):
         kind = "is a folder" if os.path.isdir(path) else "is not a regular file"
-        raise LoreError(f"{shown} {kind}", hint="name a file, or leave it out and redirect standard output")
+        raise LoreError(f"{label} {kind}", hint="name a file, or leave it out and redirect standard output")
     if os.path.lexists(path) and not force:
-        raise LoreError(f"{shown} exists", hint="name another file, or overwrite it with --force")
+        raise LoreError(f"{label} exists", hint="name another file, or overwrite it with --force")
     if os.path.lexists(path) and not os.access(path, os.W_OK):
-        raise LoreError(f"{shown} is read-only", hint="make it writable, or name another file")
+        raise LoreError(f"{label} is read-only", hint="make it writable, or name another file")
     try:
         with suppress(FileNotFoundError):
             os.lstat(path)  # a name that no file can have is refused now, and not when all has been written
@@ -63,7 +63,7 @@ def open_output(path: str, *, force: bool, inputs: Iterable[str] = ()) -> Genera
             yield file
     except OSError as error:
         hint = "name a file in a folder that can be written"
-        raise LoreError(f"cannot write {shown}: {reason_of(error)}", hint=hint) from None
+        raise LoreError(f"cannot write {label}: {reason_of(error)}", hint=hint) from None
 
 
 def write_file(path: str, data: bytes, inputs: Iterable[str]) -> int:
@@ -116,7 +116,7 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     Raises LoreError for an unknown report, one that names no file after `=`, or if two have the same target.
     """
     _register_reports()
-    found = [Target("json")] if as_json else []
+    result = [Target("json")] if as_json else []
     for text in reports:
         kind, equals, path = text.partition("=")
         if kind not in REPORTS:
@@ -126,49 +126,49 @@ def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
         if equals and not path:
             raise LoreError(f"--report {text} names no file", hint=f"--report {kind}=FILE, or --report {kind}")
         filesystem.refuse_output(path)
-        found.append(Target(kind, "" if path == "-" else path))
-    on_stdout = [target.kind for target in found if not target.path]
-    again = _first_repeated(on_stdout)
-    if again is not None:
-        hint = f"leave one out (--json is --report {again})" if again == "json" else "leave one out"
-        raise LoreError(f"{again} is asked for twice on standard output", hint=hint)
+        result.append(Target(kind, "" if path == "-" else path))
+    on_stdout = [target.kind for target in result if not target.path]
+    repeated_kind = _first_repeated(on_stdout)
+    if repeated_kind is not None:
+        hint = f"leave one out (--json is --report {repeated_kind})" if repeated_kind == "json" else "leave one out"
+        raise LoreError(f"{repeated_kind} is asked for twice on standard output", hint=hint)
     if len(on_stdout) > 1 and not all(REPORTS[kind].can_share_stdout for kind in on_stdout):
         message = f"{' and '.join(on_stdout)} cannot share standard output"
         raise LoreError(message, hint=f"give one of them a file: --report {on_stdout[-1]}=FILE")
-    files = [os.path.realpath(target.path) for target in found if target.path and not corpus.is_stream(target.path)]
-    twice = _first_repeated(files)
-    if twice is not None:
-        raise LoreError(f"two reports go to {corpus.show(relative(twice))}", hint="give each a file of its own")
-    return found if on_stdout else [Target("terminal"), *found]
+    files = [os.path.realpath(target.path) for target in result if target.path and not corpus.is_stream(target.path)]
+    repeated_file = _first_repeated(files)
+    if repeated_file is not None:
+        raise LoreError(f"two reports go to {corpus.show(relative(repeated_file))}", hint="give each a file of its own")
+    return result if on_stdout else [Target("terminal"), *result]
 
 
 def _first_repeated(names: list[str]) -> str | None:
     return next((name for place, name in enumerate(names) if name in names[:place]), None)
 
 
-def refuse_taken_files(reports: Iterable[Target], taken: Mapping[str, str]) -> None:
-    """Raise LoreError for a report whose folder does not exist, or that would replace a file of `taken`.
+def refuse_overwriting(reports: Iterable[Target], protected: Mapping[str, str]) -> None:
+    """Raise LoreError for a report whose folder does not exist, or that would replace a file of `protected`.
 
-    `taken` maps what a file is, as the message names it, to its path. A pipe or a device may be any.
+    `protected` maps what a file is, as the message names it, to its path. A pipe or a device is never refused.
     """
     for path in (target.path for target in reports if target.path and not corpus.is_stream(target.path)):
-        shown = corpus.show(path)
-        for what, other in taken.items():
-            if corpus.is_same(path, other) or os.path.realpath(path) == os.path.realpath(other):
-                raise LoreError(f"{shown} is {what}, and no report goes there", hint="name another file")
+        label = corpus.show(path)
+        for what, protected_path in protected.items():
+            if corpus.is_same(path, protected_path) or os.path.realpath(path) == os.path.realpath(protected_path):
+                raise LoreError(f"{label} is {what}, and no report goes there", hint="name another file")
         refuse_missing_folder(path)
 
 
 def write_reports(
     result: Reported, reports: list[Target], paths: list[str], out: Console, *, verbose: bool,
-    own: Mapping[str, Report] = MappingProxyType({}),
+    writers: Mapping[str, Report] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Write all reports: files first, so that a closed pipe loses none of them.
 
     Raises LoreError if a report cannot be written, or would replace an input (`paths`) or any recording. `github` adds
-    the report in Markdown to the job's summary. `own` are the command's reports, instead of those of the registry.
+    the report in Markdown to the job's summary. `writers` replace reports of the registry, by kind.
     """
-    kinds = ChainMap(dict(own), REPORTS)
+    kinds = ChainMap(dict(writers), REPORTS)
     recordings = [path for path in paths if path != corpus.STDIN and not os.path.isdir(path)]
     for target in reports:
         if target.path:
@@ -194,17 +194,17 @@ def reporting_errors(
     try:
         yield
     except LoreError as error:
-        wanted = [target for target in reports if target.path or target.kind == "github"]
-        if wanted:
+        outputs = [target for target in reports if target.path or target.kind == "github"]
+        if outputs:
             from lore.report.console import Console  # noqa: PLC0415 - as below
 
-            named = [path for path in paths if corpus.show(path) in error.message]  # one may be the end of another
-            place = max(named, key=len) if named else next(iter(paths), os.curdir)
+            matches = [path for path in paths if corpus.show(path) in error.message]  # one may be the end of another
+            place = max(matches, key=len) if matches else next(iter(paths), os.curdir)
             problem = Problem(Code.UNREADABLE_FILE, error.message, file=corpus.show(place))
             damaged = damage([problem], {}, Place(corpus.show(place)))
             findings = [replace(finding, fix=error.hint or finding.fix) for finding in damaged]
             out = Console(sys.stdout, colour=False, terminal=False)
-            write_reports(make_result(findings=findings, problems=[problem]), wanted, [*paths], out, verbose=True)
+            write_reports(make_result(findings=findings, problems=[problem]), outputs, [*paths], out, verbose=True)
         raise
 
 

@@ -46,7 +46,7 @@ from lore.report.plain import last_part
 from lore.report.redacted import REDACTED, redacted, redacted_error
 from lore.report.sentences.findings import columns_result
 from lore.report.sentences.spending import cause_in_words, short_of
-from lore.run.checking.verdicts import CheckContext, audience_of, each_result
+from lore.run.checking.verdicts import CheckContext, audience_of, map_files
 from lore.run.outputs import refuse_missing_folder, refuse_recording, write_file
 from lore.run.simulation import PlayedTurn, Simulation
 from lore.store.registry import ignore
@@ -68,15 +68,15 @@ def refuse_target(path: str) -> None:
     """Raise LoreError if pages cannot be written to a path, or would replace something that lore did not write."""
     if not path or corpus.is_stream(path):
         return
-    shown = corpus.show(path)
+    label = corpus.show(path)
     refuse_missing_folder(path.rstrip("/\\"))
     if not is_folder(path):
         refuse_recording(path)
         if os.path.isdir(path):
-            raise LoreError(f"{shown} is a folder", hint="name a page FILE.html, or a folder without that ending")
+            raise LoreError(f"{label} is a folder", hint="name a page FILE.html, or a folder without that ending")
         return
     if os.path.lexists(path) and not os.path.isdir(path):
-        raise LoreError(f"{shown} is a file", hint="name a page FILE.html, or a new folder")
+        raise LoreError(f"{label} is a file", hint="name a page FILE.html, or a new folder")
     index = os.path.join(path, "index.html")
     if os.path.lexists(index) and not _is_page(index):
         raise LoreError(f"{corpus.show(index)} is not lore's", hint="name another folder")
@@ -96,19 +96,19 @@ def write_report(
 ) -> int:  # fmt: skip
     """Write pages to a path (empty: standard output) and return how many bytes they have.
 
-    `listed` are the sessions that the command lists, by path; None: those that are read. They keep their sums. `cache`
+    `listed` are the sessions that the command lists, by path (None: those that are read), with their sums. `cache`
     is the one to predict; None: the cache that served each turn.
     """
     load_plugins()
     sessions = list_sessions(files)
     if listed is not None and not is_folder(path):
-        in_full = set(list(listed)[:IN_FULL])
-        sessions = [file for file in sessions if corpus.show(file.path) in in_full]
+        full_paths = set(list(listed)[:IN_FULL])
+        sessions = [file for file in sessions if corpus.show(file.path) in full_paths]
     recordings = [file.path for file in sessions if not file.stream and os.path.isfile(file.path)]
-    with closing(_read_sessions(sessions, context, cache, jobs, progress)) as found:
+    with closing(_read_sessions(sessions, context, cache, jobs, progress)) as page_sessions:
         if is_folder(path):
-            return _write_folder(path, intro, found, listed, recordings)
-        text = render_page(_one_page(intro, found, listed))
+            return _write_folder(path, intro, page_sessions, listed, recordings)
+        text = render_page(_one_page(intro, page_sessions, listed))
     if path:
         return write_file(path, text.encode("utf-8", "backslashreplace"), recordings)
     sys.stdout.write(text)
@@ -119,14 +119,14 @@ def _read_sessions(
     files: list[Input], context: CheckContext, cache: str | None, jobs: int, progress: Progress | None
 ) -> Generator[tuple[str, PageSession]]:  # fmt: skip
     """Yield a digest of the path and the contents of each session, in the order of the files."""
-    size, done = sum(file.size for file in files), 0
+    total_bytes, done_bytes = sum(file.size for file in files), 0
     context = replace(context, options=replace(context.options, log=ignore))
     work = partial(read_session, context=context, cache=cache)
-    with closing(each_result(files, jobs, work, work)) as results:
+    with closing(map_files(files, jobs, work, work)) as results:
         for file, session in zip(files, results, strict=True):
-            done += file.size
+            done_bytes += file.size
             if progress is not None:
-                progress(done, size)
+                progress(done_bytes, total_bytes)
             if session is not None:
                 path = os.path.abspath(file.path).encode("utf-8", "surrogateescape")
                 yield hashlib.sha256(path).hexdigest()[:16], session
@@ -151,18 +151,18 @@ def _write_folder(
 
 
 def _one_page(intro: Intro, sessions: Iterable[tuple[str, PageSession]], listed: Listed | None) -> PageContent:
-    """Return a page that shows the sessions in full that lost most."""
-    rows, kept = list[PageSession](), list[PageSession]()
+    """Return one page, which shows in full the sessions that lost most and lists the others."""
+    rows, pages = list[PageSession](), list[PageSession]()
     for _, session in sessions:
         rows.append(replace(session, chains={}))
-        kept.append(session)
-        kept.sort(key=_loss, reverse=True)
-        while len(kept) > 1 and (len(kept) > IN_FULL or sum(len(one.turns) for one in kept) > MOST_TURNS):
-            kept.pop()
-    places = {session.path: f"#s{number}" for number, session in enumerate(kept)}
-    views = [view_session(session, str(number)) for number, session in enumerate(kept)]
+        pages.append(session)
+        pages.sort(key=_loss, reverse=True)
+        while len(pages) > 1 and (len(pages) > IN_FULL or sum(len(page.turns) for page in pages) > MOST_TURNS):
+            pages.pop()
+    places = {session.path: f"#s{number}" for number, session in enumerate(pages)}
+    views = [view_session(session, str(number)) for number, session in enumerate(pages)]
     rows = _list_rows(rows, listed)
-    return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(kept))
+    return PageContent(intro.title, intro, rows if len(rows) > 1 else (), places, views, len(rows) - len(pages))
 
 
 def _loss(session: PageSession) -> tuple[float, int, float]:
@@ -196,19 +196,19 @@ BEFORE, AFTER = 120, 400  # bytes that are shown around a difference
 
 
 def list_sessions(files: Iterable[Input]) -> list[Input]:
-    """Return the files without those of subagents whose session is among them: they are read with it."""
-    every = list(files)
-    known = {os.path.abspath(file.path) for file in every}
-    owned = dict[str, set[str]]()
-    kept: list[Input] = []
-    for file in every:
+    """Return the files, except those of subagents whose session is among them: these are read with their session."""
+    all_files = list(files)
+    paths = {os.path.abspath(file.path) for file in all_files}
+    subagent_paths = dict[str, set[str]]()
+    main_files: list[Input] = []
+    for file in all_files:
         session = None if file.stream or file.error is not None else session_of(file.path)
         place = "" if session is None else os.path.abspath(session)
-        if place in known and place not in owned:
-            owned[place] = {os.path.abspath(path) for path in companions(place)}
-        if os.path.abspath(file.path) not in owned.get(place, ()):
-            kept.append(file)
-    return kept
+        if place in paths and place not in subagent_paths:
+            subagent_paths[place] = {os.path.abspath(path) for path in companions(place)}
+        if os.path.abspath(file.path) not in subagent_paths.get(place, ()):
+            main_files.append(file)
+    return main_files
 
 
 def read_session(file: Input, context: CheckContext, cache: str | None = None) -> PageSession | None:
@@ -216,8 +216,8 @@ def read_session(file: Input, context: CheckContext, cache: str | None = None) -
 
     `cache` is the one to predict; None: the cache that served each turn.
     """
-    shown, reading = corpus.show(file.path), None
-    session = PageSession(shown, "", None, {}, Sums().result(shown), [], [])
+    label, reading = corpus.show(file.path), None
+    session = PageSession(label, "", None, {}, Sums().result(label), [], [])
     try:
         if file.error is not None:
             raise file.error
@@ -275,14 +275,14 @@ class _Reading:
         turn, pair = played.verdict.turn, played.verdict.pair
         previous = self._latest.get(turn.chain)
         pause = None if previous is None or previous.at is None or turn.at is None else turn.at - previous.at
-        made = PageTurn(
+        page_turn = PageTurn(
             played.result,
             pause=pause if pause is not None and pause >= PAUSE else None,
             compacted=any(change.cause == Code.COMPACTION for change in turn.changes),
             model_before=previous.model if previous is not None and previous.model != turn.model else None,
         )
         if pair is None or not pair.is_break or self._examined >= EXAMINED:
-            return made
+            return page_turn
         self._examined += 1
         compared, common, texts, path = pair.previous, pair.overlap.common, ["", ""], ""
         where = None if pair.overlap.is_covered else locate_difference(compared.prompt, turn.prompt, common)
@@ -293,7 +293,7 @@ class _Reading:
                 for side in (compared, turn)
             ]
         return replace(
-            made, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
+            page_turn, before=self._played.get((compared.chain, compared.number)), left=texts[0], right=texts[1],
             path=path, columns=columns_result(pair, REDACTED if self._context.redact else MASKED),
         )  # fmt: skip
 

@@ -24,35 +24,37 @@ HINT_SINCE = "give an age (30m, 2h, 1d, 1w) or a date (2026-01-31, 2026-01-31T09
 PLACES_SHOWN = 4  # in a list for a person
 
 
-def whereabouts(here: Surroundings) -> tuple[tuple[str, ...], list[str]]:
+def find_project_logs(surroundings: Surroundings) -> tuple[tuple[str, ...], list[str]]:
     """Return the places that were searched, in order, and the folders and files with the logs to judge.
 
     These are the sessions of the current folder's project, of all agents; all sessions if it has none. If nothing is
     found, the last place that was searched is the current folder.
     """
-    looked = dict.fromkeys(place.path for place in places(here, project=True) if place.agent.is_read)
-    found = kept_by_agents(here, project=True)
-    found += [path for path in logs_of_project(here) if not path.startswith(tuple(found))]
-    if not found:
-        looked |= dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
-        found = kept_by_agents(here)
-    return (*looked, *([] if found else [os.curdir])), found
+    searched = dict.fromkeys(place.path for place in places(surroundings, project=True) if place.agent.is_read)
+    paths = find_agent_logs(surroundings, project=True)
+    paths += [path for path in logs_of_project(surroundings) if not path.startswith(tuple(paths))]
+    if not paths:
+        searched |= dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
+        paths = find_agent_logs(surroundings)
+    return (*searched, *([] if paths else [os.curdir])), paths
 
 
-def kept_by_agents(here: Surroundings, *, project: bool = False) -> list[str]:
+def find_agent_logs(surroundings: Surroundings, *, project: bool = False) -> list[str]:
     """Return the folders and files in which agents keep logs that lore reads; of a folder with other files the logs."""
-    found: dict[str, None] = {}
-    kept = (there for place in places(here, project=project) if place.agent.is_read for there in existing(place))
-    for place in kept:
+    paths: dict[str, None] = {}
+    log_places = (
+        entry for place in places(surroundings, project=project) if place.agent.is_read for entry in existing(place)
+    )
+    for place in log_places:
         files = files_of(place, lambda _place, _error: None)  # judging it reports the reason
         if not place.logs.deep:
-            found |= dict.fromkeys(files)
+            paths |= dict.fromkeys(files)
         elif next(files, None) is not None:
-            found[place.path] = None
-    return list(found)
+            paths[place.path] = None
+    return list(paths)
 
 
-def since(text: str, now: float, option: str = "--since") -> float:
+def parse_since(text: str, now: float, option: str = "--since") -> float:
     """Parse the value of an option into seconds since the epoch; raises LoreError."""
     ago = _AGO.fullmatch(text.strip().lower())
     if ago is not None:
@@ -63,14 +65,14 @@ def since(text: str, now: float, option: str = "--since") -> float:
         raise LoreError(f"{option} {text!r} is not a time", hint=HINT_SINCE) from None
 
 
-def until(text: str, now: float, option: str = "--until") -> float:
+def parse_until(text: str, now: float, option: str = "--until") -> float:
     """Parse the value of an option into seconds since the epoch: a date means its end. Raises LoreError."""
-    moment = since(text, now, option)
+    moment = parse_since(text, now, option)
     return moment + _UNITS["d"] if _DATE.fullmatch(text.strip()) else moment
 
 
 def is_as_new(file: Input, since: float) -> bool:
-    """Return whether a recording has a time since then, or may have one: a stream, a file of unknown time.
+    """Return whether a recording has, or may have, a request since then; a stream and a file of unknown time may.
 
     A log that was copied has a newer file, so its last record counts.
     """
@@ -79,23 +81,23 @@ def is_as_new(file: Input, since: float) -> bool:
     return moment >= since and last_time(file.path, moment) >= since
 
 
-def nothing(looked: Sequence[str]) -> LoreError:
+def no_recordings_error(searched_places: Sequence[str]) -> LoreError:
     """Return the error for places without recordings."""
-    shown, rest = looked, len(looked) - PLACES_SHOWN - 1
-    if rest > 1:
-        shown = (*looked[:PLACES_SHOWN], f"{rest} more places of agents", looked[-1])
+    labels, more_count = searched_places, len(searched_places) - PLACES_SHOWN - 1
+    if more_count > 1:
+        labels = (*searched_places[:PLACES_SHOWN], f"{more_count} more places of agents", searched_places[-1])
     return LoreError(
-        "there are no recordings", hint=f"looked in {', '.join(map(corpus.show, shown))}; name a file or folder"
+        "there are no recordings", hint=f"looked in {', '.join(map(corpus.show, labels))}; name a file or folder"
     )
 
 
-def no_session_of_project(here: Surroundings) -> LoreError:
+def no_session_of_project(surroundings: Surroundings) -> LoreError:
     """Return the error for a project without sessions; it names the project that has the newest one."""
-    newest = newest_of_agents(here)
+    newest = newest_of_agents(surroundings)
     if newest is None:
-        looked = dict.fromkeys(place.path for place in places(here) if place.agent.is_read)
-        return nothing([*looked, os.curdir])
-    message = f"agents keep no session of this project ({corpus.show(here.folder)})"
+        searched = dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
+        return no_recordings_error([*searched, os.curdir])
+    message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
     return LoreError(message, hint=f"the newest session is {describe_log(newest)}")
 
 
@@ -111,12 +113,12 @@ def no_recordings(path: str, looked: Sequence[str], *, by_time: bool) -> LoreErr
     if by_time:
         return LoreError(f"no recordings in {corpus.show(path)} are as new as --since asks", hint="leave --since out")
     if looked:
-        return nothing(looked)
+        return no_recordings_error(looked)
     return LoreError(f"no recordings in {corpus.show(path)}", hint="`lore formats` lists what lore reads")
 
 
-def shown_places(found: Sequence[str]) -> str:
-    """Return places as a list for a person; the first ones, and the number of the others, if they are many."""
-    rest = len(found) - PLACES_SHOWN - 1
-    shown = [*map(corpus.show, found)] if rest < 1 else [*map(corpus.show, found[:PLACES_SHOWN]), f"{rest + 1} more"]
-    return ", ".join(shown)
+def list_places(paths: Sequence[str]) -> str:
+    """Return places as text for a person: if they are many, the first ones and the number of the others."""
+    extra = len(paths) - PLACES_SHOWN - 1
+    labels = [*map(corpus.show, paths)] if extra < 1 else [*map(corpus.show, paths[:PLACES_SHOWN]), f"{extra + 1} more"]
+    return ", ".join(labels)

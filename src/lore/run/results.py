@@ -39,7 +39,7 @@ _SAME = "judge all files with one version of lore and the same settings"
 _Order = tuple[int, tuple[tuple[int, str], ...]]
 
 
-class _Written(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ResultDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lore_result: int = 0
     maker: str = ""
     files: list[Raw] = []  # number, path and result of each
@@ -94,24 +94,24 @@ class Result:
 
     def to_bytes(self) -> bytes:
         """Return JSON, the same bytes for the same files, however they were merged."""
-        every = sorted(self._gathered().items())
-        files = [Raw(b"[%d,%s,%s]" % (order[0], canonical.encode(path), record)) for order, (path, record) in every]
-        return msgspec.json.encode(_Written(lore_result=VERSION, maker=self._maker, files=files))
+        records = sorted(self._join_parts().items())
+        files = [Raw(b"[%d,%s,%s]" % (order[0], canonical.encode(path), record)) for order, (path, record) in records]
+        return msgspec.json.encode(_ResultDocument(lore_result=VERSION, maker=self._maker, files=files))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Result:
         """Return the result in these bytes; raises LoreError if they hold none, or one of another version."""
         try:
             members = raw_members(data) or {"": b""}
-            listed = map(array, array(members.pop("files", b"")))  # names of files may not be UTF-8
-            written = msgspec.json.decode(object_of(members), type=_Written)
-            entries = [(int(number), canonical.text_of(path), record) for number, path, record in listed]
+            elements = map(array, array(members.pop("files", b"")))  # names of files may not be UTF-8
+            document = msgspec.json.decode(object_of(members), type=_ResultDocument)
+            entries = [(int(number), canonical.text_of(path), record) for number, path, record in elements]
         except ValueError:
             raise LoreError("this is not a result of lore.judge", hint="give the bytes of Result.to_bytes") from None
-        if written.lore_result != VERSION:
-            message = f"a result of version {written.lore_result}, and this lore reads version {VERSION}"
+        if document.lore_result != VERSION:
+            message = f"a result of version {document.lore_result}, and this lore reads version {VERSION}"
             raise LoreError(message, hint=_SAME)
-        return cls(written.maker, {_order(number, path): (path, record) for number, path, record in entries})
+        return cls(document.maker, {_order(number, path): (path, record) for number, path, record in entries})
 
     def outcome(self, *, config: str | None = None, path: str = ".") -> CheckOutcome:
         """Return the summary of all files, whether a finding is an error, and whether a file could not be judged.
@@ -122,11 +122,11 @@ class Result:
         context, maker = _settings(config)
         if self._maker not in ("", maker):
             raise LoreError("this result was made by another version of lore, or by other settings", hint=_SAME)
-        totals, records = RunTotals(), [record for _, (_, record) in sorted(self._gathered().items())]
+        totals, records = RunTotals(), [record for _, (_, record) in sorted(self._join_parts().items())]
         if context.policy.exempt:
-            records.sort(key=lambda record: context.is_exempted(_decoded(record).key), reverse=True)
+            records.sort(key=lambda record: context.is_exempted(_decode_result(record).key), reverse=True)
         for record in records:
-            totals.take(_decoded(record))
+            totals.take(_decode_result(record))
         return CheckOutcome(conclude(totals, context, path), totals.failed, totals.unjudged)
 
     def checked(self, *, config: str | None = None, path: str = ".") -> CheckResult:
@@ -138,7 +138,7 @@ class Result:
         return render(self.checked(config=config, path=path))
 
     def __len__(self) -> int:
-        return len(self._gathered())
+        return len(self._join_parts())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Result) and self.to_bytes() == other.to_bytes()
@@ -149,12 +149,12 @@ class Result:
     def __reduce__(self) -> tuple[object, ...]:
         return Result.from_bytes, (self.to_bytes(),)
 
-    def _gathered(self) -> dict[_Order, tuple[str, bytes]]:
+    def _join_parts(self) -> dict[_Order, tuple[str, bytes]]:
         """Return the record of each file; merged parts are joined on first use."""
-        waiting = [*self._parts]
-        while waiting:  # a chain of merges may be as long as there are files
-            part = waiting.pop()
-            waiting += part._parts
+        parts = [*self._parts]
+        while parts:  # a chain of merges may be as long as there are files
+            part = parts.pop()
+            parts += part._parts
             for order, (path, record) in part._files.items():
                 if self._files.setdefault(order, (path, record))[1] != record:
                     message = f"{show(path)} was judged twice with different results: it changed in between"
@@ -163,7 +163,7 @@ class Result:
         return self._files
 
 
-def _decoded(record: bytes) -> FileResult:
+def _decode_result(record: bytes) -> FileResult:
     try:
         return decode(record)
     except ValueError:
@@ -193,9 +193,9 @@ def _read_settings(path: str | None, written: tuple[int, int] | None) -> tuple[C
 
 
 def maker_of(context: CheckContext) -> str:
-    """Return a digest of this lore and of how it judges; raises LoreError if the user's file of rules is unreadable."""
+    """Return a digest of program, settings and rules; raises LoreError if the user's file of rules is unreadable."""
     dated = context.dated
-    dated.known()
+    dated.check_file()
     rules = Path(dated.path).read_bytes() if dated.path else b""
     parts = (
         VERSION, _program(), context.options.format, context.options.rules, context.budgets, context.policy,

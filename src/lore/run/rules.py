@@ -47,7 +47,7 @@ def _load_once(path: str) -> DatedRules:
 
 
 class Dated(Struct, frozen=True):
-    """Which dated rules verdicts are made by; small enough to travel. `path`: a user's file; empty: the packaged ones.
+    """Names the dated rules that verdicts use; cheap to pickle. `path`: a user's file; empty: the packaged rules.
 
     `tolerance` is the share of a prompt by which a billed read may fall short of its prediction; `labels` are those of
     a program's own text that the settings add (`check.tail_labels`).
@@ -65,7 +65,7 @@ class Dated(Struct, frozen=True):
             rules = os.path.join(os.path.dirname(loaded.file), rules)
         return cls(rules, simulate.tolerance, loaded.settings.check.tail_labels)
 
-    def known(self) -> None:
+    def check_file(self) -> None:
         """Raise LoreError if the user's file of rules cannot be read."""
         if self.path:
             _load_once(self.path)
@@ -75,8 +75,8 @@ class Dated(Struct, frozen=True):
         return _load_once(self.path)
 
     def judge(self, *, quick: bool = False) -> Judge:
-        """Make a judge of one recording; rules are read when they are first asked for."""
-        from lore.judge.judge import Judge  # noqa: PLC0415 - not needed if all is known
+        """Return a new judge for one recording; it reads the rules when it first needs them."""
+        from lore.judge.judge import Judge  # noqa: PLC0415 - not needed if all ledgers are cached
 
         return Judge(self.rules, tolerance=self.tolerance, quick=quick, labels=self.labels)
 
@@ -84,7 +84,7 @@ class Dated(Struct, frozen=True):
 PACKAGED = Dated()
 
 
-def stale(rules: DatedRules, at: float | None) -> str | None:
+def describe_staleness(rules: DatedRules, at: float | None) -> str | None:
     """Return a note if a turn was recorded after the rules were last checked."""
     if not rules.is_older_than(at):
         return None
@@ -96,9 +96,9 @@ def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
     shares: dict[str, list[str]] = {}
     for client in sorted(partial):
         share = recorded_output(rules, client)
-        known = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
-        shares.setdefault(known, []).append(client)
-    noted = "; ".join(f"{', '.join(clients[:5])} noted {known}" for known, clients in shares.items())
+        part = f"about {100 * share:.0f} %" if isinstance(share, Decimal) else "an unknown part"
+        shares.setdefault(part, []).append(client)
+    noted = "; ".join(f"{', '.join(clients[:5])} noted {part}" for part, clients in shares.items())
     turns = sum(partial.values())
     return f"output is partial in {turns:,} turn{'' if turns == 1 else 's'}, and its cost too low: {noted} of it"
 
@@ -106,20 +106,20 @@ def output_note(partial: Mapping[str, int], rules: DatedRules) -> str:
 def _read(path: str) -> RuleTable:
     from lore.cache.rule_file import read_rules  # noqa: PLC0415 - few runs read TOML
 
-    shown = show(path)
+    label = show(path)
     try:
         with WholeFile(path) as file:
             data = file.read(RULES_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
-        why = getattr(error, "strerror", None) or str(error)
-        raise LoreError(f"cannot read {shown}: {why.lower()}", hint=_HINT, where=Where(shown)) from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LoreError(f"cannot read {label}: {reason.lower()}", hint=_HINT, where=Where(label)) from None
     if len(data) > RULES_BYTES:
-        raise LoreError(f"{shown} holds more than {RULES_BYTES >> 20} MiB", hint=_HINT, where=Where(shown))
+        raise LoreError(f"{label} holds more than {RULES_BYTES >> 20} MiB", hint=_HINT, where=Where(label))
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise LoreError(f"{shown} is not UTF-8 text", hint=_HINT, where=Where(shown)) from None
-    return read_rules(text, shown)
+        raise LoreError(f"{label} is not UTF-8 text", hint=_HINT, where=Where(label)) from None
+    return read_rules(text, label)
 
 
 _HINT = "name a TOML file of rules; lore simulate --rules shows what rows say"

@@ -52,7 +52,7 @@ def judge_running(path: str, options: Options, dated: Dated) -> RunningLog:
         return RunningLog(sums.result(recording.reader.name, recording.state.id or ""), rows, sums.breaks)
 
 
-def newest_session(here: Surroundings, *, machine: bool) -> str | None:
+def newest_session(surroundings: Surroundings, *, machine: bool) -> str | None:
     """Return the newest session of the current project, else (`machine`) of all; None without sessions."""
-    log = newest_of_project(here) or (newest_of_agents(here) if machine else None)
+    log = newest_of_project(surroundings) or (newest_of_agents(surroundings) if machine else None)
     return None if log is None else log.file.path

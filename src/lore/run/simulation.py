@@ -57,7 +57,7 @@ from lore.report.sentences.findings import describe_missing, describe_random_cac
 from lore.run.checking.check import EVERY_FILE, CheckRun
 from lore.run.checking.verdicts import CheckContext, InterruptedRunError, audience_of, verdicts
 from lore.run.recent import no_recordings
-from lore.run.rules import PACKAGED, Dated, output_note, stale
+from lore.run.rules import PACKAGED, Dated, describe_staleness, output_note
 
 
 class PlayedTurn(NamedTuple):
@@ -102,7 +102,7 @@ class Simulation:
         self.transcripts = 0  # turns of transcripts, which record no breakpoints
         self.bodies = 0  # turns whose requests can have breakpoints
         self.lacks: dict[str, list[str]] = {}  # parts of prompts that are not recorded, with the formats
-        self.unlike: list[str] = []  # turns whose usage contradicts their body; the predictor ignores it
+        self.contradicting: list[str] = []  # turns whose usage contradicts their body; the predictor ignores it
         self.partial = Counter[str]()  # turns with a part of the output tokens recorded, by client
         self.unpriced = Unpriced(predictor.rules)
         self.reliability = Reliability()
@@ -119,8 +119,8 @@ class Simulation:
         self._recordings += 1
         place = Place(recording.shown, audience=audience_of(recording, self._audience))
         chains, is_noted = defaultdict[str, _ChainCache](_ChainCache), False
-        for verdict, late in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
-            for finding in late:  # about a whole chain: its cause is added to the turn that it names
+        for verdict, findings in verdicts(recording, self._dated.judge(quick=True), place, self._predictor.predict):
+            for finding in findings:  # about a whole chain: its cause is added to the turn that it names
                 if (cause_turn := self._turns.get((finding.chain or "", finding.turn or 0))) is not None:
                     cause_turn.causes.extend(causes_of([finding], redact=self._redact))
             if verdict is None:
@@ -138,12 +138,12 @@ class Simulation:
             inherited = bool(turn.call.inherited_from)
             if not self._copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
                 self.reliability.take(verdict)
-                yield self._played(verdict, predicted, transition, paid, place)
+                yield self._make_played_turn(verdict, predicted, transition, paid, place)
 
-    def _played(
+    def _make_played_turn(
         self, verdict: TurnVerdict, predicted: Predicted, transition: Transition | None, paid: PaidTurn, place: Place
     ) -> PlayedTurn:  # fmt: skip
-        """Return a turn that is not a copy, and count it."""
+        """Return the simulated turn, and add it to the counts; the turn is not a copy."""
         turn, usage, predictor = verdict.turn, verdict.turn.usage, self._predictor
         price = price_of(predictor.rules, turn, model=predictor.model, size=predicted.prediction.total)
         partial = usage is not None and is_partial(predictor.rules, usage.client)
@@ -151,9 +151,9 @@ class Simulation:
         parts, is_whole = price.split(usage) if price and usage and usage.is_billed else ({}, False)
         prediction = predicted.limited_to(usage)
         cost = _cost(price, verdict, prediction, sum(parts.values(), Decimal(0)), is_whole=is_whole and not partial)
-        extra = None if cost is None or predictor.model else surcharge_of(predictor.rules, turn, price)
-        if cost is not None and price is not None and extra is not None:
-            cost = replace(cost, surcharges=[Surcharge(extra[0], 1, extra[1])])
+        surcharge = None if cost is None or predictor.model else surcharge_of(predictor.rules, turn, price)
+        if cost is not None and price is not None and surcharge is not None:
+            cost = replace(cost, surcharges=[Surcharge(surcharge[0], 1, surcharge[1])])
             paid = paid._replace(speed=speed_surcharge(predictor.rules, turn, price))
         result = _result(
             verdict, predicted.cache, prediction, cost, place, self._causes(verdict, place), partial=partial
@@ -172,7 +172,7 @@ class Simulation:
         elif takes_breakpoints(predicted.cache):
             self.bodies += 1
         if predicted.doubt and turn.usage is not None and not reason_to_doubt(turn.usage):
-            self.unlike.append(f"turn {turn.number}: {predicted.doubt}")
+            self.contradicting.append(f"turn {turn.number}: {predicted.doubt}")
         if partial and turn.usage is not None:
             self.partial[turn.usage.client] += 1
         self.unpriced.take(turn, price, self._predictor.model)
@@ -183,7 +183,7 @@ class Simulation:
             return []
         findings = findings_of(verdict.pair, place.of(verdict.turn))
         leading = verdict.leading
-        findings.sort(key=lambda found: found[0] is not leading)
+        findings.sort(key=lambda pair: pair[0] is not leading)
         return causes_of((finding for _, finding in findings), redact=self._redact)
 
 
@@ -269,10 +269,10 @@ def simulate(
     """
     load_plugins()
     options = context.options
-    listed = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
-    files = join_bodies(listed, options.format)
-    once = any(file.stream for file in files)
-    if once and (len(caches) > 1 or any(change != RANK for change in changes)):
+    all_files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
+    files = join_bodies(all_files, options.format)
+    has_stream = any(file.stream for file in files)
+    if has_stream and (len(caches) > 1 or any(change != RANK for change in changes)):
         hint = "save it to a file: several caches and changes need more than one look"
         raise LoreError("standard input and pipes can be read once only", hint=hint)
     problems = Problems()
@@ -280,7 +280,7 @@ def simulate(
     if engines is None and measured:
         raise lacks_plug_in("engines", "--measured")
     logs = None if engines is None else engines.read(measured, files, options, problems)
-    made = [(text, what_if.change_of(text, caches)) for text in changes if text != RANK]
+    what_ifs = [(text, what_if.change_of(text, caches)) for text in changes if text != RANK]
     for cache in caches or (None if logs is None else logs.cache,):
         simulator = _Simulator(paths[0], context, run, changes, files, cache, logs, problems.kept)
         base = simulator.run()
@@ -288,7 +288,7 @@ def simulate(
             yield base.result
             return
         try:
-            yield _with_savings(base, simulator, made, once=once)
+            yield _with_savings(base, simulator, what_ifs, has_stream=has_stream)
         except InterruptedRunError:
             yield replace(base.result, interrupted=Interruption(len(files), len(files)))
             return
@@ -300,7 +300,7 @@ class _Simulator(NamedTuple):
     path: str  # the first that was named
     context: CheckContext
     callbacks: CheckRun
-    asked: Sequence[str]  # changes, as they were named
+    change_texts: Sequence[str]  # changes as typed
     files: Sequence[Input]
     cache: str | None
     measured: MeasuredRun | None
@@ -312,42 +312,42 @@ class _Simulator(NamedTuple):
         predictor = Predictor(rules, self.cache, change, None if counter is None else counter.count)
         simulation = Simulation(predictor, dated=context.dated, audience=context.audience, redact=context.redact)
         measuring = None if self.measured is None else self.measured.play()
-        sums, turns, found = SimulatedSums(), list[PaidTurn](), list(self.problems)
-        size, begun, done, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
-        refused = list[LoreError]()  # about named files that are not recordings
+        sums, turns, all_problems = SimulatedSums(), list[PaidTurn](), list(self.problems)
+        size, count, done_bytes, recordings, stopped = sum(file.size for file in self.files), 0, 0, 0, False
+        errors = list[LoreError]()  # about named files that are not recordings
         for file in ahead(self.files):
-            begun, problems = begun + 1, Problems()
+            count, problems = count + 1, Problems()
             try:
                 for turn, project in self._turns(file, problems, simulation, measuring):
                     sums.add(turn.result, turn.row, turn.parts, project)
                     turns.append(turn.paid)
-                    self.callbacks.report(size, done, turn.verdict.turn.byte or 0)
+                    self.callbacks.report(size, done_bytes, turn.verdict.turn.byte or 0)
                 recordings += 1
             except InterruptedRunError:
                 stopped = True
             except LoreError as error:
-                recordings += self._skip(file, error, problems, refused)
-            found.extend(problems.kept)
-            done += file.size
+                recordings += self._skip(file, error, problems, errors)
+            all_problems.extend(problems.kept)
+            done_bytes += file.size
             if stopped or (stopped := self.callbacks.is_interrupted()):
                 break
         if stopped and change is not NO_CHANGE:
             raise InterruptedRunError
-        if refused and not recordings and not stopped:
-            raise refused[0]
+        if errors and not recordings and not stopped:
+            raise errors[0]
         if not recordings and not stopped:
-            raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.wanted is not None)
+            raise no_recordings(self.path, self.callbacks.looked, by_time=self.callbacks.accepts is not None)
         as_of = None if rules.as_of is None else rules.as_of.isoformat()
         notes = _notes(sums.turns, rules, simulation)
-        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, found)
+        result = sums.result(self.cache, as_of, simulation.reliability.results(), notes, all_problems)
         if measuring is not None:
             result = replace(result, measured=measuring.result())
         if stopped:
-            result = replace(result, interrupted=Interruption(begun, len(self.files)))
+            result = replace(result, interrupted=Interruption(count, len(self.files)))
         return SimulatedRun(result, turns, predictor.change_counts, simulation.transcripts, simulation.bodies)
 
-    def _skip(self, file: Input, error: LoreError, problems: Problems, refused: list[LoreError]) -> int:
-        """Return 1 for a recording that could not be read, 0 for a file of another kind, which is `refused` if named.
+    def _skip(self, file: Input, error: LoreError, problems: Problems, errors: list[LoreError]) -> int:
+        """Return 1 for a recording that could not be read, 0 for another file; `errors` gets the error of a named one.
 
         Raises the error of a name that cannot be read.
         """
@@ -357,7 +357,7 @@ class _Simulator(NamedTuple):
         if is_other and not (file.is_named and not file.optional):
             self.context.options.log(f"{corpus.show(file.path)}: not a recording, skipped")
             return 0
-        refused += [error] if is_other else []
+        errors += [error] if is_other else []
         problems.add(Problem(Code.UNREADABLE_FILE, error.message), corpus.show(file.path))
         return 0 if is_other else 1
 
@@ -367,22 +367,22 @@ class _Simulator(NamedTuple):
         """Yield the turns of a file, each with its project."""
         if file.error is not None:
             raise file.error
-        opened, shown = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
+        opened, label = None if file.together else corpus.open_head(file.path), corpus.show(file.path)
         project = None if opened is None or file.stream else project_of(opened.head, file.path)
         recording = open_input(file, self.context.options, problems, opened)
         played = simulation.recording(recording)
         for turn in played if measuring is None else measuring.follow(recording, played):
             path = turn.result.path
-            known = project if path == shown else None  # a recording of several files names no project
-            yield turn, known or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
+            turn_project = project if path == label else None  # a recording of several files names no project
+            yield turn, turn_project or os.path.basename(os.path.dirname(os.path.abspath(path))) or "/"
 
 
 def _with_savings(
-    base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, once: bool
+    base: SimulatedRun, simulator: _Simulator, changes: Sequence[tuple[str, WhatIf | None]], *, has_stream: bool
 ) -> SimulateResult:  # fmt: skip
-    """Return the result with the savings of the changes that were asked for, else of the causes found."""
-    asked, saved, notes = simulator.asked, list[NotedSaving](), list[str]()
-    ranked = list(what_if.rank_causes(base)) if RANK in asked or not asked else []
+    """Return the result with the savings of the requested changes; without any, of removing each cause."""
+    change_texts, saved, notes = simulator.change_texts, list[NotedSaving](), list[str]()
+    ranked = list(what_if.rank_causes(base)) if RANK in change_texts or not change_texts else []
     for text, change in changes:
         if change is not None:
             saved.append(what_if.compare_runs(text, base, simulator.run(change)))
@@ -390,56 +390,56 @@ def _with_savings(
             saved.append(what_if.at_standard_speed(base))
         else:
             saved.append(what_if.without_causes(base, text))
-    if RANK in asked:
+    if RANK in change_texts:
         for text in base.worth_trying:
-            if once:
+            if has_stream:
                 notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
             else:
                 run = simulator.run(what_if.change_of(text, ()) or NO_CHANGE)
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]
-    elif not asked:
+    elif not change_texts:
         ranked = [(saving, words) for saving, words in ranked if saving.saves]
-    if once or not asked:
+    if has_stream or not change_texts:
         notes += what_if.suggest_longer_life(base.result)
-    every = [*(note for _, words in (*saved, *ranked) for note in words), *notes]
+    texts = [*(note for _, words in (*saved, *ranked) for note in words), *notes]
     fixes = [saving for saving, _ in ranked]
     fixes.sort(key=lambda saving: (-(saving.saved or 0.0), -saving.tokens, saving.change))
-    return replace(base.result, what_if=[*(saving for saving, _ in saved), *fixes], notes=[*base.result.notes, *every])
+    return replace(base.result, what_if=[*(saving for saving, _ in saved), *fixes], notes=[*base.result.notes, *texts])
 
 
 def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simulation) -> Iterator[str]:
-    """Yield what limits the result."""
-    old = stale(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
-    if old is not None:
-        yield old
+    """Yield notes on the limits of the result: old rules, turns without usage, caches that are not simulated."""
+    stale_note = describe_staleness(rules, max((turn.at for turn in turns if turn.at is not None), default=None))
+    if stale_note is not None:
+        yield stale_note
     billed = {turn.path for turn in turns if turn.billed is not None}
-    bare = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
-    if bare:
-        yield f"counted with o200k_base: {turns_of(bare)} without usage; other tokenizers differ by up to 35 %"
-    unknown = sum(turn.cache is None for turn in turns)
-    if unknown:
-        yield f"not predicted: {turns_of(unknown)} of an unknown provider (--cache NAME chooses a cache)"
+    unbilled = sum(turn.path not in billed and turn.predicted.read_tokens is not None for turn in turns)
+    if unbilled:
+        yield f"counted with o200k_base: {turns_of(unbilled)} without usage; other tokenizers differ by up to 35 %"
+    unknown_count = sum(turn.cache is None for turn in turns)
+    if unknown_count:
+        yield f"not predicted: {turns_of(unknown_count)} of an unknown provider (--cache NAME chooses a cache)"
     for cache in sorted({turn.cache for turn in turns if turn.cache and turn.cache not in CACHES}):
         missing = lacks_plug_in(BROUGHT[cache], f"the cache {cache!r}").message
         yield f"not predicted: {turns_of(sum(turn.cache == cache for turn in turns))}; {missing}"
     for cache in sorted({turn.cache for turn in turns if turn.cache in CACHES and simulation.transcripts}):
-        counted = fall_table().random.get(CACHES[cache].provider)
-        if counted is not None:
-            yield describe_random_cache(cache, counted.fell, counted.seen)
+        falls = fall_table().random.get(CACHES[cache].provider)
+        if falls is not None:
+            yield describe_random_cache(cache, falls.fell, falls.seen)
     for what, formats in simulation.lacks.items():
         if what:
             yield describe_missing(formats, what)
-    if simulation.unlike:
-        yield f"not learned from: usage of {turns_of(len(simulation.unlike))} ({simulation.unlike[0]})"
+    if simulation.contradicting:
+        yield f"not learned from: usage of {turns_of(len(simulation.contradicting))} ({simulation.contradicting[0]})"
     yield from simulation.unpriced.notes()
     if simulation.copied:
         yield f"not counted: {turns_of(simulation.copied)} inherited or copied from other sessions"
     if simulation.partial:
         yield output_note(simulation.partial, rules)
     sizes = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
-    long = Counter(path for path, each in sizes if sum(getattr(each, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG)
-    for path, count in long.most_common(1):
+    hits = Counter(path for path, size in sizes if sum(getattr(size, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG)
+    for path, count in hits.most_common(1):
         yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
 
 
@@ -447,7 +447,7 @@ class Measuring(Protocol):
     """Collects turns and measurements as recordings are simulated once."""
 
     def follow(self, recording: Recording, played: Iterable[PlayedTurn]) -> Iterable[PlayedTurn]:
-        """Pass a recording's turns on."""
+        """Yield a recording's turns unchanged, and collect what they need to be compared."""
         ...
 
     def result(self) -> MeasuredResult | UnsetType:

@@ -21,7 +21,7 @@ from zlib import crc32
 from lore import __version__
 from lore.files import cache_root, current_folder
 from lore.model.running import LastBreak, RunningTotals
-from lore.report.status_line import DEFAULT, Shown, client_and_path, status_line
+from lore.report.status_line import DEFAULT, LineFacts, client_and_path, status_line
 
 CLAIMED, UNUSED = 600.0, 60 * 86_400.0  # seconds that judging may take, and after which an unused file is deleted
 PACE, NEWEST = 10, 20.0  # judging takes at most 1/10 of the time; seconds for which a project's newest session holds
@@ -46,55 +46,55 @@ def line(
 
     A log that has grown is judged again by a process in the background.
     """
-    said = b"" if path else standard_input()
-    is_shown = bool(said.strip() or os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+    stdin_data = b"" if path else standard_input()
+    is_shown = bool(stdin_data.strip() or os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
     coloured = is_shown and not os.environ.get("NO_COLOR") if colour is None else colour
     columns = os.environ.get("COLUMNS", "")
     width = width or (int(columns) if re.fullmatch(r"[0-9]{1,4}", columns) else 0) or None
-    shown, unjudged = status_of(path, said, current_folder(), status_folder(), time.time())
+    status, unjudged = status_of(path, stdin_data, current_folder(), status_folder(), time.time())
     if unjudged:
         start([sys.executable, "-P", "-m", "lore", "statusline", "--refresh", "--", unjudged])
-    return status_line(shown._replace(redact=redact), parts, width=width, colour=coloured) + "\n"
+    return status_line(status._replace(redact=redact), parts, width=width, colour=coloured) + "\n"
 
 
-def status_of(name: str, given: bytes, project: str, folder: str, now: float) -> tuple[Shown, str]:
+def status_of(name: str, stdin_data: bytes, project: str, folder: str, now: float) -> tuple[LineFacts, str]:
     """Return what to show, and the log or project's folder that a background process has to judge (empty: none).
 
-    `name` was named, `given` is what Claude Code wrote, `folder` is where results are kept (empty: nowhere).
+    `name` is the argument, `stdin_data` what Claude Code wrote, `folder` has the kept results (empty: there is none).
     """
-    client, path = client_and_path(given)
+    client, path = client_and_path(stdin_data)
     if not folder:  # nothing is kept: only what Claude Code says is known
-        return Shown(None, client, now), ""
-    path, unjudged, known, current = name or path or project, "", None, True
+        return LineFacts(None, client, now), ""
+    path, unjudged, figures, current = name or path or project, "", None, True
     if os.path.isdir(path):
-        found = read_state(folder, path)
-        if not now - NEWEST < found.get("at", 0.0) <= now:
+        state = read_state(folder, path)
+        if not now - NEWEST < state.get("at", 0.0) <= now:
             unjudged = path
-        path, current = found.get("newest", ""), "newest" in found
+        path, current = state.get("newest", ""), "newest" in state
     if os.path.lexists(path) or os.path.lexists(path.partition("#")[0]):  # else it has no line yet
-        known, current = look(folder, path)
-        if not current and (known is None or not known.judged_at <= now < known.judged_at + PACE * known.cost):
+        figures, current = read_status(folder, path)
+        if not current and (figures is None or not figures.judged_at <= now < figures.judged_at + PACE * figures.cost):
             unjudged = unjudged or path
-    shown = Shown(None if known is None else known.running, client, now, judging=not current)
-    return shown, unjudged if unjudged and claim(folder, unjudged, now) else ""
+    status = LineFacts(None if figures is None else figures.running, client, now, judging=not current)
+    return status, unjudged if unjudged and claim(folder, unjudged, now) else ""
 
 
-def look(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
-    """Return the kept figures of a log, and if they are current; None if the log was truncated since."""
-    kept = read_state(folder, path)
+def read_status(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
+    """Return the kept figures of a log, and whether they are current; None if the log was truncated since."""
+    state = read_state(folder, path)
     try:
-        fields: dict[str, Any] = kept["running"]
+        fields: dict[str, Any] = state["running"]
         if fields.keys() != set(RunningTotals._fields):
             return None, False
-        last = cast("dict[str, Any] | None", fields.pop("last_break"))
-        running = RunningTotals(**fields, last_break=None if last is None else LastBreak(**last))
-        known = KeptStatus(running, *(kept[field] for field in KeptStatus._fields[1:]))
+        break_fields = cast("dict[str, Any] | None", fields.pop("last_break"))
+        running = RunningTotals(**fields, last_break=None if break_fields is None else LastBreak(**break_fields))
+        status = KeptStatus(running, *(state[field] for field in KeptStatus._fields[1:]))
     except (TypeError, KeyError, AttributeError):
         return None, False
     now = stamp_of(path)
-    if now is not None and now[0] < known.size:
+    if now is not None and now[0] < status.size:
         return None, False
-    return known, now == (known.size, known.written)
+    return status, now == (status.size, status.written)
 
 
 def stamp_of(path: str) -> tuple[int, int] | None:
@@ -124,9 +124,9 @@ def read_state(folder: str, name: str) -> dict[str, Any]:
         suppress(OSError, ValueError, TypeError, KeyError, RecursionError),
         open(state_file(folder, name), "rb") as file,
     ):
-        kept = json.load(file)
-        if (kept["lore"], kept["path"]) == (__version__, os.path.abspath(name)):
-            return kept
+        state = json.load(file)
+        if (state["lore"], state["path"]) == (__version__, os.path.abspath(name)):
+            return state
     return {}
 
 
@@ -143,7 +143,7 @@ def write_state(folder: str, name: str, state: dict[str, Any]) -> bool:
 
 
 def claim(folder: str, name: str, now: float) -> bool:
-    """Write into a state that a process judges from now on; False if another one does, or nothing can be written.
+    """Record in a state that this process judges the log now; return False if another one does, or writing fails.
 
     Judging writes the state without it. Two that claim at the same moment both judge, and write the same.
     """

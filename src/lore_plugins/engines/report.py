@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lore.model import EXTERNAL, MeasuredLog, MeasuredResult, MeasuredRow
-from lore.report import SHOWN_BARS, BarPart, PageBar, PageBlock, aligned, counted, table_of, turn_of, when
+from lore.report import SHOWN_BARS, BarPart, PageBar, PageBlock, align_columns, counted, table_of, turn_of, when
 
 _HEADER = ("requests", "prompt tokens", "read", "measured", "predicted", "points")
 _EXTENTS = {
@@ -44,7 +44,7 @@ def measured_lines(result: MeasuredResult, *, every: bool = False) -> Iterator[s
     if result.rows and not rows:
         yield f"{counted(len(result.rows), 'request')}, all predicted within 2 % of the prompt"
     cells = _table_cells(rows if every else rows[:_SHOWN], result)
-    yield from (f"  {text}" for text in aligned(cells, range(len(_HEADER) + 1)))
+    yield from (f"  {text}" for text in align_columns(cells, range(len(_HEADER) + 1)))
     if len(rows) > _SHOWN and not every:
         yield f"and {counted(len(rows) - _SHOWN, 'row')} more: --all shows every one"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from lore.commands import common, flags, opened
+from lore.commands import common, flags, use_store
 
 if TYPE_CHECKING:
     from lore.config import Settings
@@ -39,7 +39,7 @@ def _read(store: str, user: str | None, agent: str | None) -> MemoryShown:
     from lore.store import now
     from lore_plugins.memory.actions import read_memory
 
-    with opened(store) as memories:
+    with use_store(store) as memories:
         return read_memory(memories, user, agent, now=now(), tell=_note)
 
 
@@ -56,7 +56,7 @@ def users(store: flags.Url, as_json: flags.AsJson = False, color: flags.Colour =
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_users
 
-    with opened(store) as memories:
+    with use_store(store) as memories:
         return common.answer(actions.list_users(memories), write_users, as_json=as_json, color=color)
 
 
@@ -102,7 +102,7 @@ def delete(
     from lore_plugins.memory.actions import delete_names
     from lore_plugins.memory.report import write_deleted
 
-    with opened(store) as memories:
+    with use_store(store) as memories:
         result = delete_names(memories, names, user, agent, now=now(), tell=_note)
     return common.answer(result, write_deleted, as_json=as_json, color=color)
 
@@ -129,10 +129,10 @@ def wipe(
         raise LoreError(
             "nothing was wiped: there is no terminal to ask whether to", hint="--yes wipes without a question"
         )
-    with opened(store) as memories:
+    with use_store(store) as memories:
         if not yes:
             preview = preview_wipe(memories, user, agent)
-            if preview.entries and not common.confirmed(wipe_question(preview)):
+            if preview.entries and not common.ask_confirmation(wipe_question(preview)):
                 raise LoreError("nothing was wiped: it was not confirmed", hint="answer y, or give --yes")
         result = wipe_memory(memories, user, agent, now=now(), tell=_note)
     return common.answer(result, write_wiped, as_json=as_json, color=color)
@@ -165,7 +165,7 @@ def audit(
     from lore_plugins.memory import actions
     from lore_plugins.memory.report import write_audit
 
-    with opened(store) as memories:
+    with use_store(store) as memories:
         return common.answer(actions.read_audit(memories, user, agent), write_audit, as_json=as_json, color=color)
 
 
@@ -186,7 +186,7 @@ def extract(
     from lore_plugins.memory.report import write_extracted
 
     loaded = _settings(config)
-    with opened(store) as memories:
+    with use_store(store) as memories:
         result = extract_session(
             memories, session_id, user, agent, loaded.memory, loaded.compaction, tell=_note, again=again
         )
@@ -208,7 +208,7 @@ def dream_(
     from lore_plugins.memory.report import write_dreamt
 
     loaded = _settings(config)
-    with opened(store) as memories:
+    with use_store(store) as memories:
         result = dream(memories, user, agent, loaded.memory, loaded.compaction, tell=_note)
     common.answer(result, write_dreamt, as_json=as_json, color=color)
     return 0 if result.failure is None else 3
@@ -225,7 +225,7 @@ def page(
     ends with Ctrl-C, and the address with it. Pages load nothing from elsewhere. Needs the extra memory-page.
     """
     from lore.errors import LoreError, install_hint
-    from lore.run import listening
+    from lore.run import open_listener
 
     try:
         from lore_plugins.memory.page import MemoryPage, serve
@@ -234,11 +234,11 @@ def page(
         if error.name is None or error.name.startswith("lore"):
             raise
         raise LoreError("pages for a browser need Starlette and uvicorn", hint=install_hint("memory-page")) from None
-    with opened(store) as memories:  # an error of the store is reported here, not on every page
+    with use_store(store) as memories:  # an error of the store is reported here, not on every page
         url = memories.url
-    with listening(port) as listener:
+    with open_listener(port) as listener:
         file = settings_file(common.settings_to_run(config), config, common.own_settings_folder())
-        pages = MemoryPage(lambda: opened(store), url, listener.getsockname()[1], common.tell, settings=file)
+        pages = MemoryPage(lambda: use_store(store), url, listener.getsockname()[1], common.tell, settings=file)
         print(pages.url, flush=True)
         common.tell("Open it in a browser on this computer. Ctrl-C ends it.")
         serve(pages.application(), listener)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lore.report import Console, counted, line, named, short
+from lore.report import Console, counted, line, quote, short
 from lore_plugins.memory import results
 from lore_plugins.memory.identities import SHARED
 
@@ -16,7 +16,7 @@ _NAMES = {
 
 def agent_label(agent: str) -> str:
     """Return the label of an agent's memory, or of the shared one."""
-    return "shared by agents" if agent == SHARED else f"agent {named(agent)}"
+    return "shared by agents" if agent == SHARED else f"agent {quote(agent)}"
 
 
 def format_counts(counts: Mapping[str, int], *, zeros: bool = False) -> str:
@@ -33,8 +33,8 @@ def kind_label(kind: str) -> str:
 def write_users(result: results.MemoryUsers, out: Console) -> None:
     """Write one line a user."""
     for user in result.users:
-        agents = ", ".join("agents that share it" if agent == SHARED else named(agent) for agent in user.agents)
-        out.print(line((named(user.user), "bold"), f"  {format_counts(user.counts)}, by {agents}"))
+        agents = ", ".join("agents that share it" if agent == SHARED else quote(agent) for agent in user.agents)
+        out.print(line((quote(user.user), "bold"), f"  {format_counts(user.counts)}, by {agents}"))
     out.print(line(f"{counted(len(result.users), 'user')} remembered in {result.store}"))
 
 
@@ -54,12 +54,12 @@ def write_memory(result: results.MemoryShown, out: Console) -> None:
         _write_failures(agent, out)
     holders = [agent.agent for agent in result.agents if any(agent.counts.values())]
     if not holders:
-        out.print(line(f"nothing is remembered of user {named(result.user)} in {result.store}"))
+        out.print(line(f"nothing is remembered of user {quote(result.user)} in {result.store}"))
         return
     is_shared = SHARED in holders
     agents = [counted(len(holders) - is_shared, "agent")] if len(holders) > is_shared else []
     owners = " and ".join([*agents, *(["shared memory"] if is_shared else [])])
-    out.print(line(f"user {named(result.user)}: {owners} in {result.store}"))
+    out.print(line(f"user {quote(result.user)}: {owners} in {result.store}"))
 
 
 def _expiry(topic: results.RememberedTopic) -> str:
@@ -96,7 +96,7 @@ def wipe_question(result: results.MemoryWiped) -> str:
 
 def describe_wipe(result: results.MemoryWiped) -> str:
     """Return whose memory a wipe deletes, and how many entries of how many sessions."""
-    owner = f"user {named(result.user)}" + (f", {agent_label(result.agent)}" if result.agent is not None else "")
+    owner = f"user {quote(result.user)}" + (f", {agent_label(result.agent)}" if result.agent is not None else "")
     entries, sessions = counted(result.entries, "entry", "entries"), counted(result.sessions, "session")
     return f"{owner}: {entries} of {sessions} ({format_counts(result.counts, zeros=True)})"
 
@@ -106,7 +106,7 @@ def write_audit(result: results.MemoryAudit, out: Console) -> None:
     for entry in result.entries:
         text = f"{describe_owner(entry)}{_source(entry)}: {describe_change(entry)}"
         out.print(line(f"{entry.at}  ", (f"{entry.op:<8}", "bold"), text))
-    out.print(line(f"user {named(result.user)}: {counted(len(result.entries), 'entry', 'entries')} in its audit log"))
+    out.print(line(f"user {quote(result.user)}: {counted(len(result.entries), 'entry', 'entries')} in its audit log"))
     if result.unreadable:
         out.print(line((f"{counted(result.unreadable, 'line')} of the log cannot be read", "yellow")))
 
@@ -114,7 +114,7 @@ def write_audit(result: results.MemoryAudit, out: Console) -> None:
 def describe_owner(entry: results.AuditEntry) -> str:
     """Return the agent whose memory was changed, and the one that changed it."""
     agent = "all agents" if entry.agent is None else agent_label(entry.agent)
-    return agent if entry.by is None else f"{agent}, by {named(entry.by)}"
+    return agent if entry.by is None else f"{agent}, by {quote(entry.by)}"
 
 
 def describe_change(entry: results.AuditEntry) -> str:
@@ -135,7 +135,7 @@ def _source(entry: results.AuditEntry) -> str:
 
 def write_extracted(result: results.MemoryExtracted, out: Console) -> None:
     """Write the counts of an extraction, or why there was none."""
-    owner = f"agent {named(result.agent)} of user {named(result.user)}" + (", in the shared memory" * result.shared)
+    owner = f"agent {quote(result.agent)} of user {quote(result.user)}" + (", in the shared memory" * result.shared)
     if result.failure is not None:
         out.print(line(("nothing was remembered ", "yellow"), f"by {owner}: {result.failure}"))
     elif result.skipped is not None:

@@ -63,7 +63,7 @@ def run(options: RecordOptions) -> int:
 
     if not options.command and options.listen is None:
         raise LoreError("there is nothing to record", hint="lore record -- COMMAND, or lore record --listen PORT")
-    dated = Dated.of(common.found_settings(options.config))
+    dated = Dated.of(common.find_settings(options.config))
     routes = make_routes(os.environ, options.upstream or (), options.only or ())
     recorder = CaptureProxy(routes, options.output, options.listen or 0, common.tell)
     pointing = recorder.environment()

@@ -28,7 +28,7 @@ from lore import __version__
 from lore.errors import LoreError, install_hint
 from lore.formats import LoreCapture
 from lore.model import Exchange
-from lore.run import ADDRESS, listening
+from lore.run import ADDRESS, open_listener
 from lore_plugins.record.results import RecordResult
 from lore_plugins.record.upstreams import Routes
 
@@ -67,7 +67,7 @@ class CaptureProxy:
         except ModuleNotFoundError as error:
             message = f"lore record needs {error.name}, which is not installed"
             raise LoreError(message, hint=install_hint("record")) from None
-        listener = listening(port)
+        listener = open_listener(port)
         bound = listener.getsockname()[1]
         names = [ADDRESS, "localhost", "[::1]"]
         hosts = frozenset([f"{name}:{bound}" for name in names] + (names if bound == 80 else []))

@@ -94,12 +94,12 @@ def run(options: ReplayOptions) -> int:
         raise LoreError("--resume continues a capture", hint="name it: --output FILE --resume")
     if is_stream(options.recording):
         raise LoreError("standard input and pipes can be read once only", hint="save it to a file")
-    loaded = common.found_settings(options.config)
+    loaded = common.find_settings(options.config)
     if options.cache is not None:
         load_plugins()
         cache_named(options.cache)
     target = Server(options.server, seconds=options.timeout, quotes=not options.redact, tell=common.tell)
-    with common.unquoted(redact=options.redact):
+    with common.redact_errors(redact=options.redact):
         replay = _replay(options, loaded, target)
         estimate = replay.estimate() if options.dry_run or not target.near else None
         if not options.dry_run:
@@ -147,7 +147,7 @@ def _confirm(server: Server, estimate: ReplayEstimate | None, *, yes: bool) -> N
     if not common.can_ask():
         message = f"{server.label} is not this machine, and there is no terminal to ask whether to send to it"
         raise LoreError(message, hint="--yes sends without a question, --dry-run estimates the cost")
-    if not common.confirmed(question(where, estimate)):
+    if not common.ask_confirmation(question(where, estimate)):
         raise LoreError("nothing was sent: it was not confirmed", hint="answer y, or give --yes")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lore.model import LLAMA_CPP, format_money
-from lore.report import Console, aligned, billed_reads, counted, draw, in_shell, line, write_simulated
+from lore.report import Console, align_columns, billed_reads, counted, draw, in_shell, line, write_simulated
 from lore_plugins.replay.results import Replayed, ReplayedLayout, ReplayEstimate
 
 _HEADER = (
@@ -36,7 +36,7 @@ def write(result: Replayed, out: Console, *, verbose: bool = False) -> None:
         if layout.simulated is not None and layout.requests:
             write_simulated(layout.simulated, out, every=True, verbose=verbose)
     if not alone:
-        for number, text in enumerate(aligned([_HEADER, *map(_cells, result.layouts)], range(3, 9))):
+        for number, text in enumerate(align_columns([_HEADER, *map(_cells, result.layouts)], range(3, 9))):
             out.print(line((text, "" if number else "bold")))
         reads = [
             (layout.name, billed_reads(layout.simulated.turns), "green") for layout in result.layouts

@@ -34,7 +34,7 @@ from lore.model import (
 )
 from lore.prompt import DIALECTS, POLICIES, Body, Policy
 from lore.recording import Opened, Options, Problems, Recording, RequestRecording, session_of, show
-from lore.run import converted
+from lore.run import convert_recording
 from lore_plugins.replay.captured import digest_of
 from lore_plugins.replay.sending import SENDABLE, Sending, SentBody, json_object, prepare_body
 
@@ -182,8 +182,8 @@ class ReplayPlan:
             return recording
         if self._varying is None:
             again = self._assembling.open(self._path, Problems(), subagents=True)
-            self._varying = VaryingSystem(converted(again))
-        lines = self._varying.lines(converted(recording))
+            self._varying = VaryingSystem(convert_recording(again))
+        lines = self._varying.lines(convert_recording(recording))
         return self._assembling.open(self._path, self.problems, opened=Opened(_BEGINNING, lines))
 
     def _session_requests(self, open_session: Callable[[], Recording]) -> Iterator[PlannedRequest]:

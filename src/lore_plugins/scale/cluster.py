@@ -59,14 +59,16 @@ class DaskCluster:
             self._compare_workers(client, job, files)
             # Largest files first: otherwise one worker may still read a large file when all others are idle.
             places = sorted((place for place, file in enumerate(files) if _is_sent(file)), key=lambda n: -files[n].size)
-            tasks: list[Any] = client.map(job.apart, [files[place] for place in places], pure=False) if places else []
+            tasks: list[Any] = (
+                client.map(job.judge_in_worker, [files[place] for place in places], pure=False) if places else []
+            )
             waiting = dict(zip(places, tasks, strict=True))
             bytes_done = 0
             try:
                 for place, file in enumerate(files):
                     task = waiting.pop(place, None)
-                    result = job.here(file) if task is None else self._result(client, task, job, bytes_done)
-                    yield result or job.here(replace(file, error=LoreError(DIED)))
+                    result = job.judge_locally(file) if task is None else self._result(client, task, job, bytes_done)
+                    yield result or job.judge_locally(replace(file, error=LoreError(DIED)))
                     bytes_done += file.size
             finally:
                 if waiting and client.status == "running":

@@ -27,7 +27,7 @@ from starlette.testclient import TestClient
 
 from lore.config import find
 from lore.errors import LoreError
-from lore.run.loopback import listening
+from lore.run.loopback import open_listener
 from lore.store.registry import open_existing
 from lore_plugins.memory import actions as memory
 from lore_plugins.memory import page as pages
@@ -365,12 +365,12 @@ def test_unexpected_error_quotes_nothing(page, monkeypatch):
 
 
 def test_taken_port_is_an_error():
-    with listening(0) as listener, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
-        listening(listener.getsockname()[1])
+    with open_listener(0) as listener, pytest.raises(LoreError, match="cannot listen on 127.0.0.1:"):
+        open_listener(listener.getsockname()[1])
 
 
 def test_listener_disables_nagle():
-    with listening(0) as listener:
+    with open_listener(0) as listener:
         assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 

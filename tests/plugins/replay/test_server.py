@@ -87,7 +87,7 @@ def test_proxy_is_named_in_the_question(monkeypatch, capsys):
         monkeypatch.setenv("http_proxy", trap.replace("http://", "http://user:hunter2@"))
         monkeypatch.setattr("lore.commands.common.can_ask", lambda: True)
         questions = []
-        monkeypatch.setattr("lore.commands.common.confirmed", lambda question: questions.append(question))
+        monkeypatch.setattr("lore.commands.common.ask_confirmation", lambda question: questions.append(question))
         assert main(replay("http://gpu.example.com")) == 2
         assert proxy.paths == []
         assert main(replay("http://gpu.example.com", "--yes")) == 0

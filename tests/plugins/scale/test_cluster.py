@@ -85,7 +85,7 @@ def test_tables_are_written_on_a_cluster(scheduler, tmp_path):
     assert tables[0] == tables[1] != []
 
 
-def _killing(judge_apart):
+def _killing(judge_in_worker):
     """Check files, but kill the worker of one file always, and of another the first time."""
 
     def judge(file, context):
@@ -96,13 +96,13 @@ def _killing(judge_apart):
                 if mark:
                     open(mark, "w").close()
                 os.kill(os.getpid(), 9)
-        return judge_apart(file, context)
+        return judge_in_worker(file, context)
 
     return judge
 
 
 def test_file_that_kills_workers_is_named(scheduler, monkeypatch):
-    monkeypatch.setattr(judging, "judge_apart", _killing(judging.judge_apart))
+    monkeypatch.setattr(judging, "judge_in_worker", _killing(judging.judge_in_worker))
     ran = lore("check", "logs", "--json", "--jobs", scheduler)
     assert ran.code in (1, 3), ran.err
     whole = lore("check", "logs", "--json").json
@@ -134,7 +134,7 @@ class _EmptyCluster:
 
 def test_run_ends_if_all_workers_are_gone(monkeypatch):
     monkeypatch.setattr(cluster, "JOIN_SECONDS", 0)
-    job = ClusterJob(here=print, apart=print, maker=str, tell=lambda done: None)
+    job = ClusterJob(judge_locally=print, judge_in_worker=print, maker=str, tell=lambda done: None)
     with pytest.raises(LoreError, match="all workers of the cluster are gone"):
         DaskCluster("tcp://127.0.0.1:1", 1, print)._result(_EmptyCluster(), _LostTask(), job, 0)
 

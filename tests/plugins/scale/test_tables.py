@@ -86,7 +86,7 @@ def test_guide_names_files_that_check_writes(folder):
 
 def test_tables_add_up_to_ledgers_and_findings(folder):
     files = inputs(RECORDINGS)
-    ledgers = [ledger for _, ledger in Ledgers(Options()).each(files)]
+    ledgers = [ledger for _, ledger in Ledgers(Options()).read(files)]
     expected = [row for ledger in ledgers for row in ledger.rows]
     findings = check(RECORDINGS).result.findings
     turns = rows(folder, "turns")

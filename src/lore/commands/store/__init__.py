@@ -35,7 +35,7 @@ from lore.report.console import Console, line
 from lore.report.plain import counted
 from lore.report.timeline import write_problems
 from lore.run import recent
-from lore.run.recent import kept_by_agents
+from lore.run.recent import find_agent_logs
 from lore.store.base import DamagedError, SessionSummary, Store, StoreError, UnknownSessionError, Verified
 from lore.store.lines import check_id
 from lore.store.registry import address_of, load_notes, mask_url, may_exist, open_existing, open_store, scheme_of
@@ -51,14 +51,14 @@ SessionIds: TypeAlias = Annotated[
 
 
 @contextmanager
-def opened(url: str, *, new: bool = False) -> Generator[Store]:
-    """Open the store for one command, and close it; `new`: it is created if it is missing. Raises StoreError.
+def use_store(url: str, *, new: bool = False) -> Generator[Store]:
+    """Open the store for one command, and close it; `new`: create it if it is missing. Raises StoreError.
 
     Its messages go to standard error.
     """
-    named = address_of(url)
-    if named is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(named.url):
-        hint = f"--store {mask_url(named.url)}, and the session's id as an argument"
+    address = address_of(url)
+    if address is not None and not os.path.lexists(url.partition(":")[2]) and may_exist(address.url):
+        hint = f"--store {mask_url(address.url)}, and the session's id as an argument"
         raise StoreError(f"{mask_url(url)} names a session, not a store", hint=hint)
 
     def tell(text: str) -> None:
@@ -102,14 +102,17 @@ def import_(
     from lore.run.completion import read_completion
 
     options = Options(format=format, completion=read_completion(system, tools, strict=False), log=common.log(verbose))
-    here, sources = common.surroundings(), list(paths or [])
-    if not sources or any(here.home and is_same(path, here.home) for path in sources):
-        sources = [*kept_by_agents(here), *sources]
+    surroundings, sources = common.surroundings(), list(paths or [])
+    if not sources or any(surroundings.home and is_same(path, surroundings.home) for path in sources):
+        sources = [*find_agent_logs(surroundings), *sources]
     if not sources:
         raise LoreError("no agent that lore reads keeps logs here", hint="name the sessions to import")
-    with opened(store, new=True) as kept, common.progress(wanted=not verbose, colour=color, what="importing") as show:
+    with (
+        use_store(store, new=True) as session_store,
+        common.progress(is_on=not verbose, colour=color, what="importing") as progress,
+    ):
         result = import_sessions(
-            kept, sources, options, session_id=session_id, project_id=project, progress=show
+            session_store, sources, options, session_id=session_id, project_id=project, progress=progress
         )  # fmt: skip
     common.answer(result, write_imported, as_json=as_json, color=color)
     return 3 if any(session.message is not None for session in result.sessions) else 0
@@ -126,8 +129,8 @@ def export(
 
     Content is written as it was stored: credentials are not masked.
     """
-    with opened(store) as kept:
-        events = kept.load(session_id).events
+    with use_store(store) as session_store:
+        events = session_store.load(session_id).events
     with common.destination(output, force=force, inputs=(store,)) as file:
         file.writelines(event + b"\n" for event in events)
     return 0
@@ -148,8 +151,8 @@ def append(session_id: flags.SessionId, store: flags.Url) -> int:
     from lore.commands.store.appending import SessionAppender
     from lore.formats.lines import read_lines
 
-    with opened(store, new=True) as kept:
-        appender = SessionAppender(kept, session_id, common.tell)
+    with use_store(store, new=True) as session_store:
+        appender = SessionAppender(session_store, session_id, common.tell)
         for line in read_lines(corpus.pieces(corpus.STDIN)):
             common.write_json(appender.append(line))
             sys.stdout.flush()
@@ -179,25 +182,25 @@ def list_(
 
     The last use is the last time in an event, else the time of the last save.
     """
-    after = None if since is None else recent.since(since, time.time())
-    with opened(store) as kept:
-        found = kept.list(project)
-        chosen = [
-            summary for summary in (found if memory else drop_reserved(found))
+    begin = None if since is None else recent.parse_since(since, time.time())
+    with use_store(store) as session_store:
+        all_summaries = session_store.list(project)
+        summaries = [
+            summary for summary in (all_summaries if memory else drop_reserved(all_summaries))
             if user in (None, summary.user_id or DEFAULT_USER) and agent in (None, summary.agent_id or MAIN)
         ]  # fmt: skip
-        chosen = chosen if after is None else _used_since(after, chosen)
-        result = StoreList(store=kept.url, sessions=[_row(summary) for summary in chosen])
+        summaries = summaries if begin is None else _used_since(begin, summaries)
+        result = StoreList(store=session_store.url, sessions=[_row(summary) for summary in summaries])
         return common.answer(result, write_list, as_json=as_json, color=color)
 
 
-def _used_since(after: float, sessions: list[SessionSummary]) -> list[SessionSummary]:
+def _used_since(begin: float, sessions: list[SessionSummary]) -> list[SessionSummary]:
     """Return the sessions used since a time; says how many have no time."""
     times = [parse_timestamp(summary.last_used_at) for summary in sessions]
     if untimed := times.count(None):
         says = "1 session says" if untimed == 1 else f"{untimed:,} sessions say"
         common.tell(f"note: {says} no time of use, and cannot be chosen by --since")
-    return [summary for summary, at in zip(sessions, times, strict=True) if at is not None and at >= after]
+    return [summary for summary, at in zip(sessions, times, strict=True) if at is not None and at >= begin]
 
 
 def _row(summary: SessionSummary) -> SessionRow:
@@ -215,15 +218,15 @@ def show(
     from lore.session import Session
     from lore.store.deltas import session_with_forks
 
-    with opened(store) as kept:
-        summaries = {summary.session_id: summary for summary in kept.list()}
+    with use_store(store) as session_store:
+        summaries = {summary.session_id: summary for summary in session_store.list()}
         if session_id not in summaries:
-            kept.load(session_id)  # raises DamagedError: a damaged session is not listed
-            raise UnknownSessionError(session_id, kept.url)
-        summary, events = summaries[session_id], Session.events_of(kept.load(session_id).log)
-        parents = {name: one.parent_session_id for name, one in summaries.items()}
+            session_store.load(session_id)  # raises DamagedError: a damaged session is not listed
+            raise UnknownSessionError(session_id, session_store.url)
+        summary, events = summaries[session_id], Session.events_of(session_store.load(session_id).log)
+        parents = {name: entry.parent_session_id for name, entry in summaries.items()}
         result = StoreShown(
-            store=kept.url, session=_row(summary), metadata=Raw(summary.metadata),
+            store=session_store.url, session=_row(summary), metadata=Raw(summary.metadata),
             prompt_deltas=len({event.seq for event in events if isinstance(event, PromptDelta)}),
             forks=sorted(set(session_with_forks(session_id, parents)) - {session_id}),
         )  # fmt: skip
@@ -244,18 +247,18 @@ def delete(
     """
     from lore.store.deltas import session_with_forks
 
-    with opened(store) as kept:
-        parents = {summary.session_id: summary.parent_session_id for summary in kept.list()}
+    with use_store(store) as session_store:
+        parents = {summary.session_id: summary.parent_session_id for summary in session_store.list()}
         for session_id in session_ids:
             with suppress(DamagedError):  # a damaged session is not listed
-                if session_id not in parents and load_notes(kept, session_id) is None:
-                    raise UnknownSessionError(session_id, kept.url)
-        gone: dict[str, None] = {}
+                if session_id not in parents and load_notes(session_store, session_id) is None:
+                    raise UnknownSessionError(session_id, session_store.url)
+        deleted_ids: dict[str, None] = {}
         for session_id in session_ids:
-            if session_id not in gone:  # it may have gone with another, whose fork it was
-                deleted = session_with_forks(session_id, parents) if dry_run else kept.delete(session_id)
-                gone.update(dict.fromkeys(deleted))
-    result = StoreWritten(store=kept.url, op="delete", session_ids=list(gone), dry_run=dry_run)
+            if session_id not in deleted_ids:  # it may be deleted already, as a fork of another one
+                deleted = session_with_forks(session_id, parents) if dry_run else session_store.delete(session_id)
+                deleted_ids.update(dict.fromkeys(deleted))
+    result = StoreWritten(store=session_store.url, op="delete", session_ids=list(deleted_ids), dry_run=dry_run)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
@@ -273,13 +276,13 @@ def move(
     """
     check_id(project_id, "project id")
     names = list(dict.fromkeys(session_ids))
-    with opened(store) as kept:
+    with use_store(store) as session_store:
         for name in names:
-            if load_notes(kept, name) is None:
-                raise UnknownSessionError(name, kept.url)
+            if load_notes(session_store, name) is None:
+                raise UnknownSessionError(name, session_store.url)
         for name in names:
-            kept.move(name, project_id)
-    result = StoreWritten(store=kept.url, op="move", session_ids=names, project_id=project_id)
+            session_store.move(name, project_id)
+    result = StoreWritten(store=session_store.url, op="move", session_ids=names, project_id=project_id)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
@@ -293,21 +296,21 @@ def bind(
     color: flags.Colour = None,
 ) -> int:
     """Bind a client key to a session."""
-    with opened(store) as kept:
-        kept.bind(client_key, session_id, replace=replace)
-    result = StoreWritten(store=kept.url, op="bind", session_ids=[session_id], client_key=client_key)
+    with use_store(store) as session_store:
+        session_store.bind(client_key, session_id, replace=replace)
+    result = StoreWritten(store=session_store.url, op="bind", session_ids=[session_id], client_key=client_key)
     return common.answer(result, write_written, as_json=as_json, color=color)
 
 
 @app.command("resolve")
 def resolve(client_key: ClientKey, store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Print the id of the session that is bound to a client key."""
-    with opened(store) as kept:
-        session_id = kept.resolve(client_key)
+    with use_store(store) as session_store:
+        session_id = session_store.resolve(client_key)
     if session_id is None:
         hint = "`lore store bind CLIENT_KEY SESSION_ID`"
         raise LoreError(f"no session is bound to client {client_key!r}", hint=hint)
-    result = StoreResolved(store=kept.url, client_key=client_key, session_id=session_id)
+    result = StoreResolved(store=session_store.url, client_key=client_key, session_id=session_id)
     return common.answer(result, lambda it, console: console.print(line(it.session_id)), as_json=as_json, color=None)
 
 
@@ -324,13 +327,13 @@ def verify(
 
     Exit 1 if damage is found. Nothing is changed.
     """
-    with opened(store) as kept:
+    with use_store(store) as session_store:
         names = dict.fromkeys(session_ids or [])
-        found = Verified.of(map(kept.verify, names)) if names else kept.verify()
+        report = Verified.of(map(session_store.verify, names)) if names else session_store.verify()
     result = StoreVerified(
-        store=kept.url, sessions=found.sessions, events=found.events,
-        damage=[*found.damage],
-        notes=list(dict.fromkeys(found.notes)),
+        store=session_store.url, sessions=report.sessions, events=report.events,
+        damage=[*report.damage],
+        notes=list(dict.fromkeys(report.notes)),
     )  # fmt: skip
     common.answer(result, write_verified, as_json=as_json, color=color)
     return 1 if result.damage else 0
@@ -339,8 +342,8 @@ def verify(
 @app.command("vacuum")
 def vacuum(store: flags.Url, as_json: flags.AsJson = False) -> int:
     """Free unused space."""
-    with opened(store) as kept:
-        result = StoreVacuumed(store=kept.url, freed_bytes=kept.vacuum())
+    with use_store(store) as session_store:
+        result = StoreVacuumed(store=session_store.url, freed_bytes=session_store.vacuum())
     return common.answer(
         result, lambda it, console: console.print(line(f"{counted(it.freed_bytes, 'byte')} freed in {it.store}")),
         as_json=as_json, color=None,
@@ -377,9 +380,9 @@ def _owners(session: SessionRow) -> dict[str, str | None]:
 
 
 def write_shown(result: StoreShown, out: Console) -> None:
-    """Write what is known of a session, one thing a line."""
+    """Write the fields of a session, one a line."""
     session = result.session
-    known = {
+    fields = {
         "session": session.session_id,
         "log": _size(session),
         "head": f"event {session.head.number}, digest {session.head.digest}",
@@ -391,7 +394,7 @@ def write_shown(result: StoreShown, out: Console) -> None:
         "deltas": f"{result.prompt_deltas:,}" if result.prompt_deltas else None,
         "metadata": counted(len(bytes(result.metadata)), "byte") if bytes(result.metadata) != b"{}" else None,
     }
-    for what, value in known.items():
+    for what, value in fields.items():
         if value is not None:
             out.print(line((f"{what:<12}", "bold"), value))
 
@@ -399,31 +402,31 @@ def write_shown(result: StoreShown, out: Console) -> None:
 def write_imported(result: StoreImported, out: Console) -> None:
     """Write one line an input, and the sums."""
     for session in result.sessions:
-        came = counted(session.events or 0, "event")
+        outcome = counted(session.events or 0, "event")
         if session.message is not None:
-            came = session.message
+            outcome = session.message
         elif session.state == "extended":
-            came = f"{counted(session.new_events or 0, 'new event')} of {session.events:,}"
+            outcome = f"{counted(session.new_events or 0, 'new event')} of {session.events:,}"
         state = (f"{session.state:<9}", _STYLES.get(session.state, ""))
-        out.print(line(state, f" {session.session_id or '-'}: {came}  {session.path}"))
-    new = sum(session.new_events or 0 for session in result.sessions)
-    sums = f"{counted(len(result.sessions), 'session')}, {counted(new, 'new event')} in {result.store}"
-    rest = (
+        out.print(line(state, f" {session.session_id or '-'}: {outcome}  {session.path}"))
+    new_count = sum(session.new_events or 0 for session in result.sessions)
+    sums = f"{counted(len(result.sessions), 'session')}, {counted(new_count, 'new event')} in {result.store}"
+    counts = (
         (result.joined, "subagent file", "read with their sessions"),
         (result.requests, "file", "of prompts passed over"),
         (result.skipped, "file", "skipped: not recordings"),
     )
-    out.print(line(sums, *(f", {counted(number, what)} {done}" for number, what, done in rest if number)))
+    out.print(line(sums, *(f", {counted(number, what)} {action}" for number, what, action in counts if number)))
     write_problems(result.problems, out)
 
 
 def write_written(result: StoreWritten, out: Console) -> None:
-    """Write which sessions it was done to."""
-    done = "would delete" if result.dry_run else _DONE[result.op]
+    """Write the sessions that were deleted, moved or bound."""
+    verb = "would delete" if result.dry_run else _DONE[result.op]
     target = f" to project {result.project_id}" if result.project_id is not None else ""
     client = f" client {result.client_key} to" if result.client_key is not None else ""
     for session_id in result.session_ids:
-        out.print(line((f"{done}{client} ", "bold"), f"{session_id}{target}"))
+        out.print(line((f"{verb}{client} ", "bold"), f"{session_id}{target}"))
 
 
 def write_verified(result: StoreVerified, out: Console) -> None:
@@ -435,6 +438,6 @@ def write_verified(result: StoreVerified, out: Console) -> None:
         out.print(line(f"        can be recovered: {damage.recoverable}"))
     for note in result.notes:
         out.print(line((f"note: {note}", "yellow")))
-    looked = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
-    found = f"{counted(len(result.damage), 'thing')} damaged" if result.damage else "nothing is damaged"
-    out.print(line(f"{looked} looked at in {result.store}: {found}"))
+    sums = f"{counted(result.sessions, 'session')}, {counted(result.events, 'event')}"
+    verdict = f"{counted(len(result.damage), 'thing')} damaged" if result.damage else "nothing is damaged"
+    out.print(line(f"{sums} looked at in {result.store}: {verdict}"))

@@ -34,7 +34,7 @@ class AppendedEvent(NamedTuple):
 
     data: bytes  # as it is stored
     kind: str
-    number: int | None  # that it expects
+    number: int | None  # the number that the line expects
 
 
 class SessionAppender:
@@ -45,7 +45,7 @@ class SessionAppender:
         self._store, self._session_id = store, session_id
         self._tell = tell  # receives notes about events that readers keep as opaque
         self._head: Head | None = None
-        self._known: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the events that are stored from it on
+        self._loaded_events: tuple[int, tuple[bytes, ...]] = (0, ())  # a number, and the stored events from it on
 
     def append(self, line: Line) -> StoreAppended:
         """Store one event and return its number as soon as it is durable.
@@ -93,8 +93,8 @@ class SessionAppender:
         raise ConflictError("gave up after repeated write conflicts", hint="send the line again", stored=self._head)
 
     def _load_head(self) -> Head | None:
-        known = load_notes(self._store, self._session_id)
-        return None if known is None else known.head
+        notes = load_notes(self._store, self._session_id)
+        return None if notes is None else notes.head
 
     def _begin(self, event: AppendedEvent) -> int:
         """Create the session, or acknowledge that it has this header."""
@@ -113,9 +113,9 @@ class SessionAppender:
 
     def _acknowledge(self, event: AppendedEvent, number: int, head: Head) -> int:
         """Return the number of an event that is stored; raises ConflictError if another one has it."""
-        first, events = self._known
+        first, events = self._loaded_events
         if not first <= number < first + len(events):
-            first, events = self._known = number, self._store.load(self._session_id, after=number - 1).events
+            first, events = self._loaded_events = number, self._store.load(self._session_id, after=number - 1).events
         if not is_same_event(_without_number(events[number - first]), event.data):
             message = (
                 f"the line expects to be event {number}, and another event is stored there; the store holds {head}"
@@ -150,7 +150,7 @@ def parse_line(line: bytes) -> AppendedEvent:
 
 
 def _without_number(line: bytes) -> bytes:
-    """Return a stored event without a number: an imported log keeps those that it had."""
+    """Return a stored event without its number: the events of an imported log may have numbers."""
     try:
         return parse_line(line).data
     except LoreError:

@@ -34,7 +34,7 @@ from lore.recording.events import EventRecording
 from lore.recording.inputs import Input, inputs
 from lore.recording.opening import Options
 from lore.recording.requests import RequestRecording
-from lore.run.converting import converted
+from lore.run.converting import convert_recording
 from lore.store.base import (
     EMPTY,
     ConflictError,
@@ -61,7 +61,7 @@ def import_sessions(
     store: Store, paths: list[str], options: Options, *, session_id: str | None = None, project_id: str | None = None,
     progress: Progress | None = None,
 ) -> StoreImported:  # fmt: skip
-    """Import the inputs that these paths name; raises LoreError if none is a session, or the store takes no more.
+    """Import the inputs that these paths name; raises LoreError if none is a session, or the store accepts no more.
 
     `session_id` is another id for the only session, `project_id` the project of all.
     """
@@ -107,7 +107,7 @@ class _Importer:
         self._is_alone = len(files) == 1
         self._total, self._done, self._read = sum(file.size for file in files), 0, 0  # bytes; `_read`: of this file
         self._progress = progress
-        self._taken: set[str] = set()  # ids of sessions of earlier inputs
+        self._used_ids: set[str] = set()  # ids of sessions of earlier inputs
         self._refusal = ""  # why the store took nothing of the last session
         self.requests = self.skipped = 0
         self.problems: list[Problem] = []
@@ -143,11 +143,11 @@ class _Importer:
             self._done += file.size
 
     def _refuses_all(self, error: LoreError) -> bool:
-        """Return whether the store refused the last session, too, and for the same reason."""
+        """Return whether the store refused this session for the same reason as the previous one."""
         if not isinstance(error, StoreError) or isinstance(error, ConflictError | DamagedError):
             return False
-        before, self._refusal = self._refusal, error.message
-        return error.message == before
+        last_refusal, self._refusal = self._refusal, error.message
+        return error.message == last_refusal
 
     def _report(self) -> None:
         if self._progress:
@@ -168,21 +168,21 @@ class _Importer:
                 hint="import the session that they were assembled from",
             )
         is_own = type(recording.reader) is LoreLog
-        lines = (line[:-1] for line in converted(recording))
+        lines = (line[:-1] for line in convert_recording(recording))
         header = next(lines)
         event = event_of(header)
         if not isinstance(event, SessionStarted):  # lore's own log may have none, or a late one
             event = SessionStarted(session_id="")
             header, lines = encode(event), chain((header,), lines)
-        # the file of a subagent names its session, whose place it would take
+        # the file of a subagent names the session that started it, and would be stored under that session's id
         is_subagent = is_companion(os.path.basename(path)) and not corpus.is_stored(path)
         session_id = self._session_id or ("" if is_subagent else event.session_id)
         if not session_id and path == corpus.STDIN:
             raise LoreError("the session on standard input names no id", hint="give one with --id")
         session_id = session_id or _stem(path)
-        if is_of_requests and session_id in self._taken:
+        if is_of_requests and session_id in self._used_ids:
             session_id = self._free_name(path)
-        self._taken.add(session_id)
+        self._used_ids.add(session_id)
         new_header = header if event.session_id == session_id else rename_session(header, session_id)
         notes, address = None, address_of(path)
         if address is not None:
@@ -200,7 +200,7 @@ class _Importer:
         """Return a name for requests whose session's id is taken: the file's, after its folder's if that is taken."""
         folder, stem = os.path.basename(os.path.dirname(os.path.abspath(path))), _stem(path)
         names = chain((stem, f"{folder}-{stem}"), (f"{folder}-{stem}-{number}" for number in count(2)))
-        return next(name for name in names if name not in self._taken)
+        return next(name for name in names if name not in self._used_ids)
 
 
 def _stem(path: str) -> str:
@@ -216,8 +216,8 @@ _CLOSINGS = tuple(b'{"kind":"turn_%s"' % ending for ending in (b"completed", b"f
 
 def rename_session(header: bytes, session_id: str) -> bytes:
     """Return a header with another session id; its other bytes stay."""
-    found = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
-    for member in reversed(found):
+    members = [member for member in member_ranges(header) if lenient.snake(member.key) == "session_id"]
+    for member in reversed(members):
         header = header[: member.value] + encode_json(session_id) + header[member.end :]
     return header
 
@@ -258,26 +258,26 @@ def sync(store: Store, source: SyncSource, path: str, progress: Callable[[], Non
     """
     refuse_header(source.header)
     header, notes, lines = source.header, source.notes, source.lines
-    known = load_notes(store, header.session_id)
-    if known is None:  # most sessions are one batch, and stored by one write
-        stored, batches = 0, _batches(lines)
+    stored_notes = load_notes(store, header.session_id)
+    if stored_notes is None:  # most sessions are one batch, and stored by one write
+        stored_count, batches = 0, _batches(lines)
         head = create_session(store, header, next(batches))
         progress()
     else:
-        stored, head = known.head.number, known.head
+        stored_count, head = stored_notes.head.number, stored_notes.head
         comparison = _Comparison(store.load(header.session_id).events, source)
         batches = _batches(comparison.find_new(lines))
     for batch in batches:
         delta = SessionDelta(base=head, new_events=batch, leaf_id=find_leaf(batch), updated_at=now())
         head = store.save_delta(header.session_id, delta)
         progress()
-    new = head.number - stored
-    if new and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
+    new_count = head.number - stored_count
+    if new_count and notes is not None and (notes.leaf_id is not None or notes.metadata != EMPTY):
         delta = SessionDelta(base=head, updated_at=now(), leaf_id=notes.leaf_id, metadata=notes.metadata)
         head = store.save_delta(header.session_id, delta)
-    state = "created" if known is None else "extended" if new else "unchanged"
+    state = "created" if stored_notes is None else "extended" if new_count else "unchanged"
     return ImportedSession(
-        path=path, session_id=header.session_id, state=state, new_events=new, events=head.number
+        path=path, session_id=header.session_id, state=state, new_events=new_count, events=head.number
     )  # fmt: skip
 
 
@@ -338,10 +338,10 @@ class _Comparison:
 
         It is also a conflict if the last responses differ and no later request spells them.
         """
-        new = [event for line in lines for event in self._compare(line)]
+        new_events = [event for line in lines for event in self._compare(line)]
         if self._respelled:
             raise self._conflict(min(self._respelled.values()))
-        return new
+        return new_events
 
     def _compare(self, line: bytes) -> Iterator[bytes]:
         chain = self._chain_of(line)
@@ -386,13 +386,13 @@ def _take_responses(events: deque[tuple[int, bytes]]) -> tuple[str, ...]:
     """
     uuids: list[str] = []
     for place, (_, event) in enumerate(events):
-        found = _RESPONSE.decode(event)
-        if found.kind == "remove" and found.uuids == tuple(uuids):
+        response = _RESPONSE.decode(event)
+        if response.kind == "remove" and response.uuids == tuple(uuids):
             for _ in range(place + 1):
                 events.popleft()
-            return found.uuids
-        if found.kind != "append" or found.item.type not in _ANSWER_ITEMS:
+            return response.uuids
+        if response.kind != "append" or response.item.type not in _ANSWER_ITEMS:
             return ()
-        uuids.append(found.item.uuid)
+        uuids.append(response.item.uuid)
     events.clear()
     return tuple(uuids)

@@ -103,12 +103,12 @@ class Laws:
             evidence = replace(below.broken.evidence, turns=below.times)
             below = replace(below, broken=replace(below.broken, evidence=evidence))
             self._laws[Code.PROMPT_UNDER_MINIMUM, ""] = below
-        for held in self._laws.values():
-            broken = held.broken
+        for law in self._laws.values():
+            broken = law.broken
             is_unread = broken.code == Code.BREAKPOINTS_MISSING and self._unread > 0
             yield finding(
-                broken.code, place, broken.evidence, at=held.turn, section=broken.section or None,
-                json_path=broken.path or None, times=held.times, kind=broken.kind,
+                broken.code, place, broken.evidence, at=law.turn, section=broken.section or None,
+                json_path=broken.path or None, times=law.times, kind=broken.kind,
                 lost_tokens=self._unread if is_unread else None, lost_dollars=self._dollars if is_unread else None,
                 tokens="estimated" if is_unread else None,
             )  # fmt: skip

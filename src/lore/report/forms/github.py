@@ -28,8 +28,8 @@ _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 def _commands(result: Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
     """Yield the commands; the last counts the findings without one."""
-    found = merge_findings(result.findings, verbose=verbose)
-    by_level = {name: [pair for pair in found if pair[0].severity == name] for name in _LEVELS}
+    merged_findings = merge_findings(result.findings, verbose=verbose)
+    by_level = {name: [pair for pair in merged_findings if pair[0].severity == name] for name in _LEVELS}
     is_cut = any(len(findings) > SHOWN for findings in by_level.values())
     hidden: list[str] = []
     for name, findings in by_level.items():
@@ -46,28 +46,28 @@ GITHUB = TextReport(_commands, can_share_stdout=True)
 
 
 def path_in_repository(path: str) -> str:
-    """Return the path of a file in the repository around the current folder, else the path as it is.
+    """Return the path of a file relative to the repository that holds the current folder, else the path unchanged.
 
     That is the one that a workflow of GitHub checked out, or the nearest folder above with `.git`; without one, the
     path is from the current folder.
     """
     folder = current_folder()
-    if not folder or not os.path.lexists(whole := os.path.join(folder, path)):
+    if not folder or not os.path.lexists(full_path := os.path.join(folder, path)):
         return path
     parents = (folder, *map(str, Path(folder).parents))
     root = os.environ.get("GITHUB_WORKSPACE") or next(
         (parent for parent in parents if os.path.lexists(os.path.join(parent, ".git"))), folder
     )
-    inside = path_below(os.path.abspath(whole), root)
-    return path if os.path.isabs(inside) else inside.replace(os.sep, "/")
+    relative_path = path_below(os.path.abspath(full_path), root)
+    return path if os.path.isabs(relative_path) else relative_path.replace(os.sep, "/")
 
 
 def _annotation(finding: Finding, turns: str) -> str:
-    given = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
+    fields = {"file": posixpath.normpath(mask(path_in_repository(finding.path)))}
     if finding.line is not None:
-        given["line"] = str(finding.line)
-    given["title"] = f"{finding.code} {finding.name}"
-    properties = [f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}" for name, text in given.items()]
+        fields["line"] = str(finding.line)
+    fields["title"] = f"{finding.code} {finding.name}"
+    properties = [f"{name}={_escape(text).replace(':', '%3A').replace(',', '%2C')}" for name, text in fields.items()]
     text = _escape(f"{turns}{': ' if turns else ''}{finding.message}. {describe_cost_and_fix(finding)}")
     return f"::{_LEVELS[finding.severity]} {','.join(properties)}::{text}"
 

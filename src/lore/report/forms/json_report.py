@@ -24,16 +24,16 @@ def render(result: msgspec.Struct | list[list[object]]) -> str:
     except UnicodeEncodeError:  # it quotes half a surrogate pair, as recordings may
         plain = msgspec.to_builtins(result, enc_hook=lambda raw: json.loads(bytes(raw)))
         text = json.dumps(plain, separators=(",", ":"))
-    return safe(text)
+    return make_safe(text)
 
 
-def safe(text: str) -> str:
+def make_safe(text: str) -> str:
     """Return JSON text without credentials, and without what a terminal would interpret or not show."""
     text = mask(text).replace("##[", "##\\u005b")  # GitHub's runner obeys it; in JSON it occurs in texts only
     return escaped(text)
 
 
-def _whole(result: Reported, verbose: bool) -> list[str]:  # noqa: ARG001, FBT001 - of `TextReport`
+def _one_line(result: Reported, verbose: bool) -> list[str]:  # noqa: ARG001, FBT001 - of `TextReport`
     return [render(result)]
 
 
@@ -43,5 +43,5 @@ def _findings_and_sums(result: Reported, verbose: bool) -> Iterator[str]:  # noq
     yield render(msgspec.structs.replace(result, findings=[]))
 
 
-JSON = TextReport(_whole)
+JSON = TextReport(_one_line)
 JSON_LINES = TextReport(_findings_and_sums)

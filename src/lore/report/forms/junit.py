@@ -18,7 +18,7 @@ from lore.judge.totals import is_unjudged
 from lore.model.codes import Problem
 from lore.model.results import Finding
 from lore.report.console import Console
-from lore.report.forms.terminal import Reported, command_of, shown, sums_lines, worst_first, write_blocks
+from lore.report.forms.terminal import Reported, command_of, select_findings, sums_lines, worst_first, write_blocks
 from lore.report.plain import counted, path_below, visible
 
 
@@ -33,18 +33,18 @@ class Junit:
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         by_path: dict[str, list[Finding]] = {path: [] for path in self._recordings}
-        for finding in shown(result.findings, verbose=verbose):
+        for finding in select_findings(result.findings, verbose=verbose):
             by_path.setdefault(finding.path, []).append(finding)
         by_path = by_path or {"no recordings": []}  # an empty suite is taken for a broken one
         root = Element("testsuites")
         suite, kinds, name = SubElement(root, "testsuite"), Counter[str](), command_of(result)
-        for path, found in by_path.items():
-            said = [finding.message for finding in found if is_unjudged(finding)]
-            unjudged = said[0] if said else self._unjudged.get(path, "")
-            kinds[_add_case(suite, name, path, found, unjudged, verbose=verbose)] += 1
-        if passed_over := result.summary.skipped:
+        for path, findings in by_path.items():
+            unjudged_messages = [finding.message for finding in findings if is_unjudged(finding)]
+            unjudged = unjudged_messages[0] if unjudged_messages else self._unjudged.get(path, "")
+            kinds[_add_case(suite, name, path, findings, unjudged, verbose=verbose)] += 1
+        if skipped := result.summary.skipped:
             case = SubElement(suite, "testcase", classname=name, name="files that are not recordings", time="0")
-            SubElement(case, "skipped", message=f"{counted(passed_over, 'file')} passed over: not recordings")
+            SubElement(case, "skipped", message=f"{counted(skipped, 'file')} passed over: not recordings")
             kinds["skipped"] += 1
         for element in (root, suite):
             element.attrib |= {
@@ -57,31 +57,31 @@ class Junit:
 
 
 def _add_case(
-    suite: Element, name: str, path: str, found: Sequence[Finding], unjudged: str, *, verbose: bool
+    suite: Element, name: str, path: str, findings: Sequence[Finding], unjudged: str, *, verbose: bool
 ) -> str:  # fmt: skip
     """Add the test case of a recording; return how it ended. `unjudged` is why not all of it was judged."""
     shown_path = visible(path_below(path).removeprefix("./"))  # `lore check` and `lore check .` name a test alike
     case = SubElement(suite, "testcase", classname=name, name=shown_path, file=shown_path, time="0")
-    line = next((str(finding.line) for finding in found if finding.line is not None), "")
+    line = next((str(finding.line) for finding in findings if finding.line is not None), "")
     if line:
         case.set("line", line)
-    kind, message = _ending(found, unjudged)
+    kind, message = _ending(findings, unjudged)
     text = io.StringIO()
-    write_blocks(found, Console(text, colour=False, terminal=False), verbose=verbose)
-    if kind or found:
-        shown_as = SubElement(case, kind or "system-out")
-        shown_as.text = "\n".join(map(visible, text.getvalue().splitlines()))
+    write_blocks(findings, Console(text, colour=False, terminal=False), verbose=verbose)
+    if kind or findings:
+        element = SubElement(case, kind or "system-out")
+        element.text = "\n".join(map(visible, text.getvalue().splitlines()))
         if kind:
-            shown_as.set("message", visible(message))
+            element.set("message", visible(message))
         if kind in ("failure", "error"):
-            shown_as.set("type", visible(message.partition(",")[0].partition(":")[0]))
+            element.set("type", visible(message.partition(",")[0].partition(":")[0]))
     return kind
 
 
-def _ending(found: Sequence[Finding], unjudged: str) -> tuple[str, str]:
+def _ending(findings: Sequence[Finding], unjudged: str) -> tuple[str, str]:
     """Return the element that says how a test case ended, empty if it passed, and its message."""
-    severities = {finding.severity for finding in found}
-    message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(found)))
+    severities = {finding.severity for finding in findings}
+    message = ", ".join(dict.fromkeys(f"{finding.code} {finding.name}" for finding in worst_first(findings)))
     if "error" in severities:
         return "failure", message
     if unjudged:

@@ -45,8 +45,8 @@ def worded_lint(finding: Finding, where: Served, *, redact: bool = False) -> Fin
 
     `where` is who serves the request.
     """
-    made = redacted_finding(finding) if redact else finding
-    return replace(made, message="; ".join(filter(None, (made.message, _stake(made, where)))))
+    safe_finding = redacted_finding(finding) if redact else finding
+    return replace(safe_finding, message="; ".join(filter(None, (safe_finding.message, _stake(safe_finding, where)))))
 
 
 def _stake(finding: Finding, where: Served) -> str:
@@ -81,22 +81,22 @@ class LintTerminal:
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         """Write outlooks, findings, sums."""
         assert isinstance(result, LintResult)  # `lore check` has one of its own
-        few = len(result.requests) <= FEW
+        one_by_one = len(result.requests) <= FEW
         files = Counter(request.path for request in result.requests)
-        requests = result.requests if few or verbose else []
+        requests = result.requests if one_by_one or verbose else []
         for request in requests:
             _request(request, out, alone=files[request.path] == 1 and request.turn == 1)
-        shown = [each for each in result.findings if few or verbose or each.severity != "note"]
-        for finding in shown:
-            many = finding.requests if isinstance(finding.requests, int) else 0
-            more = f" ({counted(many, 'request')})" if many > 1 else ""
-            write_findings([replace(finding, message=f"{finding.message}{more}")], out)
-        if requests or shown:
+        findings = [entry for entry in result.findings if one_by_one or verbose or entry.severity != "note"]
+        for finding in findings:
+            request_count = finding.requests if isinstance(finding.requests, int) else 0
+            suffix = f" ({counted(request_count, 'request')})" if request_count > 1 else ""
+            write_findings([replace(finding, message=f"{finding.message}{suffix}")], out)
+        if requests or findings:
             out.print()
         for sentence in sums_lines(result.summary):
             out.print(line(sentence))
-        if len(shown) < len(result.findings):
-            hidden = counted(len(result.findings) - len(shown), "note")
+        if len(findings) < len(result.findings):
+            hidden = counted(len(result.findings) - len(findings), "note")
             out.hint(f"{hidden} hidden, and the requests one by one", "-v shows them")
 
 
@@ -117,20 +117,20 @@ def answer_in_words(request: LintRequest) -> tuple[str, str]:
         hint = "" if request.model else ": give its name with --model"
         return "bold yellow", f"not known: no supported provider serves this model{hint} ({size})"
     if request.cached_tokens is None:
-        why = "the recording does not hold all of the request"
+        reason = "the recording does not hold all of the request"
         if request.cache == "gemini-explicit":
-            why = "what the cached content holds is not in the body"
+            reason = "what the cached content holds is not in the body"
         elif not request.tokens:
-            why = "the request holds nothing"
-        return "bold yellow", f"not known: {why} ({size})"
+            reason = "the request holds nothing"
+        return "bold yellow", f"not known: {reason} ({size})"
     if not request.cached_tokens:
-        least = request.minimum_tokens
-        why = "" if least is None else f"; {request.model or request.cache} caches from {least:,} on"
-        return "bold red", f"nothing would be cached: {size}{why}"
+        minimum = request.minimum_tokens
+        reason = "" if minimum is None else f"; {request.model or request.cache} caches from {minimum:,} on"
+        return "bold red", f"nothing would be cached: {size}{reason}"
     share = min(1.0, request.cached_tokens / max(1, request.tokens))
-    to = f", up to {request.cached_to}" if request.cached_to else ""
-    what = "would be cached" if request.sure else "may be cached"
-    answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {what} ({percent(share)}){to}"
+    extent = f", up to {request.cached_to}" if request.cached_to else ""
+    verb = "would be cached" if request.sure else "may be cached"
+    answer = f"about {request.cached_tokens:,} of {request.tokens:,} tokens {verb} ({percent(share)}){extent}"
     return ("bold red", f"refused as it is; once fixed, {answer}") if request.refused else ("bold green", answer)
 
 
@@ -141,20 +141,20 @@ def _details(request: LintRequest) -> Iterator[str]:
         ] + ["automatic"] * request.automatic  # fmt: skip
         yield f"breakpoints: {', '.join(marks)}"
     if request.cached_tokens:
-        least = request.minimum_tokens
-        if not request.sure and least is not None and request.cached_tokens < 2 * least:
-            yield f"near the fewest that are cached ({least:,}): an estimate from bytes cannot tell"
+        minimum = request.minimum_tokens
+        if not request.sure and minimum is not None and request.cached_tokens < 2 * minimum:
+            yield f"near the fewest that are cached ({minimum:,}): an estimate from bytes cannot tell"
         elif not request.sure:
             yield "pictures, files or the provider's own tools are in it: their tokens are not in these sizes"
-        best = "; this is the best case: the cache gives no guarantee" if request.confidence == "ceiling" else ""
-        yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{best}"
-        first, second, whole = request.first_dollars, request.second_dollars, request.uncached_dollars
-        if first is None or second is None or not whole:
+        caveat = "; this is the best case: the cache gives no guarantee" if request.confidence == "ceiling" else ""
+        yield f"it would be kept for {_lives(request.lifetime)} after the last request that reads it{caveat}"
+        first, second, uncached = request.first_dollars, request.second_dollars, request.uncached_dollars
+        if first is None or second is None or not uncached:
             yield "no price is known for it"
             return
-        again = f"{format_money(second)} instead of {format_money(whole)} ({percent(1 - second / whole)} less)"
-        more = f"{format_money(first)} ({100 * (first / whole - 1):+.0f} %)"
-        yield f"sent again, its prompt costs {again}; the first time {more}"
+        repeat = f"{format_money(second)} instead of {format_money(uncached)} ({percent(1 - second / uncached)} less)"
+        first_cost = f"{format_money(first)} ({100 * (first / uncached - 1):+.0f} %)"
+        yield f"sent again, its prompt costs {repeat}; the first time {first_cost}"
     elif request.uncached_dollars:
         yield f"each request costs {format_money(request.uncached_dollars)} for its prompt"
 

@@ -22,7 +22,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$])")
 
 
 def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: FBT001 - of `TextReport`
-    found = terminal.merge_findings(result.findings, verbose=verbose)
+    merged_findings = terminal.merge_findings(result.findings, verbose=verbose)
     yield f"## {terminal.command_of(result)}"
     yield ""
     for line in (*terminal.sums_lines(result.summary), *terminal.unseen_lines(result)):
@@ -33,11 +33,11 @@ def _lines(result: terminal.Reported, verbose: bool) -> Iterable[str]:  # noqa: 
         for number, cause in enumerate(result.top, 1):
             yield f"{number}. **{cause.code} {cause.name}**: {terminal.describe_cost(cause)}. {_text(cause.fix)}"
         yield ""
-    if found:
+    if merged_findings:
         yield from ("| | finding | where | what | re-billed tokens |", "|---|---|---|---|---:|")
-        yield from (*(_row(finding, turns) for finding, turns in found[:ROWS]), "")
-    if len(found) > ROWS:
-        yield from (f"And {counted(len(found) - ROWS, 'finding')} more.", "")
+        yield from (*(_row(finding, turns) for finding, turns in merged_findings[:ROWS]), "")
+    if len(merged_findings) > ROWS:
+        yield from (f"And {counted(len(merged_findings) - ROWS, 'finding')} more.", "")
 
 
 MARKDOWN = TextReport(_lines)
@@ -46,8 +46,8 @@ MARKDOWN = TextReport(_lines)
 def _row(finding: Finding, turns: str) -> str:
     where = [_text(text) for text in (place_of(finding.path, finding.line), turns, finding.json_path) if text]
     what = [_text(finding.message), *([] if finding.severity == "note" else [_text(": ".join(format_fix(finding)))])]
-    lost = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
-    cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), lost
+    loss = "" if finding.lost_tokens is None else f"{finding.lost_tokens:,}"
+    cells = _MARKS[finding.severity], f"{finding.code} {finding.name}", "<br>".join(where), "<br>".join(what), loss
     return f"| {' | '.join(cells)} |"
 
 

@@ -23,9 +23,9 @@ from lore.model.codes import CODES, SEVERITY
 from lore.model.mask import mask
 from lore.model.results import Finding
 from lore.report.forms.github import path_in_repository
-from lore.report.forms.json_report import safe
+from lore.report.forms.json_report import make_safe
 from lore.report.forms.registry import TextReport
-from lore.report.forms.terminal import Reported, shown, worst_first
+from lore.report.forms.terminal import Reported, select_findings, worst_first
 from lore.report.plain import visible
 from lore.report.sentences.findings import describe_cost_and_fix
 
@@ -38,20 +38,20 @@ _FACTS = (
 
 
 def _log(result: Reported, verbose: bool) -> Iterator[str]:  # noqa: FBT001 - of `TextReport`
-    every = shown(result.findings, verbose=verbose)
-    found = every if len(every) <= MOST_RESULTS else worst_first(every)[:MOST_RESULTS]
-    codes = sorted({finding.code for finding in found})
+    all_findings = select_findings(result.findings, verbose=verbose)
+    findings = all_findings if len(all_findings) <= MOST_RESULTS else worst_first(all_findings)[:MOST_RESULTS]
+    codes = sorted({finding.code for finding in findings})
     numbers = {code: number for number, code in enumerate(codes)}
     driver = {"name": "lore", "semanticVersion": __version__, "rules": list(map(_rule, codes))}
     run = {
         "tool": {"driver": driver},
         "originalUriBaseIds": {ROOT: {"description": {"text": "The repository, or the folder that lore ran in."}}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, numbers[finding.code]) for finding in found],
-        "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(every) - len(found)},
+        "results": [_result(finding, numbers[finding.code]) for finding in findings],
+        "properties": {"summary": msgspec.to_builtins(result.summary), "leftOut": len(all_findings) - len(findings)},
     }
     encoded = msgspec.json.encode({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
-    yield safe(msgspec.json.format(encoded, indent=2).decode("utf-8"))
+    yield make_safe(msgspec.json.format(encoded, indent=2).decode("utf-8"))
 
 
 SARIF = TextReport(_log)
@@ -62,13 +62,13 @@ def _rule(code: str) -> dict[str, Any]:
     file = resources.files("lore.judge").joinpath("pages", f"{code}.md")
     page = file.read_text("utf-8") if file.is_file() else facts.fix  # a plug-in's code has none
     tags = ["recording", "damage"] if code.startswith("LORE2") else ["prompt-cache", facts.kind]
-    happened = facts.short or facts.name.replace("-", " ")
-    happened = happened[:1].upper() + happened[1:]
+    title = facts.short or facts.name.replace("-", " ")
+    title = title[:1].upper() + title[1:]
     return {
         "id": code,
         "name": "".join(word.capitalize() for word in facts.name.split("-")),
-        "shortDescription": {"text": happened},
-        "fullDescription": {"text": f"{happened}. {facts.fix}"},
+        "shortDescription": {"text": title},
+        "fullDescription": {"text": f"{title}. {facts.fix}"},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": SEVERITY[facts.kind]},
         "properties": {"tags": tags, "precision": "high"},

@@ -49,7 +49,7 @@ def command_of(result: Reported) -> str:
 # which findings are shown
 
 
-def shown(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
+def select_findings(findings: Iterable[Finding], *, verbose: bool) -> list[Finding]:
     """Return the findings to show: all if `verbose`, else all but notes."""
     return [finding for finding in findings if verbose or finding.severity != "note"]
 
@@ -66,8 +66,8 @@ def _badness(finding: Finding) -> tuple[int, float, int]:
 def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> list[list[Finding]]:
     """Group findings that have one cause at one place of a file, in the order of first findings; not if `verbose`.
 
-    Unexplained falls of a file are one group: a cache falls again and again for one reason, which no recording shows.
-    Other evidence, or another verdict of the provider, is another group.
+    Breaks of a file without a known cause are one group: a cache drops repeatedly for one reason, not in the recording.
+    Findings with other evidence, or another verdict of the provider, are in another group.
     """
     groups: dict[object, list[Finding]] = {}
     for number, finding in enumerate(findings):
@@ -80,9 +80,9 @@ def group_findings(findings: Iterable[Finding], *, verbose: bool = False) -> lis
 
 def _verdict(finding: Finding) -> str:
     """Return the provider's report about the miss of a finding; empty without one."""
-    said = [each for each in (finding.evidence, *(other.evidence for other in finding.also))
-            if isinstance(each, ProviderSaid)]  # fmt: skip
-    return said[0].reason or said[0].other if said else ""
+    reports = [evidence for evidence in (finding.evidence, *(other.evidence for other in finding.also))
+               if isinstance(evidence, ProviderSaid)]  # fmt: skip
+    return reports[0].reason or reports[0].other if reports else ""
 
 
 def _with_sums(group: Sequence[Finding]) -> Finding:
@@ -100,7 +100,7 @@ def merge_findings(findings: Iterable[Finding], *, verbose: bool) -> list[tuple[
     Without `verbose`, those of one cause and place are one: that of the first turn, with the cost of all turns.
     """
     merged = list[tuple[Finding, str]]()
-    for group in group_findings(shown(findings, verbose=verbose), verbose=verbose):
+    for group in group_findings(select_findings(findings, verbose=verbose), verbose=verbose):
         sums = _with_sums(group)
         message = f"{_turn_of_message(sums, group)}{sums.message}"
         merged.append((replace(sums, message=message), describe_turns(group)))
@@ -123,22 +123,22 @@ def write_blocks(findings: Iterable[Finding], out: Console, *, verbose: bool) ->
     warnings of a cause all but the two costliest blocks are one line. What is ruled out for an unexplained fall is
     written once.
     """
-    groups, written = group_findings(shown(findings, verbose=verbose), verbose=verbose), Counter[str]()
-    rest: dict[str, list[Finding]] = {}
+    groups, written = group_findings(select_findings(findings, verbose=verbose), verbose=verbose), Counter[str]()
+    hidden_groups: dict[str, list[Finding]] = {}
     for group in groups if verbose else sorted(groups, key=lambda group: _badness(_with_sums(group))):
         name = name_cause(group[0])
         if not verbose and written[name] >= _ALIKE and group[0].severity == "warning":
-            rest.setdefault(name, []).extend(group)
+            hidden_groups.setdefault(name, []).extend(group)
             continue
         if not verbose and written[name] and group[0].code in UNEXPLAINED:
             short = [replace(finding, ruled_out=()) for finding in group]
             group = [replace(finding, message=message_of(finding)) for finding in short]
         write_findings(group, out)
         written[name] += 1
-    for name, more in rest.items():
-        loss = f": {format_loss(_with_sums(more))}" if any(finding.lost_tokens for finding in more) else ""
-        files = counted(len({finding.path for finding in more}), "file")
-        out.hint(f"! {name}, {len(more):,} more in {files}{loss}", "-v: each")
+    for name, hidden in hidden_groups.items():
+        loss = f": {format_loss(_with_sums(hidden))}" if any(finding.lost_tokens for finding in hidden) else ""
+        files = counted(len({finding.path for finding in hidden}), "file")
+        out.hint(f"! {name}, {len(hidden):,} more in {files}{loss}", "-v: each")
     return len(groups)
 
 
@@ -181,16 +181,16 @@ def describe_turns(group: Sequence[Finding]) -> str:
     if first.turn is None:
         return counted(first.times, "turn") if first.times > 1 else ""
     if len(group) == 1:
-        of_several = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
-        several = "" if of_several == 1 else f"{counted(of_several, 'turn')}, the first of them "
-        return several + turn_of(first.turn, first.chain)
+        request_count = first.evidence.requests if isinstance(first.evidence, ReadPlateau) else 1
+        prefix = "" if request_count == 1 else f"{counted(request_count, 'turn')}, the first of them "
+        return prefix + turn_of(first.turn, first.chain)
     chains = len({finding.chain for finding in group})
     if chains > 1:
         return f"{counted(len(group), 'turn')} of {counted(chains, 'chain')}"
     turns = list(dict.fromkeys(finding.turn for finding in group))
-    more = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
+    suffix = f" and {len(turns) - _NAMED_TURNS} more" if len(turns) > _NAMED_TURNS else ""
     chain = "" if first.chain in (None, "main") else f" of {first.chain}"
-    return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{more}{chain}"
+    return f"turns {', '.join(map(str, turns[:_NAMED_TURNS]))}{suffix}{chain}"
 
 
 # the report
@@ -201,16 +201,16 @@ class Terminal:
 
     can_share_stdout = True
 
-    def __init__(self, *, quiet: bool = False, then: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(self, *, quiet: bool = False, more_commands: Sequence[tuple[str, str]] = ()) -> None:
         self._quiet = quiet  # findings only
-        self._then = then  # more commands to run next, each with its purpose
+        self._more_commands = more_commands  # more commands to run next, each with its purpose
 
     def write(self, result: Reported, out: Console, *, verbose: bool) -> None:
         assert isinstance(result, CheckResult)  # `lore lint` has one of its own
-        written = write_blocks(result.findings, out, verbose=verbose)
+        block_count = write_blocks(result.findings, out, verbose=verbose)
         if self._quiet:
             return
-        if written:
+        if block_count:
             out.print()
         hidden = [] if verbose else [finding for finding in result.findings if finding.severity == "note"]
         if hidden:
@@ -229,15 +229,15 @@ class Terminal:
             out.print(line(styled))
         if result.top:
             out.print(line("costliest causes:"))
-        above = {finding.code for finding in result.findings if finding.severity != "note"}  # with their fixes
+        printed_codes = {finding.code for finding in result.findings if finding.severity != "note"}  # with their fixes
         for number, cause in enumerate(result.top, 1):
             out.print(line(f"  {number}. ", (f"{cause.code} {cause.name}", "bold"), f": {describe_cost(cause)}"))
-            if cause.code not in above:
+            if cause.code not in printed_codes:
                 out.print(line("     fix: ", (cause.fix, "green")))
-        unsure = [each for each in _leading(result.findings) if each.kind == "unattributable" and each.lost_tokens]
+        unsure = [lead for lead in _leading(result.findings) if lead.kind == "unattributable" and lead.lost_tokens]
         if unsure and not out.is_page:
             out.print(line(f"with no certain cause: {', '.join(_cost_by_code(unsure))}"))
-        for command, purpose in () if out.is_page else (*_next_commands(result), *self._then):
+        for command, purpose in () if out.is_page else (*_next_commands(result), *self._more_commands):
             out.print_whole(line(f"next: {command} ({purpose})"))  # a command is copied from one line
 
 
@@ -246,7 +246,7 @@ def _cost_by_code(findings: Sequence[Finding]) -> Iterator[str]:
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(f"{finding.code} {finding.name}", []).append(finding)
-    sums = {name: (sum_known(each.lost_dollars for each in group) or 0.0, sum(each.lost_tokens or 0 for each in group))
+    sums = {name: (sum_known(loss.lost_dollars for loss in group) or 0.0, sum(loss.lost_tokens or 0 for loss in group))
             for name, group in groups.items()}  # fmt: skip
     for name in sorted(groups, key=sums.__getitem__, reverse=True):
         dollars, tokens = sums[name]
@@ -266,14 +266,14 @@ def _leading(findings: Iterable[Finding]) -> list[Finding]:
 
 def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     """Yield commands about the costliest cause and file, waste first, each with its purpose."""
-    lost = [finding for finding in shown(result.findings, verbose=False) if finding.lost_tokens]
-    if not lost:
+    rebilled = [finding for finding in select_findings(result.findings, verbose=False) if finding.lost_tokens]
+    if not rebilled:
         return
     waste = [cause.code for cause in result.top if cause.kind == "waste"]
-    code = waste[0] if result.summary.waste_tokens and waste else worst_first(lost)[0].code
+    code = waste[0] if result.summary.waste_tokens and waste else worst_first(rebilled)[0].code
     yield f"lore explain {code}", "its meaning and its fix"
     tokens = Counter[str]()
-    for finding in [finding for finding in lost if finding.kind == "waste"] or lost:
+    for finding in [finding for finding in rebilled if finding.kind == "waste"] or rebilled:
         tokens[finding.path] += finding.lost_tokens or 0
     costliest = max(tokens, key=lambda path: tokens[path])
     from lore.report.commands import in_shell  # noqa: PLC0415 - only if something can be saved
@@ -319,7 +319,7 @@ def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str
         + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}
-    yield from _left_out(left_out, sums.problems, hides_problems=hides_problems)
+    yield from _describe_left_out(left_out, sums.problems, hides_problems=hides_problems)
 
 
 def known_cost(sums: Summary) -> str:
@@ -341,13 +341,13 @@ def _lint_sums(sums: LintSummary) -> Iterator[str]:
         + "".join(f", {count} {word}" for word, count in others.items() if count)
         + f"; {counted(sums.errors, 'error')}, {counted(sums.warnings, 'warning')}, {counted(sums.notes, 'note')}"
     )
-    yield from _left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems)
+    yield from _describe_left_out({"ignored": sums.ignored, "exempted": sums.exempted}, sums.problems)
 
 
-def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:
-    named = [f"{counted(count, 'finding')} {word}" for word, count in counts.items() if count]
-    if named:
-        yield f"not counted: {', '.join(named)}"
+def _describe_left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool = False) -> Iterator[str]:
+    phrases = [f"{counted(count, 'finding')} {word}" for word, count in counts.items() if count]
+    if phrases:
+        yield f"not counted: {', '.join(phrases)}"
     if problems:
         hint = " (--select LORE2 -v shows them)" if hides_problems else ""
         yield f"{counted(problems, 'problem')} in the recordings{hint}"
@@ -355,10 +355,10 @@ def _left_out(counts: Mapping[str, int], problems: int, *, hides_problems: bool 
 
 def unseen_lines(result: Reported) -> Iterator[str]:
     """Yield the parts of prompts that logs do not record, once for all formats that omit the same ones."""
-    alike: dict[str, list[str]] = {}
+    formats_by_text: dict[str, list[str]] = {}
     for unseen in result.unseen:
         size = "" if unseen.tokens is None else f", about {unseen.tokens:,} tokens of each prompt (estimated)"
         sealed = f"; {unseen.sealed}" if unseen.sealed else ""
-        alike.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
-    for what, formats in alike.items():
+        formats_by_text.setdefault(f"{unseen.what}{size}{sealed}", []).append(unseen.format)
+    for what, formats in formats_by_text.items():
         yield describe_missing(formats, what)

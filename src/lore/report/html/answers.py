@@ -91,11 +91,11 @@ _AS_READ = (
 
 def money_block(spending: Spending) -> PageBlock:
     """Show the parts of a cost as one bar; nothing if no price is known."""
-    whole = spending.dollars
-    if not whole:
+    total = spending.dollars
+    if not total:
         return PageBlock()
     parts = [
-        part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / whole)})")
+        part._replace(words=f"{part.words} {money(part.size)} ({percent(part.size / total)})")
         for part in _money_parts([spending])
     ]
     lines = (_AS_READ,) if rebilled_dollars(spending) else ()
@@ -103,7 +103,7 @@ def money_block(spending: Spending) -> PageBlock:
 
 
 def _money_parts(spending: Sequence[Spending]) -> tuple[BarPart, ...]:
-    sizes = {name: sum(getattr(each, name) or 0.0 for each in spending) for name in COST_PARTS}
+    sizes = {name: sum(getattr(entry, name) or 0.0 for entry in spending) for name in COST_PARTS}
     return tuple([BarPart(_STYLES.get(name, name), size, COST_PARTS[name]) for name, size in sizes.items() if size > 0])
 
 
@@ -121,33 +121,33 @@ def causes_block(causes: Sequence[SpendingCause], title: str = "Re-billed, by ca
 def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
     """Yield the cost by day, week and month as bars; the finest that fits on a screen is open."""
     is_open = False
-    for name, most, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, itemgetter(slice(7)))):
+    for name, limit, key in (("day", 31, str), ("week", 26, _week_of), ("month", SHOWN_BARS, itemgetter(slice(7)))):
         groups = defaultdict[str, list[Spending]](list)
         for day in days:
             groups[key(day.name)].append(day)
         if not any(day.dollars for day in days) or len(groups) == 1:
             continue
         bars = [
-            PageBar(f"{group}: {_cost_in_all(found)}", _money_parts(found))
-            for group, found in list(groups.items())[-SHOWN_BARS:]
+            PageBar(f"{group}: {_cost_in_all(group_days)}", _money_parts(group_days))
+            for group, group_days in list(groups.items())[-SHOWN_BARS:]
         ]
-        folded = is_open or len(groups) > most
+        folded = is_open or len(groups) > limit
         is_open |= not folded
         lines = (f"the last {SHOWN_BARS} of {len(groups):,}",) if len(groups) > SHOWN_BARS else ()
         yield PageBlock(f"By {name}", lines, tuple(bars), folded=folded)
 
 
-def _cost_in_all(found: Sequence[Spending]) -> str:
-    known = [day.dollars for day in found if day.dollars is not None]
-    return money(sum(known)) if known else "no known price"
+def _cost_in_all(days: Sequence[Spending]) -> str:
+    amounts = [day.dollars for day in days if day.dollars is not None]
+    return money(sum(amounts)) if amounts else "no known price"
 
 
 def _week_of(day: str) -> str:
     try:
-        found = date.fromisoformat(day)
+        calendar_day = date.fromisoformat(day)
     except ValueError:
         return day
-    return f"week of {found - timedelta(found.weekday())}"
+    return f"week of {calendar_day - timedelta(calendar_day.weekday())}"
 
 
 # answers of commands
@@ -163,11 +163,11 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
         blocks += capture(partial(write_groups, result.agents, "agent"), "By agent")
     if result.by in ("model", "project"):
         blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
-    lines = [f"not read: {each}" for each in result.failed[:5]]
+    lines = [f"not read: {failure}" for failure in result.failed[:5]]
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
-    fix, why = first_in_words(result)
-    first = fix and f"Do first: {fix} ({why})."
+    fix, reason = first_in_words(result)
+    first = fix and f"Do first: {fix} ({reason})."
     lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
@@ -176,8 +176,8 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
     """Introduce what `lore check` or `lore lint` found; `verbose` lists notes, too."""
     if isinstance(result, LintResult):
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
-        found = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
-        return Intro("lore lint", "lore lint", found, blocks)
+        summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
+        return Intro("lore lint", "lore lint", summary, blocks)
     lead = ". ".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
     write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
     return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
@@ -215,9 +215,9 @@ def capture(write: Callable[[Console], object], title: str = "", *, folded: bool
     def end_lines() -> None:
         assert isinstance(out.file, io.StringIO)
         lines = out.file.getvalue().strip("\n").split("\n")
-        more = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
+        omitted = [f"{len(lines) - SHOWN_LINES:,} lines more"] if len(lines) > SHOWN_LINES else []
         if lines != [""]:
-            blocks.append(PageBlock(lines=(*lines[:SHOWN_LINES], *more)))
+            blocks.append(PageBlock(lines=(*lines[:SHOWN_LINES], *omitted)))
         out.file = io.StringIO()
 
     def on_table(cells: Sequence[tuple[str, ...]]) -> None:

@@ -60,12 +60,12 @@ def draw_timeline(turns: Sequence[PageTurn]) -> Timeline:
     areas = {  # from back to front; of areas with the same outline only the front one is drawn
         _outline([sum(counts[at][:parts]) for at in columns], most): styles[parts - 1] for parts in (3, 2, 1)
     }
-    shown = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
+    layers = [(style, f"M0 {HEIGHT}{path}V{HEIGHT}Z") for path, style in areas.items()]
     predicted = [turns[at].played.predicted.read_tokens for at in columns]
     if any(turn.played.billed for turn in turns) and any(tokens is not None for tokens in predicted):
         predicted = [tokens or 0 for tokens in predicted]
-        shown.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
-    return Timeline(len(columns), grouped, most, shown, _merge_marks(turns, grouped))
+        layers.append(("predicted", f"M0 {_height(predicted[0], most)}{_outline(predicted, most)}"))
+    return Timeline(len(columns), grouped, most, layers, _merge_marks(turns, grouped))
 
 
 def _count_prompt(turn: PageTurn) -> list[int]:
@@ -98,17 +98,17 @@ def list_marks(turn: PageTurn) -> Iterator[TimelineMark]:
 
 def _merge_marks(turns: Sequence[PageTurn], grouped: int) -> list[TimelineMark]:
     """Return one mark for each kind and column, by kind: that of the turn that weighs most."""
-    found: dict[tuple[str, int], list[TimelineMark]] = {}
+    groups: dict[tuple[str, int], list[TimelineMark]] = {}
     for index, turn in enumerate(turns):
         for mark in list_marks(turn):
             text, place = f"turn {turn.played.turn}: {mark.text}", round((index + 0.5) / len(turns) * 100, 2)
-            placed = mark._replace(text=text, turn=index, place=place)
-            found.setdefault((mark.kind, index // grouped), []).append(placed)
+            placed_mark = mark._replace(text=text, turn=index, place=place)
+            groups.setdefault((mark.kind, index // grouped), []).append(placed_mark)
     merged: list[TimelineMark] = []
-    for marks in found.values():
+    for marks in groups.values():
         heaviest = max(marks, key=lambda mark: mark.weight)
-        others = f" (and {counted(len(marks) - 1, 'other')} beside it)" if len(marks) > 1 else ""
-        merged.append(heaviest._replace(text=heaviest.text + others))
+        suffix = f" (and {counted(len(marks) - 1, 'other')} beside it)" if len(marks) > 1 else ""
+        merged.append(heaviest._replace(text=heaviest.text + suffix))
     return sorted(merged, key=lambda mark: (list(KINDS).index(mark.kind), mark.turn))
 
 
@@ -146,8 +146,8 @@ def view_session(session: PageSession, key: str = "") -> SessionView:
 
     breaks.sort(key=cost_of_break, reverse=True)
     chains = [(name, turns, draw_timeline(turns)) for name, turns in session.chains.items()]
-    shown = dict(breaks[:SHOWN_BREAKS])
-    return SessionView(key, session, chains, shown, len(breaks) - len(shown))
+    visible_breaks = dict(breaks[:SHOWN_BREAKS])
+    return SessionView(key, session, chains, visible_breaks, len(breaks) - len(visible_breaks))
 
 
 def shared_beginning(turn: PageTurn) -> int:

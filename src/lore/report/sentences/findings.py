@@ -34,10 +34,10 @@ def describe_interruption(interrupted: results.Interruption) -> str:
     return f"interrupted: this is partial, {files} (the last perhaps not to its end)"
 
 
-def describe_random_cache(cache: str, fell: int, seen: int) -> str:
-    """Return that a cache is unpredictable: of `seen` requests that only appended, `fell` read less."""
+def describe_random_cache(cache: str, drops: int, requests: int) -> str:
+    """Return a note that a cache is unpredictable: of `requests` that only appended, `drops` read less."""
     return (
-        f"{cache}'s implicit cache is nearly random: of {seen:,} requests that only appended, {fell:,} read less "
+        f"{cache}'s implicit cache is nearly random: of {requests:,} requests that only appended, {drops:,} read less "
         "(counted in other sessions); predictions are guesses"
     )
 
@@ -52,10 +52,10 @@ def format_prices(by_price: Mapping[str, float], billed: results.UsageResult) ->
 
 def describe_surcharges(surcharges: Iterable[results.Surcharge]) -> Iterator[str]:
     """Yield what requests cost more or less than the list price, by reason; amounts below a cent are left out."""
-    for each in surcharges:
-        if abs(each.dollars) >= _CENT:
-            difference = f"{format_money(abs(each.dollars))} {'more' if each.dollars > 0 else 'less'}"
-            yield f"{each.name}: {count_of(each.requests, 'request')} cost {difference} than at the list price"
+    for extra in surcharges:
+        if abs(extra.dollars) >= _CENT:
+            difference = f"{format_money(abs(extra.dollars))} {'more' if extra.dollars > 0 else 'less'}"
+            yield f"{extra.name}: {count_of(extra.requests, 'request')} cost {difference} than at the list price"
 
 
 def format_usage(billed: _Counts) -> str:
@@ -105,14 +105,14 @@ _WHO_FIXES = {"author": "agent author", "user": "user"}
 
 
 def cause_result(finding: Finding) -> results.CauseResult:
-    """Return a finding as results about a turn show it."""
+    """Return a finding as a `CauseResult`, the form in which results about a turn list it."""
     return results.copy_fields(results.CauseResult, finding, path=finding.json_path)
 
 
 def describe_grounds(cause: results.CauseResult) -> str:
     """Return the evidence of a cause and the reasons ruled out, without its name: for a short line."""
-    shown = cause.message if cause.evidence is None else cause.evidence.sentence()
-    return "; ".join([shown or cause.message, *describe_ruled_out(cause.ruled_out)])
+    evidence = cause.message if cause.evidence is None else cause.evidence.sentence()
+    return "; ".join([evidence or cause.message, *describe_ruled_out(cause.ruled_out)])
 
 
 def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
@@ -128,8 +128,8 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
     if sums.unattributable:
         ruled_out = [reason for reason, count in sums.ruled_out.items() if count == sums.unattributable]
         unsure = amount("unexplained") if sums.unexplained_tokens else "an unknown number of tokens"
-        rest = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
-        yield f"re-billed, no certain cause: {unsure} in {count_of(sums.unattributable, 'cache break')}{rest}", "yellow"
+        note = f"; ruled out in each: {', '.join(ruled_out)}" if ruled_out else ""
+        yield f"re-billed, no certain cause: {unsure} in {count_of(sums.unattributable, 'cache break')}{note}", "yellow"
     if sums.expected_tokens:
         yield f"re-billed as expected: {amount('expected')}", ""
     if sums.missed_tokens:
@@ -139,7 +139,7 @@ def describe_rebilled(sums: results.Summary) -> Iterator[tuple[str, str]]:
 def describe_loss(
     tokens: int, dollars: float | None, *, estimated: int | None, unpriced: int | None, what: str = "tokens"
 ) -> str:  # fmt: skip
-    """Return tokens with their cost; `estimated` and `unpriced` are how many of them are so."""
+    """Return tokens with their cost; `estimated` and `unpriced`: how many of them are estimated, or have no price."""
     return f"{'about ' if estimated else ''}{tokens:,} {what}{in_dollars(dollars, is_part=unpriced)}"
 
 
@@ -152,40 +152,40 @@ def in_dollars(amount: float | None, *, is_part: object = False) -> str:
 
 def columns_result(pair: Pair, change: Mapping[str, Callable[[str], str]] = MASKED) -> results.ColumnsResult:
     """Return what bytes, usage and the provider's verdict show; `change` has a function for each kind of text."""
-    said, dispute = provider_verdict(pair.current), dispute_of(pair)
-    verdict = None if said is None else replace_texts(said, change)
-    agree = None if said is None and pair.fell is None else dispute is None
+    report, dispute = provider_verdict(pair.current), dispute_of(pair)
+    verdict = None if report is None else replace_texts(report, change)
+    agree = None if report is None and pair.fell is None else dispute is None
     return results.ColumnsResult(
-        _bytes(pair, change["path"]), _billed(pair), _verdict(verdict), agree,
+        _describe_bytes(pair, change["path"]), _describe_read(pair), _describe_verdict(verdict), agree,
         None if dispute is None else replace_texts(dispute, change).sentence(),
     )  # fmt: skip
 
 
-def _bytes(pair: Pair, shown: Callable[[str], str]) -> str:
+def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
     previous, overlap, total = pair.previous.prompt, pair.overlap, pair.bytes.previous - pair.tail_bytes
     if overlap.is_covered:
         if not pair.bytes.previous:  # it was not measured
             return "the prompt continues; nothing that was sent before changed"
         return f"the prompt continues: it begins with all {total:,} bytes of the previous one"
     place = locate_difference(previous, pair.current.prompt, overlap.common)
-    where = "they differ" if place is None else f"they differ from {shown(place.path)} on"
+    where = "they differ" if place is None else f"they differ from {redact_path(place.path)} on"
     after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
     return f"{where}{after}; {pair.bytes.common + overlap.common_bytes:,} of {total:,} bytes are shared"
 
 
-def _billed(pair: Pair) -> str:
-    read, there = first_pass_read(pair.current.usage), pair.available
+def _describe_read(pair: Pair) -> str:
+    read, available = first_pass_read(pair.current.usage), pair.available
     if read is None:
         return "not recorded"
-    if not there or pair.fell is None:
+    if not available or pair.fell is None:
         return f"{read:,} tokens read"
-    if read > there:
-        return f"{read:,} tokens read ({read - there:,} more than the previous usage shows as cached)"
-    fell = f" ({pair.fell:,} fewer)" if pair.fell else ""
-    return f"{read:,} of {there:,} cached tokens read{fell}"
+    if read > available:
+        return f"{read:,} tokens read ({read - available:,} more than the previous usage shows as cached)"
+    drop = f" ({pair.fell:,} fewer)" if pair.fell else ""
+    return f"{read:,} of {available:,} cached tokens read{drop}"
 
 
-def _verdict(fact: ProviderSaid | None) -> str:
+def _describe_verdict(fact: ProviderSaid | None) -> str:
     if fact is None:
         return "none recorded"
     missed = "" if fact.missed_tokens is None else f", {fact.missed_tokens:,} tokens missed"

@@ -18,7 +18,7 @@ _POSSIBLY = "possibly "
 
 
 def _facts(code: str, name: str, kind: str) -> CodeFacts:
-    """Return the facts of a code, in whose words a cause of this kind is what is known of it."""
+    """Return the facts of a code; of an uncertain cause (kind `UNSURE`) their words say that it is only possible."""
     facts = CODES.get(code)
     if facts is not None and kind == UNSURE and facts.short_unsure:
         return replace(facts, short=facts.short_unsure, short_named="", tip=_TIP)
@@ -26,8 +26,8 @@ def _facts(code: str, name: str, kind: str) -> CodeFacts:
         return CodeFacts(name, "waste", "", short=name.replace("-", " "))
     if kind != UNSURE or facts.kind == UNSURE:
         return facts
-    named = facts.short_named and _POSSIBLY + facts.short_named
-    return replace(facts, short=_POSSIBLY + facts.short, short_named=named)
+    short_named = facts.short_named and _POSSIBLY + facts.short_named
+    return replace(facts, short=_POSSIBLY + facts.short, short_named=short_named)
 
 
 _TIP = "to find it: lore record -- AGENT (lore guide record)"
@@ -61,10 +61,10 @@ _SINGULAR = {"pauses": "a pause", "compactions": "a compaction"}
 
 def worded_break(cause: SpendingCause) -> SpendingCause:
     """Return the cause of a single break with its words, in which control characters are made visible."""
-    made = cause_in_words(cause)
-    doubt = _POSSIBLY if made.says.startswith(_POSSIBLY) else ""
-    first, space, rest = made.says.removeprefix(doubt).partition(" ")
-    return replace(made, says=visible(doubt + _SINGULAR.get(first, first) + space + rest), fix=visible(made.fix))
+    result = cause_in_words(cause)
+    doubt = _POSSIBLY if result.says.startswith(_POSSIBLY) else ""
+    first, space, tail = result.says.removeprefix(doubt).partition(" ")
+    return replace(result, says=visible(doubt + _SINGULAR.get(first, first) + space + tail), fix=visible(result.fix))
 
 
 def label_of(cause: SpendingCause | ComparedCause) -> str:
@@ -72,16 +72,16 @@ def label_of(cause: SpendingCause | ComparedCause) -> str:
     return f" ({kind_in_words(cause.kind, cause.code)})"
 
 
-def describe_change(change: CostChange, before: Spending, after: Spending) -> str:
+def describe_change(change: CostChange, earlier: Spending, later: Spending) -> str:
     """Return by how much requests cost more or less than earlier ones, and why: the largest parts first."""
-    counts = [each.requests - each.unbilled - each.unpriced for each in (after, before)]
-    prompts = [each.uncached_tokens + each.read_tokens + each.write_tokens for each in (after, before)]
-    sizes = [short(round(total / max(1, each.requests - each.unbilled)))
-             for total, each in zip(prompts, (after, before), strict=True)]  # fmt: skip
-    output = [short(round(each.output_tokens / max(1, count)))
-              for count, each in zip(counts, (after, before), strict=True)]  # fmt: skip
-    read = [percent(each.read_tokens / max(1, total)) for each, total in zip((after, before), prompts, strict=True)]
-    names = dict.fromkeys(more.name for each in (after, before) for more in each.surcharges)
+    counts = [side.requests - side.unbilled - side.unpriced for side in (later, earlier)]
+    prompts = [side.uncached_tokens + side.read_tokens + side.write_tokens for side in (later, earlier)]
+    sizes = [short(round(total / max(1, side.requests - side.unbilled)))
+             for total, side in zip(prompts, (later, earlier), strict=True)]  # fmt: skip
+    output = [short(round(side.output_tokens / max(1, count)))
+              for count, side in zip(counts, (later, earlier), strict=True)]  # fmt: skip
+    read = [percent(side.read_tokens / max(1, total)) for side, total in zip((later, earlier), prompts, strict=True)]
+    names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
     parts = {
         f"{_more(change.requests, 'more', 'fewer')} requests ({counts[0]:,} instead of {counts[1]:,})": change.requests,
         "other models": change.models,
@@ -93,13 +93,13 @@ def describe_change(change: CostChange, before: Spending, after: Spending) -> st
         ", ".join(names): change.surcharges,
         f"{_more(change.rebilled, 'more', 'less')} re-billed in each request": change.rebilled,
     }  # fmt: skip
-    least = max(_CENT, max(map(abs, parts.values())) * _SMALL)
-    shown = sorted((part for part in parts.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
-    much = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
-    because = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {why}" for why, dollars in shown)
-    unsure = [f"{each.at_least:,} {when}" for each, when in ((before, "earlier"), (after, "later")) if each.at_least]
+    threshold = max(_CENT, max(map(abs, parts.values())) * _SMALL)
+    terms = sorted((part for part in parts.items() if abs(part[1]) >= threshold), key=lambda part: -abs(part[1]))
+    amount = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
+    reasons = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {key}" for key, dollars in terms)
+    unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
     lacks = f"; uncertain, since {' and '.join(unsure)} requests lack some counts or prices" if unsure else ""
-    return f"{much}: {because}{lacks}" if shown else f"{much}"
+    return f"{amount}: {reasons}{lacks}" if terms else f"{amount}"
 
 
 def _more(difference: float, more: str, less: str) -> str:

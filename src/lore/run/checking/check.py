@@ -51,7 +51,7 @@ from lore.store.registry import ignore
 class CheckRun(Struct, frozen=True):
     """Which files a run opens, who judges them, and its callbacks."""
 
-    wanted: Callable[[Input], bool] | None = None  # files to open; None: all
+    accepts: Callable[[Input], bool] | None = None  # returns whether to open a file; None: open all
     looked: tuple[str, ...] = ()  # where recordings were looked for, if none were named
     pass_over: bool = False  # count named files that are not recordings, like those in folders
     jobs: int = 1  # files judged at a time
@@ -64,19 +64,19 @@ class CheckRun(Struct, frozen=True):
         """Return whether the user interrupted the run."""
         return self.interrupted is not None and self.interrupted()
 
-    def report(self, total: int, before: int, done: int) -> None:
+    def report(self, total_bytes: int, earlier_bytes: int, judged_bytes: int) -> None:
         """Report the bytes of earlier files and of this one; raises InterruptedRunError."""
         if self.is_interrupted():
             raise InterruptedRunError
         if self.progress is not None:
-            self.progress(before + done, total)
+            self.progress(earlier_bytes + judged_bytes, total_bytes)
 
 
 DEFAULTS, EVERY_FILE = CheckContext(), CheckRun()
 
 
 class CheckOutcome(Struct, frozen=True):
-    """The answer of a check."""
+    """The result of a check, and what a command says about it."""
 
     result: CheckResult
     failed: bool  # a finding is an error
@@ -102,10 +102,10 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     """
     context = replace(context, tabled=run.on_ledger is not None)
     files = _list_files(paths, context, run)
-    before = _read_baseline(context)
+    previous = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
-    known = None if before is None else KnownFindings(before)
-    totals, judged, refused = RunTotals(known, recorder), 0, list[LoreError]()
+    earlier = None if previous is None else KnownFindings(previous)
+    totals, judged, errors = RunTotals(earlier, recorder), 0, list[LoreError]()
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
@@ -114,13 +114,13 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             if result.error is not None:
                 if not result.problems:
                     raise result.error
-                refused.append(result.error)
+                errors.append(result.error)
             totals.take(result)
             if run.on_ledger is not None:
                 run.on_ledger(file, result.ledger)
     stopped = Interruption(judged, len(files)) if run.is_interrupted() else UNSET
-    if refused and stopped is UNSET and not totals.summary.files:
-        raise refused[0]
+    if errors and stopped is UNSET and not totals.summary.files:
+        raise errors[0]
     notes, sums = [*unmatched_paths(totals, context)] if stopped is UNSET else [], totals.summary
     if stopped is UNSET and 0 < sums.turns == sums.chains and not sums.pairs and not totals.unjudged:
         notes.append("nothing was compared: each conversation has one request")
@@ -128,19 +128,21 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
         from lore.run.recent import no_recordings  # noqa: PLC0415 - slow to import, and rare
 
         folder = next((path for path in paths if path != corpus.STDIN and not os.path.isfile(path)), None)
-        if run.wanted is not None:  # a job that runs each night has nothing new on some days
+        if run.accepts is not None:  # a job that runs each night has nothing new on some days
             notes.append(no_recordings(folder or paths[0], run.looked, by_time=True).message)
         elif folder is not None:  # named files that are not recordings are counted
             raise no_recordings(folder, run.looked, by_time=False)
-    result = conclude(totals, context, paths[0], None if context.update else known, whole=stopped is UNSET)
-    written, unseen = None, 0
-    if recorder is not None and before is not None and stopped is UNSET:
-        written, unseen = baseline.renew_entries(before, recorder.entries(), partial(_could_match, totals, context))
+    result = conclude(totals, context, paths[0], None if context.update else earlier, is_all=stopped is UNSET)
+    entries, unseen_count = None, 0
+    if recorder is not None and previous is not None and stopped is UNSET:
+        entries, unseen_count = baseline.renew_entries(
+            previous, recorder.entries(), partial(_could_match, totals, context)
+        )
         with open_output(context.path, force=True) as file:
-            file.write(baseline.encode(written))
+            file.write(baseline.encode(entries))
     return CheckOutcome(
         replace(result, interrupted=stopped), totals.failed, totals.unjudged, totals.paths, notes=notes,
-        baselined=None if written is None else sum(entry.count for entry in written), unseen=unseen,
+        baselined=None if entries is None else sum(entry.count for entry in entries), unseen=unseen_count,
         longest=totals.longest,
     )  # fmt: skip
 
@@ -151,7 +153,7 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
     context.check_names()
     if context.options.format is not None:
         reader_named(context.options.format)
-    files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.wanted)]
+    files = [replace(file, optional=run.pass_over) for file in inputs(paths, run.accepts)]
     policy = context.policy
     if policy.exempt:
         files.sort(key=lambda file: context.is_exempted(key_of(file.path, context.root)), reverse=True)
@@ -161,19 +163,19 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
 
 
 def conclude(
-    totals: RunTotals, context: CheckContext, path: str, known: KnownFindings | None = None, *, whole: bool = True
+    totals: RunTotals, context: CheckContext, path: str, earlier: KnownFindings | None = None, *, is_all: bool = True
 ) -> CheckResult:
     """Return the result of all files; findings about budgets of the run name `path`.
 
-    `known` are the findings of the baseline; `whole`: all files were judged.
+    `earlier` are the findings of the baseline; `is_all`: all files were judged.
     """
-    ends = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
-    if whole:
-        ends += unused_exemptions(totals, context)
-        if known is not None:
+    findings = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
+    if is_all:
+        findings += unused_exemptions(totals, context)
+        if earlier is not None:
             could_match = partial(_could_match, totals, context)
-            ends += baseline.find_stale(known, place_of(context.path, context.root), could_match)
-    totals.conclude(ends, context.ruling(""), context.shown)
+            findings += baseline.find_stale(earlier, place_of(context.path, context.root), could_match)
+    totals.conclude(findings, context.ruling(""), context.redactor)
     return totals.checked()
 
 
@@ -183,10 +185,10 @@ def conclude(
 def _read_baseline(context: CheckContext) -> Baseline | None:
     """Return the baseline, if there is one; raises LoreError if it cannot be read or is damaged.
 
-    One that is to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
+    A baseline to be replaced may be missing or empty, but not damaged: its entries about files that this run does not
     judge would be lost.
     """
-    path, shown = context.path, corpus.show(context.path)
+    path, label = context.path, corpus.show(context.path)
     if not path:
         return None
     if context.update:
@@ -194,10 +196,10 @@ def _read_baseline(context: CheckContext) -> Baseline | None:
             return Baseline()
         refuse_recording(path)
     if not os.path.lexists(path):
-        raise LoreError(f"there is no baseline {shown}", hint="write it with --update-baseline")
+        raise LoreError(f"there is no baseline {label}", hint="write it with --update-baseline")
     if os.path.isdir(path):
-        raise LoreError(f"{shown} is a folder, and a baseline is a file", hint=f"--baseline {shown}/lore-baseline.json")
-    return baseline.decode(b"".join(corpus.pieces(path)), shown)
+        raise LoreError(f"{label} is a folder, and a baseline is a file", hint=f"--baseline {label}/lore-baseline.json")
+    return baseline.decode(b"".join(corpus.pieces(path)), label)
 
 
 def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry) -> bool:
@@ -205,23 +207,23 @@ def _could_match(totals: RunTotals, context: CheckContext, entry: BaselineEntry)
 
     So a run over the files of one commit, over `--last`, or with `--select`, removes nothing from a baseline.
     """
-    if not context.narrowed.looks_for(entry.code) or entry.path in totals.partial_keys:
+    if not context.option_ruling.looks_for(entry.code) or entry.path in totals.partial_keys:
         return False
     if entry.path in totals.complete_keys:
         return True
-    elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
-    return not elsewhere and not os.path.lexists(path_of(entry.path, context.root))
+    is_elsewhere = filesystem.is_remote(entry.path) or corpus.is_stored(entry.path)
+    return not is_elsewhere and not os.path.lexists(path_of(entry.path, context.root))
 
 
 # who judges files: this process, others of this machine, a cluster
 
 
 class ClusterJob(Struct, frozen=True):
-    """What a cluster needs to judge files. `apart` and `maker` can be pickled."""
+    """What a cluster needs to judge files. `judge_in_worker` and `maker` can be pickled."""
 
-    here: Callable[[Input], FileResult]  # judges a file in this process
-    apart: Callable[[Input], FileResult]  # judges a file in any process
-    maker: Callable[[], str]  # returns a text that is the same wherever files are judged alike
+    judge_locally: Callable[[Input], FileResult]  # judges a file in this process
+    judge_in_worker: Callable[[Input], FileResult]  # judges a file in any process
+    maker: Callable[[], str]  # returns a digest of program and settings, which has to be equal in all workers
     tell: Callable[[int], None]  # takes how many bytes are judged; raises InterruptedRunError
 
 
@@ -233,7 +235,7 @@ class Cluster(Protocol):
     """
 
     def results(self, files: list[Input], job: ClusterJob) -> Iterator[FileResult]:
-        """Yield the result of each file, in order. What can be read only once is judged here."""
+        """Yield the result of each file, in order. Streams, which can be read only once, are judged in this process."""
         ...
 
 
@@ -247,7 +249,7 @@ def cluster_at(address: str, workers: int, warn: Callable[[str], None]) -> Clust
 def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Generator[FileResult]:
     """Yield the result of each file, in order; work elsewhere is abandoned if the run is interrupted."""
     total = sum(file.size for file in files)
-    here, report = partial(judge_file, context=context), partial(run.report, total)
+    judge, report = partial(judge_file, context=context), partial(run.report, total)
     if run.progress is not None:
         run.progress(0, total)
     silent = replace(context, options=replace(context.options, log=ignore, counter=None))  # can be pickled
@@ -255,25 +257,25 @@ def _judge_files(files: list[Input], run: CheckRun, context: CheckContext) -> Ge
         from lore.run.results import maker_of  # noqa: PLC0415 - few runs have a cluster
 
         silent = replace(silent, root=os.path.abspath(silent.root))
-        job = ClusterJob(here, partial(judge_apart, context=silent), partial(maker_of, silent), partial(report, 0))
+        job = ClusterJob(judge, partial(judge_in_worker, context=silent), partial(maker_of, silent), partial(report, 0))
         with suppress(InterruptedRunError):
             yield from run.cluster.results(files, job)
     elif (processes := processes_for(files, run.jobs)) > 1:
         from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to judge
 
-        apart = partial(judge_apart, context=silent)
+        in_worker = partial(judge_in_worker, context=silent)
         with suppress(InterruptedRunError):
-            yield from ProcessPool(processes, here, apart, partial(report, 0)).results(files)
+            yield from ProcessPool(processes, judge, in_worker, partial(report, 0)).results(files)
     else:
-        done = 0
+        judged_bytes = 0
         for file in ahead(files):
             if run.is_interrupted():
                 return
-            yield judge_file(file, context, partial(report, done))
-            done += file.size
+            yield judge_file(file, context, partial(report, judged_bytes))
+            judged_bytes += file.size
 
 
-def judge_apart(file: Input, context: CheckContext) -> FileResult:
+def judge_in_worker(file: Input, context: CheckContext) -> FileResult:
     """Judge a file in another process; the result carries the lines to log."""
     log: list[str] = []
     result = judge_file(file, replace(context, options=replace(context.options, log=log.append)))
@@ -282,9 +284,9 @@ def judge_apart(file: Input, context: CheckContext) -> FileResult:
 
 
 def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Finding]:
-    """Find the exemptions of the settings that nothing needs any more."""
+    """Yield a finding for each exemption in the settings that no finding of this run needed."""
     policy, unjudged = context.policy, _Unjudged(totals, context.root)
-    looks_for, may_be_needed = cache(context.narrowed.looks_for), cache(unjudged.may_match)
+    looks_for, may_be_needed = cache(context.option_ruling.looks_for), cache(unjudged.may_match)
     partly, whole = (
         {number for key in keys for number in policy.exempt_paths.numbers(key)}
         for keys in (totals.partial_keys, totals.complete_keys)
@@ -294,10 +296,10 @@ def unused_exemptions(totals: RunTotals, context: CheckContext) -> Iterator[Find
             continue
         if not may_be_needed(exempt.path):
             where = " ".join(filter(None, (exempt.path, exempt.chain, exempt.json_path)))
-            unneeded = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
+            evidence = Unneeded("exemption" if number in whole else "path", exempt.code, where, exempt.reason)
             place, at = Place(context.settings or "lore.toml"), f"check.exempt[{number}]"
             yield finding(
-                Code.EXEMPTION_UNUSED, place, unneeded, json_path=at, line=_line_of_exemption(context, number)
+                Code.EXEMPTION_UNUSED, place, evidence, json_path=at, line=_line_of_exemption(context, number)
             )
 
 
@@ -308,14 +310,14 @@ def _line_of_exemption(context: CheckContext, number: int) -> int | None:
     """Return the line of the settings at which an exemption begins; None if exemptions are no tables of their own."""
     with suppress(OSError):
         data = Path(context.settings).read_bytes()
-        found = [match.start() for match in _EXEMPTION.finditer(data)]
-        if len(found) == len(context.policy.exempt):
-            return data.count(b"\n", 0, found[number]) + 1
+        offsets = [match.start() for match in _EXEMPTION.finditer(data)]
+        if len(offsets) == len(context.policy.exempt):
+            return data.count(b"\n", 0, offsets[number]) + 1
     return None
 
 
 def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
-    """Yield what to say of entries of `per_path` whose paths name no file."""
+    """Yield a note for each entry of `per_path` whose path matches no file."""
     may_match = _Unjudged(totals, context.root).may_match
     for number, entry in enumerate(context.policy.per_path):
         pattern = PathPattern(entry.path)
@@ -336,8 +338,8 @@ class _Unjudged:
     def may_match(self, path: str) -> bool:
         """Return whether a pattern may match an unjudged file; True if that is unknown (remote, hidden, outside)."""
         pattern = PathPattern(path)
-        rest = "" if pattern.is_literal else pattern.text.removeprefix(pattern.folder)
-        is_hidden = rest != "." and (rest.startswith(".") or "/." in rest)  # hidden files are not listed
+        suffix = "" if pattern.is_literal else pattern.text.removeprefix(pattern.folder)
+        is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
         base = pattern.text if pattern.is_literal else pattern.folder.rstrip("/")
         folder = path_of(base, self._root) if base else self._root or os.curdir
         if filesystem.is_remote(path) or is_hidden or not self._is_inside(folder):

@@ -41,23 +41,23 @@ class ProcessPool(Generic[R]):
     """Processes that work on files. Close the generator of `results`, or use it up, to end them."""
 
     def __init__(
-        self, jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R],
+        self, jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R],
         progress: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         self._jobs = min(jobs, 61) if sys.platform == "win32" else jobs
-        self._here = here  # works on a file in this process
-        self._apart = apart  # works on a file in another process: it can be pickled, like its result
+        self._run_locally = run_locally  # works on a file in this process
+        self._run_in_worker = run_in_worker  # works on a file in another process: it can be pickled, like its result
         self._progress = progress  # called with the bytes done
-        self._done = 0  # bytes
+        self._done_bytes = 0
         self._executor: ProcessPoolExecutor | None = None
 
     def results(self, files: Iterable[Input]) -> Generator[R]:
-        """Yield the result of each file, in order; a file whose process died twice gets `here` with an error."""
-        todo, waiting = iter(files), deque[Submitted[R]]()
+        """Yield the result of each file, in order. `run_locally` gets a file whose process died twice."""
+        remaining, waiting = iter(files), deque[Submitted[R]]()
         finished = False
         try:
             while True:
-                while len(waiting) < AHEAD * self._jobs and (file := next(todo, None)) is not None:
+                while len(waiting) < AHEAD * self._jobs and (file := next(remaining, None)) is not None:
                     waiting.append((file, self._submit(file)))
                 if not waiting:
                     finished = True
@@ -67,12 +67,12 @@ class ProcessPool(Generic[R]):
                     result = self._result(file, future, waiting)
                 except BrokenProcessPool:
                     self._end()
-                    for handed_out, lost in waiting:
-                        yield self._repeat(handed_out, lost)
+                    for waiting_file, waiting_future in waiting:
+                        yield self._repeat(waiting_file, waiting_future)
                     waiting.clear()
                     continue
                 waiting.popleft()
-                self._done += file.size
+                self._done_bytes += file.size
                 yield result
         finally:
             if not finished:
@@ -85,36 +85,36 @@ class ProcessPool(Generic[R]):
         try:
             with starting_processes():  # the executor may start one with its queues, and one for each file
                 self._executor = self._executor or _executor(self._jobs)
-                return self._executor.submit(self._apart, file)
+                return self._executor.submit(self._run_in_worker, file)
         except BrokenProcessPool as error:  # one died while no result was awaited
-            broken: Future[R] = Future()
-            broken.set_exception(error)
-            return broken
+            failed_future: Future[R] = Future()
+            failed_future.set_exception(error)
+            return failed_future
 
     def _result(self, file: Input, future: Future[R] | None, waiting: Iterable[Submitted[R]]) -> R:
         """Wait for a result; raises BrokenProcessPool if a process died."""
         if future is None:
-            return self._here(file)
+            return self._run_locally(file)
         while not wait((future,), POLL_SECONDS).done:
             if self._progress is not None:
-                finished = sum(other.size for other, result in waiting if result is not None and result.done())
-                self._progress(self._done + finished)
+                finished = sum(entry.size for entry, result in waiting if result is not None and result.done())
+                self._progress(self._done_bytes + finished)
             sentinels = [process.sentinel for process in _processes(self._executor)]
             if sentinels and wait_for(sentinels, 0):  # one died: while it sends a result, it blocks the others
                 _kill(self._executor)
         return future.result()
 
-    def _repeat(self, file: Input, lost: Future[R] | None) -> R:
-        """Return the result of a file that was handed out when a process died, if need be from a process of its own."""
-        self._done += file.size
-        if lost is None or (not lost.cancelled() and not isinstance(lost.exception(), BrokenProcessPool)):
-            return self._here(file) if lost is None else lost.result()
+    def _repeat(self, file: Input, future: Future[R] | None) -> R:
+        """Return the result of a file that waited when a process died; if that process had it, run it again alone."""
+        self._done_bytes += file.size
+        if future is None or (not future.cancelled() and not isinstance(future.exception(), BrokenProcessPool)):
+            return self._run_locally(file) if future is None else future.result()
         with starting_processes():
             self._executor = _executor(1)
         try:
             return self._result(file, self._submit(file), ())
         except BrokenProcessPool:
-            return self._here(replace(file, error=LoreError(DIED)))
+            return self._run_locally(replace(file, error=LoreError(DIED)))
         finally:
             self._end()
 
@@ -130,7 +130,7 @@ def _processes(executor: ProcessPoolExecutor | None) -> list[BaseProcess]:
 
 
 def _kill(executor: ProcessPoolExecutor | None) -> None:
-    """End all processes, and the wait for what one of them may have begun to send."""
+    """End all processes, and stop waiting for a result that one of them may have begun to send."""
     for process in _processes(executor):
         process.terminate()
     writer: Connection | None = getattr(getattr(executor, "_result_queue", None), "_writer", None)
@@ -139,7 +139,7 @@ def _kill(executor: ProcessPoolExecutor | None) -> None:
 
 
 def _executor(jobs: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(_method()), initializer=_begin)
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context(_method()), initializer=_initialize_worker)
 
 
 def _method() -> str:
@@ -147,48 +147,48 @@ def _method() -> str:
 
     Clients for remote files have some that Python does not know.
     """
-    safe = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
-    return "fork" if safe and "fork" in multiprocessing.get_all_start_methods() else "spawn"
+    can_fork = sys.platform == "linux" and threading.active_count() == 1 and "fsspec" not in sys.modules
+    return "fork" if can_fork and "fork" in multiprocessing.get_all_start_methods() else "spawn"
 
 
-def _begin() -> None:
+def _initialize_worker() -> None:
     """Ignore interrupts, which the parent handles, and end when it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_follow, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
-def _follow(sentinel: int) -> None:
+def _exit_with_parent(sentinel: int) -> None:
     wait_for([sentinel])
     os._exit(1)
 
 
 @contextmanager
 def starting_processes() -> Generator[None]:
-    """Start processes of Python that import no module of the current folder; hold interrupts back meanwhile.
+    """While it is open, new Python processes import no module of the current folder, and interrupts are blocked.
 
-    An interrupt is held back where the system can: a process that just starts would complain.
+    Interrupts are blocked if the system can do that: a process that is just starting would print an error.
     """
-    before = os.environ.get(_SAFE_PATH)
+    old_value = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"  # a `multiprocessing.py` may lie in the current folder
     try:
-        with _interrupts_held():
+        with _block_interrupts():
             yield
     finally:
-        if before is None:
+        if old_value is None:
             del os.environ[_SAFE_PATH]
         else:
-            os.environ[_SAFE_PATH] = before
+            os.environ[_SAFE_PATH] = old_value
 
 
 @contextmanager
-def _interrupts_held() -> Generator[None]:
+def _block_interrupts() -> Generator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)

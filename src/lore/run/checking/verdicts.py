@@ -53,25 +53,25 @@ def verdicts(
 ) -> Iterator[tuple[TurnVerdict | None, list[Finding]]]:
     """Yield the verdict of each turn, with the findings of the chains that ended before it.
 
-    The last pair has no verdict, and the findings of the chains that were still open.
+    The last item has no verdict, only the findings of the chains that were still open.
     """
     for turn in recording.turns():
-        few = too_few_tokens(turn)
-        if odd := few or self_contradiction(turn.usage):
-            text = f"turn {turn.number} of {turn.chain}: impossible usage: {odd}"
+        too_few = too_few_tokens(turn)
+        if contradiction := too_few or self_contradiction(turn.usage):
+            text = f"turn {turn.number} of {turn.chain}: impossible usage: {contradiction}"
             problem = Problem(Code.BILL_CONTRADICTS_BODY, text)
             recording.problems.add(problem, turn.file or recording.shown, turn.line, turn.byte)
-        if few:  # the bytes decide
+        if too_few:  # the bytes decide
             turn = replace(turn, usage=None)  # noqa: PLW2901
-        over = recording.forgotten()
-        ended = judge.forget(over, place) if over else []
-        yield judge.turn(turn, None if predict is None else predict(turn)), ended
+        ended_chains = recording.forgotten()
+        chain_findings = judge.forget(ended_chains, place) if ended_chains else []
+        yield judge.turn(turn, None if predict is None else predict(turn)), chain_findings
     yield None, judge.finish(place)
 
 
-def audience_of(recording: Recording, chosen: Audience | None) -> Audience:
+def audience_of(recording: Recording, audience: Audience | None) -> Audience:
     """Return the audience for fixes: the user of an agent that wrote a transcript, else the author."""
-    return chosen or ("user" if recording.events and recording.reader.name != "lore" else "author")
+    return audience or ("user" if recording.events and recording.reader.name != "lore" else "author")
 
 
 # where findings are reported
@@ -106,7 +106,7 @@ class CheckContext(Struct, frozen=True):
     path: str = ""  # the baseline's file; empty: no baseline
     update: bool = False  # write a new baseline
     redact: bool = False  # results hold no content
-    narrowed: Ruling = Ruling()  # `--select` and `--ignore`: findings that this run alone looks for
+    option_ruling: Ruling = Ruling()  # `--select` and `--ignore`, which limit what this run looks for
     dated: Dated = PACKAGED
     audience: Audience | None = None  # the audience for fixes; None: chosen by the format
     budgets: Budgets = Budgets()
@@ -134,10 +134,10 @@ class CheckContext(Struct, frozen=True):
     def check_names(self) -> None:
         """Raise LoreError for an unknown code in the settings, or a file of rules that cannot be read."""
         self.policy.check_selectors(f"{self.settings}: check." if self.settings else "check.")
-        self.dated.known()
+        self.dated.check_file()
 
     @property
-    def shown(self) -> Callable[[Finding], Finding] | None:
+    def redactor(self) -> Callable[[Finding], Finding] | None:
         """The function that redacts a finding, if this run redacts."""
         if not self.redact:
             return None
@@ -153,19 +153,19 @@ def processes_for(files: list[Input], jobs: int) -> int:
     return max(1, min(jobs, sum(not file.stream for file in files)))
 
 
-def each_result(
-    files: list[Input], jobs: int, here: Callable[[Input], R], apart: Callable[[Input], R]
+def map_files(
+    files: list[Input], jobs: int, run_locally: Callable[[Input], R], run_in_worker: Callable[[Input], R]
 ) -> Generator[R]:  # fmt: skip
-    """Yield what `here` returns for each file, in the order of the files.
+    """Yield what `run_locally` returns for each file, in the order of the files.
 
-    If there is much to read, up to `jobs` processes call `apart`, which can be pickled, like its results.
+    If there is much to read, up to `jobs` processes call `run_in_worker`, which can be pickled, like its results.
     """
     if (processes := processes_for(files, jobs)) == 1:
-        yield from map(here, ahead(files))
+        yield from map(run_locally, ahead(files))
         return
     from lore.run.checking.pool import ProcessPool  # noqa: PLC0415 - few runs have enough to read
 
-    yield from ProcessPool(processes, here, apart).results(files)
+    yield from ProcessPool(processes, run_locally, run_in_worker).results(files)
 
 
 def judge_file(file: Input, context: CheckContext, progress: Callable[[int], None] | None = None) -> FileResult:
@@ -175,7 +175,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
     """
     load_plugins()
     place, problems = place_of(file.path, context.root), Problems()
-    totals = FileTotals(place, context.ruling(place.key), context.shown)
+    totals = FileTotals(place, context.ruling(place.key), context.redactor)
     result = totals.result
     try:
         if file.error is not None:
@@ -218,10 +218,10 @@ def _judge(
     judge = context.dated.judge(quick=not totals.wants_every_pair)
     stopped = False
     try:
-        for verdict, ended in verdicts(recording, judge, totals.place):
-            totals.add_ended(ended)
+        for verdict, chain_findings in verdicts(recording, judge, totals.place):
+            totals.add_ended(chain_findings)
             if ledger is not None:
-                ledger.add_missed(ended)
+                ledger.add_missed(chain_findings)
             if verdict is None:
                 break
             totals.turn(verdict, events=recording.events)

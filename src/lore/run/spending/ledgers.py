@@ -46,9 +46,9 @@ _DECODER = msgspec.msgpack.Decoder(Ledger)
 Progress = Callable[[int, int], None]
 
 
-def cache_file(here: Surroundings) -> str:
+def cache_file(surroundings: Surroundings) -> str:
     """Return the file that keeps ledgers; empty if this system has no place for caches."""
-    cache = here.roots()["{cache}"]
+    cache = surroundings.roots()["{cache}"]
     return os.path.join(cache, "lore", "ledgers.sqlite") if cache else ""
 
 
@@ -61,59 +61,59 @@ class Ledgers:
         load_plugins()
         self.options = options
         self.dated = dated
-        dated.known()
+        dated.check_file()
         maker = _maker(dated, options.format or "") if kept_in else ""
         self._cache = LedgerCache(kept_in, maker, int(now // _DAY)) if kept_in else None
         self._jobs = jobs  # recordings that are read at a time
-        self.taken = 0  # ledgers that were as they were kept
+        self.taken = 0  # ledgers that were in the cache
         self.read_bytes = 0
 
-    def each(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
+    def read(self, files: list[Input], progress: Progress | None = None) -> Iterator[tuple[Input, Ledger]]:
         """Yield each file that is a recording, or that cannot be read, with its ledger."""
-        kept = self.kept(files)
-        todo = [file for file in files if file.path not in kept]
-        total, done = sum(file.size for file in todo), 0
+        encoded_ledgers = self.find_kept(files)
+        changed_files = [file for file in files if file.path not in encoded_ledgers]
+        total_bytes, done_bytes = sum(file.size for file in changed_files), 0
         if progress is not None:
-            progress(0, total)
-        with collected_seldom(), closing(self._read(todo)) as fresh:
+            progress(0, total_bytes)
+        with collected_seldom(), closing(self._read(changed_files)) as new_ledgers:
             for file in files:
-                if file.path in kept:
-                    ledger = self._taken(file, kept.pop(file.path))
+                if file.path in encoded_ledgers:
+                    ledger = self._decode_kept(file, encoded_ledgers.pop(file.path))
                 else:
-                    ledger = next(fresh)
-                    done += file.size
+                    ledger = next(new_ledgers)
+                    done_bytes += file.size
                     self.read_bytes += file.size or (0 if ledger is None else ledger.bytes)
                     if progress is not None:
-                        progress(done, total)
+                        progress(done_bytes, total_bytes)
                 if ledger is not None:
                     yield file, placed(ledger, file)
 
-    def kept(self, files: Iterable[Input]) -> dict[str, bytes]:
-        """Return the kept ledgers of unchanged files by path, each to be decoded when its turn comes."""
+    def find_kept(self, files: Iterable[Input]) -> dict[str, bytes]:
+        """Return the cached ledgers of unchanged files by path, still encoded."""
         return {} if self._cache is None else self._cache.find({file.path: identity_of(file) for file in files})
 
-    def _taken(self, file: Input, kept: bytes) -> Ledger | None:
-        """Return a kept ledger; one that is damaged is made again."""
+    def _decode_kept(self, file: Input, data: bytes) -> Ledger | None:
+        """Decode a cached ledger; if it is damaged, read the recording again."""
         try:
-            ledger = _DECODER.decode(kept)
+            ledger = _DECODER.decode(data)
         except (TypeError, ValueError, RecursionError):
-            with closing(self._read([file])) as again:
-                return next(again)
+            with closing(self._read([file])) as ledgers:
+                return next(ledgers)
         self.taken += 1
         return replace(ledger, path=corpus.show(file.path))
 
     def _read(self, files: list[Input]) -> Generator[Ledger | None]:
-        """Read ledgers, and keep those that were read when it ends, or is interrupted."""
+        """Yield the ledger of each file, and add them to the cache, also if the generator is closed early."""
         if not files:
             return
-        from lore.run.checking.verdicts import each_result  # noqa: PLC0415 - not needed if no recording is new
+        from lore.run.checking.verdicts import map_files  # noqa: PLC0415 - not needed if no recording is new
 
         identities = {file.path: identity_of(file) for file in files} if self._cache is not None else {}
         waiting, size = list[tuple[str, bytes, Ledger]](), 0
         silent = Ledgers(replace(self.options, log=ignore, counter=None), dated=self.dated)  # can be pickled
         try:
-            with closing(each_result(files, self._jobs, self.made, silent.made)) as made:
-                for file, ledger in zip(files, made, strict=True):
+            with closing(map_files(files, self._jobs, self.make, silent.make)) as ledgers:
+                for file, ledger in zip(files, ledgers, strict=True):
                     if ledger is not None and ledger.format and identities.get(file.path):
                         waiting.append((file.path, identities[file.path], ledger))
                         size += file.size
@@ -125,8 +125,8 @@ class Ledgers:
             if self._cache is not None and waiting:
                 self._cache.keep(waiting)
 
-    def made(self, file: Input) -> Ledger | None:
-        """Read a ledger; None if the file is not a recording. It has the problem that ended it."""
+    def make(self, file: Input) -> Ledger | None:
+        """Return the ledger of a file, with the problem that ended it; None if the file is not a recording."""
         from lore.run.checking.verdicts import CheckContext, judge_file  # noqa: PLC0415 - as above
 
         file = replace(file, optional=not file.is_named)  # agents leave empty logs behind
@@ -143,8 +143,8 @@ class LedgerMaker:
         """Open the recording; raises LoreError."""
         opened, self._bytes = corpus.open_head(file.path), 0
         self._file, self._project = file, project_in(opened.head)
-        counted = opened._replace(data=self._count_bytes(opened.data))
-        self.recording = options.open(file.path, problems, opened=counted, growing=False)
+        counting_head = opened._replace(data=self._count_bytes(opened.data))
+        self.recording = options.open(file.path, problems, opened=counting_head, growing=False)
         self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
 
@@ -161,20 +161,20 @@ class LedgerMaker:
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
-        for found in findings:
-            if not found.is_break and found.lost_tokens:
-                requests = found.evidence.requests if isinstance(found.evidence, SharedBlock | ReadPlateau) else 1
-                detail = "" if found.evidence is None else found.evidence.fix_detail()
-                missed = MissedRead(found.code, found.kind, requests, found.lost_tokens, found.lost_dollars, detail)
-                self._missed[found.chain, found.turn] = missed
+        for cause in findings:
+            if not cause.is_break and cause.lost_tokens:
+                requests = cause.evidence.requests if isinstance(cause.evidence, SharedBlock | ReadPlateau) else 1
+                detail = "" if cause.evidence is None else cause.evidence.fix_detail()
+                missed = MissedRead(cause.code, cause.kind, requests, cause.lost_tokens, cause.lost_dollars, detail)
+                self._missed[cause.chain, cause.turn] = missed
 
     def ledger(self, unseen: UnrecordedParts | None) -> Ledger:
         """Return the ledger of all verdicts; `unseen` are parts of prompts that the format does not record."""
         from lore.judge.totals import UNREAD  # noqa: PLC0415 - as above
 
         problems = self.recording.problems
-        broken = next((problem for problem in problems.kept if problem.code in UNREAD), None)
-        where = "" if broken is None or broken.line is None else f" (line {broken.line})"
+        fatal_problem = next((problem for problem in problems.kept if problem.code in UNREAD), None)
+        where = "" if fatal_problem is None or fatal_problem.line is None else f" (line {fatal_problem.line})"
         rows = self._rows
         if self._missed:
             rows = [replace(row, missed=self._missed.get((row.chain, row.number))) for row in rows]
@@ -182,7 +182,7 @@ class LedgerMaker:
             path=corpus.show(self._file.path), format=self.recording.reader.name,
             session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
             bytes=self._bytes, rows=tuple(rows), problems=problems.total,
-            message=None if broken is None else f"{broken.message}{where}", unseen=unseen,
+            message=None if fatal_problem is None else f"{fatal_problem.message}{where}", unseen=unseen,
         )  # fmt: skip
 
 
@@ -190,10 +190,10 @@ class LedgerMaker:
 def _maker(dated: Dated, format: str) -> str:
     """Return a digest of what ledgers are made by: this program's files, by name, size and time, and the settings."""
     digest = hashlib.sha256(repr((lore.__version__, dated, format)).encode())
-    found = (
+    paths = (
         os.path.join(folder, name) for folder, _, names in os.walk(os.path.dirname(lore.__file__)) for name in names
     )
-    program = sorted(path for path in found if path.endswith((".py", ".toml")))
+    program = sorted(path for path in paths if path.endswith((".py", ".toml")))
     for path in [*program, *filter(None, [dated.path])]:
         status = os.stat(path)
         digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
@@ -201,7 +201,7 @@ def _maker(dated: Dated, format: str) -> str:
 
 
 def identity_of(file: Input) -> bytes:
-    """Return what tells a state of a recording's files from any other; empty: the recording has to be read.
+    """Return bytes that identify the state of a recording's files; empty: the recording has to be read.
 
     That is the name, size, times and number of each file; of a remote file its size and its ETag.
     """
@@ -227,16 +227,16 @@ def states_of_files(path: str) -> list[tuple[str, os.stat_result]]:
     """
     database = path.rpartition("#")[0]
     path = path if not database or os.path.lexists(path) else database
-    own = os.stat(path)
-    if stat.S_ISDIR(own.st_mode):
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
         return sorted((entry.path, entry.stat()) for entry in os.scandir(path))
-    found = [(path, own)]
-    beside = [*companions(path), *filter(None, (database_of(path),))]
-    logs = [f"{name}-wal" for name in [path, *beside] if not name.endswith(".jsonl")]  # of databases
-    for name in [*beside, *logs]:
+    states = [(path, status)]
+    siblings = [*companions(path), *filter(None, (database_of(path),))]
+    logs = [f"{name}-wal" for name in [path, *siblings] if not name.endswith(".jsonl")]  # of databases
+    for name in [*siblings, *logs]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            found.append((name, os.stat(name)))
-    return sorted(found)
+            states.append((name, os.stat(name)))
+    return sorted(states)
 
 
 def _digest_of_ends(path: str) -> str:
@@ -273,34 +273,34 @@ class LedgerCache:
         self._day = day  # today, in days since the epoch
 
     def find(self, identities: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the ledgers of recordings whose files are as they were, not yet decoded."""
+        """Return the ledgers of recordings whose files are unchanged, by path and still encoded."""
         if not os.path.exists(self._file):
             return {}
-        found, unused = dict[str, bytes](), list[bytes]()
+        ledgers, unmarked_keys = dict[str, bytes](), list[bytes]()
         query = "select ledger, used from ledgers where path = ? and identity = ? and maker = ?"
 
         def look(database: sqlite3.Connection) -> None:
             for path, identity in identities.items():
                 row = database.execute(query, (_key(path), identity, self._maker)).fetchone() if identity else None
                 if row is not None:
-                    found[path] = row[0]
-                    unused.extend([_key(path)] if row[1] != self._day else [])
+                    ledgers[path] = row[0]
+                    unmarked_keys.extend([_key(path)] if row[1] != self._day else [])
 
         self._run(look)
-        if unused:
-            self._run(lambda database: self._mark_used(database, unused))
-        return found
+        if unmarked_keys:
+            self._run(lambda database: self._mark_used(database, unmarked_keys))
+        return ledgers
 
-    def keep(self, made: Sequence[tuple[str, bytes, Ledger]]) -> None:
+    def keep(self, entries: Sequence[tuple[str, bytes, Ledger]]) -> None:
         """Keep ledgers, each with its path and the identity that its files had before they were read."""
         rows = list[tuple[bytes, str, bytes, int, bytes]]()
-        for path, identity, ledger in made:
-            with suppress(OverflowError):  # a recording may say numbers that no form of storage holds
+        for path, identity, ledger in entries:
+            with suppress(OverflowError):  # a recording may contain numbers that msgpack cannot encode
                 rows.append((_key(path), self._maker, identity, self._day, msgspec.msgpack.encode(ledger)))
         self._run(lambda database: database.executemany("replace into ledgers values (?, ?, ?, ?, ?)", rows))
 
     def _mark_used(self, database: sqlite3.Connection, paths: list[bytes]) -> None:
-        """Note that ledgers were used today; delete those that were not for long."""
+        """Record that ledgers were used today; delete those that were not used for `KEPT_DAYS`."""
         database.executemany("update ledgers set used = ? where path = ?", [(self._day, path) for path in paths])
         database.execute("delete from ledgers where used < ?", (self._day - KEPT_DAYS,))
 

@@ -59,7 +59,7 @@ class OverviewRequest(NamedTuple):
     agent: Agent | None = None
     project: str = ""  # a folder, or the end of its path
     by: GroupBy | None = None
-    by_day: bool = False  # also sum by day, which `Summed.period` then has
+    by_day: bool = False  # also sum by day, which `SpendingSums.period` then has
     compared: bool = False  # also sum the same length of time before `since`
     limits: bool = False  # also look for limits of subscription plans
 
@@ -69,7 +69,7 @@ class OverviewRequest(NamedTuple):
         return self.since if self.since is None or not self.compared else 2 * self.since - self.until
 
 
-class Gathered(NamedTuple):
+class GatheredLogs(NamedTuple):
     """The logs to sum."""
 
     logs: list[AgentLog]  # in the order in which they were written
@@ -78,40 +78,40 @@ class Gathered(NamedTuple):
     failed: list[str]  # places that could not be listed, with the reason
 
 
-def gathered(here: Surroundings, paths: Sequence[str], agent: Agent | None) -> Gathered:
+def gather_logs(surroundings: Surroundings, paths: Sequence[str], agent: Agent | None) -> GatheredLogs:
     """List the recordings at paths, or those of agents here (None: all agents)."""
     if paths:
         logs = [AgentLog(None, file, written_at(file)) for file in inputs(list(paths))]
-        found = Gathered(logs, [], list(paths), [])
+        gathered_logs = GatheredLogs(logs, [], list(paths), [])
     else:
-        groups, there, failed = agent_logs(here, agent)
+        groups, places, failed = agent_logs(surroundings, agent)
         logs = [log for group in groups for log in group]
-        found = Gathered(logs, unread_logs(there, failed), looked_places(there), failed)
-    found.logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
-    return found
+        gathered_logs = GatheredLogs(logs, unread_logs(places, failed), searched_places(places), failed)
+    gathered_logs.logs.sort(key=lambda log: (log.written or 0.0, log.file.path))
+    return gathered_logs
 
 
-def looked_places(there: list[LogPlace]) -> list[str]:
+def searched_places(places: list[LogPlace]) -> list[str]:
     """Return the places of logs that lore reads."""
-    return list(dict.fromkeys(corpus.show(place.path) for place in there if place.agent.is_read))
+    return list(dict.fromkeys(corpus.show(place.path) for place in places if place.agent.is_read))
 
 
-def unread_logs(there: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
+def unread_logs(places: list[LogPlace], failed: list[str]) -> list[UnreadLogs]:
     """Return the logs that lore does not read."""
-    found: list[UnreadLogs] = []
-    for place in there:
+    unread: list[UnreadLogs] = []
+    for place in places:
         agent = place.agent
         if agent.is_read or not (files := sum(1 for _ in files_of(place, lambda _, e: failed.append(e.message)))):
             continue
         plug_in = next((plug_in_of(name) for name in agent.formats if plug_in_of(name)), "")
-        why = LATER if agent.formats else why_unread(agent.name)
+        reason = LATER if agent.formats else why_unread(agent.name)
         if plug_in:
-            why = lacks_plug_in(plug_in, "its reader").message
-        found.append(UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, why))
-    return found
+            reason = lacks_plug_in(plug_in, "its reader").message
+        unread.append(UnreadLogs(agent.name, agent.title, corpus.show(place.path), files, reason))
+    return unread
 
 
-class Summed(NamedTuple):
+class SpendingSums(NamedTuple):
     """An overview, with its sums of days and sessions, and the files that were summed."""
 
     result: Overview
@@ -119,69 +119,71 @@ class Summed(NamedTuple):
     files: list[Input]
 
 
-def summed(here: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None) -> Summed:
+def sum_spending(
+    surroundings: Surroundings, request: OverviewRequest, ledgers: Ledgers, progress: Progress | None = None
+) -> SpendingSums:
     """Sum what recordings cost, in all, by day and by session."""
-    found = gathered(here, request.paths, request.agent)
-    failed, since, begin = found.failed, request.since, request.begin
-    wanted = [log for log in found.logs if begin is None or (log.written or request.until) >= begin]
-    logs, copies = {log.file.path: log for log in wanted}, Copies()
+    sources = gather_logs(surroundings, request.paths, request.agent)
+    failed, since, begin = sources.failed, request.since, request.begin
+    span_logs = [log for log in sources.logs if begin is None or (log.written or request.until) >= begin]
+    logs, copies = {log.file.path: log for log in span_logs}, Copies()
     groups = (request.by, "day") if request.by_day else (request.by,)
-    now, before, limits = Period(*groups), Period(), _PlanLimits(wanted if request.limits else (), request)
+    period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
     files = problems = 0
     newest: float | None = None
-    for file, ledger in ledgers.each([log.file for log in wanted], progress):
+    for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for sent in requests_of(ledger, logs[file.path], copies):
-            if request.project and not is_of(sent.project, request.project):
+        for entry in requests_of(ledger, logs[file.path], copies):
+            if request.project and not is_in_project(entry.project, request.project):
                 continue
-            if sent.at is not None and (newest is None or sent.at > newest):
-                newest = sent.at
-            if sent.at is None or ((since is None or sent.at >= since) and sent.at < request.until):
-                now.add(sent)
-                limits.add(sent)
+            if entry.at is not None and (newest is None or entry.at > newest):
+                newest = entry.at
+            if entry.at is None or ((since is None or entry.at >= since) and entry.at < request.until):
+                period.add(entry)
+                limits.add(entry)
                 is_shown = True
-            elif request.compared and since is not None and begin is not None and begin <= sent.at < since:
-                before.add(sent)
+            elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
+                previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
-    biggest = now.biggest()
-    if now.is_empty and newest is None and not request.project:
-        newest = _newest_request([log for log in found.logs if log.file.path not in logs], ledgers)
+    biggest = period.biggest()
+    if period.is_empty and newest is None and not request.project:
+        newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
     result = Overview(
-        since=since, until=request.until, total=now.total("all"), agents=now.by("agent"),
-        causes=now.causes(unsure=False), unexplained=now.causes(unsure=True),
-        biggest=None if biggest is None else _with_saving(biggest, ledgers, here.home), by=request.by,
-        groups=now.by(request.by), before=before.total("before") if request.compared else None,
-        change=now.change_since(before) if request.compared else None,
-        before_causes=before.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
-        copied=copies.count, problems=problems, failed=failed, unread=found.unread, looked=found.looked, notes=[],
-        limits=limits.results(), missed=now.missed(), newest=newest if now.is_empty else None,
+        since=since, until=request.until, total=period.total("all"), agents=period.by("agent"),
+        causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
+        biggest=None if biggest is None else _with_saving(biggest, ledgers, surroundings.home), by=request.by,
+        groups=period.by(request.by), before=previous.total("before") if request.compared else None,
+        change=period.change_since(previous) if request.compared else None,
+        before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
+        copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
+        limits=limits.results(), missed=period.missed(), newest=newest if period.is_empty else None,
     )  # fmt: skip
-    return Summed(result, now, [log.file for log in wanted])
+    return SpendingSums(result, period, [log.file for log in span_logs])
 
 
 def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
     """Return when the newest request in the logs that were written last was sent; None if they have none."""
     files = [log.file for log in logs[-_LOGS_WITH_NEWEST:]]
-    return max((row.at for _, made in ledgers.each(files) for row in made.rows if row.at is not None), default=None)
+    return max((row.at for _, entry in ledgers.read(files) for row in entry.rows if row.at is not None), default=None)
 
 
 def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[LedgerRequest]:
-    """Yield the requests of a recording that no earlier one had."""
+    """Yield the requests of a recording, skipping those already seen in an earlier recording."""
     return (request for request in every_request(ledger, log) if not copies.has(request.row, log.file.path))
 
 
 def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
     """Yield the requests of a recording."""
     path = log.file.path
-    own = session_of(path) or path
-    name, session = agent_of(ledger, log), corpus.show(own)
+    session_path = session_of(path) or path
+    name, session = agent_of(ledger, log), corpus.show(session_path)
     for row in ledger.rows:
-        beside = own != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
+        is_subagent = session_path != path or (row.chain != MAIN and not row.chain.startswith(UTILITY))
         at = row.at if row.at is not None else ledger.written
-        yield LedgerRequest(row, session, name, ledger.project or "", beside, at)
+        yield LedgerRequest(row, session, name, ledger.project or "", is_subagent, at)
 
 
 def agent_of(ledger: Ledger, log: AgentLog) -> str:
@@ -191,11 +193,11 @@ def agent_of(ledger: Ledger, log: AgentLog) -> str:
     return next((agent.title for agent in AGENTS if ledger.format in agent.formats), ledger.format or "unknown")
 
 
-def is_of(project: str, wanted: str) -> bool:
-    """Return whether a project's folder is the wanted one, by its path or the end of it."""
+def is_in_project(project: str, name: str) -> bool:
+    """Return whether a project's folder has this name: its path, or the end of its path."""
     parts = [part for part in project.replace("\\", "/").split("/") if part]
-    asked = [part for part in wanted.replace("\\", "/").split("/") if part]
-    return parts[-len(asked) :] == asked if asked else not parts
+    name_parts = [part for part in name.replace("\\", "/").split("/") if part]
+    return parts[-len(name_parts) :] == name_parts if name_parts else not parts
 
 
 _KEYS: dict[GroupBy, Callable[[LedgerRequest], str]] = {
@@ -261,23 +263,23 @@ class Period:
         """Return the sums of all requests under this name."""
         return self._by(lambda _, __: "").get("", Sums()).result(name)
 
-    def change_since(self, before: Period) -> CostChange | None:
+    def change_since(self, earlier: Period) -> CostChange | None:
         """Return why these requests cost more or less than earlier ones; None if a cost is unknown."""
-        return change_of_cost(*({name: sums.result(name) for name, sums in each._models.items()}
-                                for each in (before, self)))  # fmt: skip
+        return change_of_cost(*({name: sums.result(name) for name, sums in period._models.items()}
+                                for period in (earlier, self)))  # fmt: skip
 
     def by(self, name: GroupBy | None) -> list[Spending]:
-        """Return the sums of each group: of times in their order, of others those that cost most first.
+        """Return the sums of each group: times in their order, other groups by cost, the costliest first.
 
         Raises KeyError for a group that was not prepared; agents and sessions always are.
         """
         if name is None:
             return []
         if name == "agent":
-            return _ordered(self._by(lambda agent, _: agent))
+            return _sort_groups(self._by(lambda agent, _: agent))
         if name == "session":
-            return _ordered(self._by(lambda _, session: session), titled=True)
-        return _ordered(self._groups[name], in_time=name in ("day", "week", "month"))
+            return _sort_groups(self._by(lambda _, session: session), titled=True)
+        return _sort_groups(self._groups[name], in_time=name in ("day", "week", "month"))
 
     def causes(self, *, unsure: bool) -> list[SpendingCause]:
         return [cause_in_words(cause) for cause in self._causes.results("user", unsure=unsure)]
@@ -310,8 +312,8 @@ class _PlanLimits:
             if log.agent is not None and len(newest[log.agent]) < _LOGS_WITH_LIMITS:
                 newest[log.agent].append(log.file.path)
         for agent, paths in newest.items():
-            every = [limit for path in paths for limit in limits_in(path) if limit.resets_at > request.until]
-            latest = {limit.minutes: limit for limit in sorted(every, key=lambda limit: limit.resets_at)}
+            open_limits = [limit for path in paths for limit in limits_in(path) if limit.resets_at > request.until]
+            latest = {limit.minutes: limit for limit in sorted(open_limits, key=lambda limit: limit.resets_at)}
             self._sums |= {(agent.title, limit): Sums() for limit in latest.values()}
 
     def add(self, request: LedgerRequest) -> None:
@@ -323,13 +325,13 @@ class _PlanLimits:
         return [self._result(agent, limit, sums) for (agent, limit), sums in self._sums.items()]
 
     def _result(self, agent: str, limit: LoggedLimit, sums: Sums) -> PlanLimit:
-        whole = self._since is None or self._since <= _begin_of(limit)
-        sent = sums.result("")
-        tokens = sent.uncached_tokens + sent.read_tokens + sent.write_tokens + sent.output_tokens
+        is_covered = self._since is None or self._since <= _begin_of(limit)
+        spending = sums.result("")
+        tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens + spending.output_tokens
         return PlanLimit(
             agent=agent, minutes=limit.minutes, used_percent=limit.used_percent, resets_at=limit.resets_at,
-            requests=sent.requests if whole else None, tokens=tokens if whole else None,
-            dollars=sent.dollars if whole else None,
+            requests=spending.requests if is_covered else None, tokens=tokens if is_covered else None,
+            dollars=spending.dollars if is_covered else None,
         )  # fmt: skip
 
 
@@ -342,7 +344,7 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
 
     Tries the windows below the largest prompt, and takes the largest that is worth it. Reads the session once a window.
     """
-    shown = in_shell(biggest.path, home)
+    quoted_path = in_shell(biggest.path, home)
     for window in WINDOWS if biggest.dollars else ():
         if (biggest.largest_prompt_tokens or 0) < window:
             continue
@@ -356,13 +358,13 @@ def _with_saving(biggest: SpendingSession, ledgers: Ledgers, home: str) -> Spend
         if totals is None or totals.saved is None:
             continue
         if totals.saved - totals.fired * _SUMMARY_DOLLARS >= (biggest.dollars or 0.0) * WORTH:
-            command = f"lore compact {shown} --dry-run --window {window}" if shown else ""
+            command = f"lore compact {quoted_path} --dry-run --window {window}" if quoted_path else ""
             return replace(biggest, command=command, saving=totals.saved, compactions=totals.fired, window=window)
-    return replace(biggest, command=f"lore simulate {shown}" if shown else "")
+    return replace(biggest, command=f"lore simulate {quoted_path}" if quoted_path else "")
 
 
-def _ordered(groups: dict[str, Sums], *, in_time: bool = False, titled: bool = False) -> list[Spending]:
-    found = [sums.result(name, title_of(name) if titled else None) for name, sums in groups.items()]
+def _sort_groups(groups: dict[str, Sums], *, in_time: bool = False, titled: bool = False) -> list[Spending]:
+    rows = [sums.result(name, title_of(name) if titled else None) for name, sums in groups.items()]
     if in_time:
-        return sorted(found, key=lambda group: group.name)
-    return sorted(found, key=lambda group: (-(group.dollars or 0.0), -group.requests, group.name))
+        return sorted(rows, key=lambda group: group.name)
+    return sorted(rows, key=lambda group: (-(group.dollars or 0.0), -group.requests, group.name))

@@ -69,8 +69,8 @@ TablesForm: TypeAlias = Callable[[str], AbstractContextManager[TablesWriter]]
 
 def table_forms() -> dict[str, TablesForm | None]:
     """Return the forms of tables by name; None for one whose plug-in is missing."""
-    found: dict[str, TablesForm | None] = dict.fromkeys(_BROUGHT)
-    return found | {point.name: point.load() for point in entry_points(GROUP)}
+    forms: dict[str, TablesForm | None] = dict.fromkeys(_BROUGHT)
+    return forms | {point.name: point.load() for point in entry_points(GROUP)}
 
 
 def check_into_tables(
@@ -80,31 +80,31 @@ def check_into_tables(
 
     Raises LoreError if tables cannot be written.
     """
-    opened, copies, shown = table_forms().get(form), Copies(), corpus.show(folder)
-    if opened is None:
+    open_tables, copies, label = table_forms().get(form), Copies(), corpus.show(folder)
+    if open_tables is None:
         raise lacks_plug_in("scale", f"--report {form}", "tables")
     if "://" in folder:
-        raise LoreError(f"cannot write {shown}: lore writes to this machine only", hint="name a folder")
+        raise LoreError(f"cannot write {label}: lore writes to this machine only", hint="name a folder")
     outcome: CheckOutcome | None = None
-    done = ""
-    with suppress(InterruptedRunError), opened(folder) as tables:
+    summary = ""
+    with suppress(InterruptedRunError), open_tables(folder) as tables:
 
         def take(file: Input, ledger: Ledger | None) -> None:
             if ledger is not None:
-                log, made, path = AgentLog(None, file, written_at(file)), placed(ledger, file), file.path
-                made = redacted(made) if context.redact else replace(made, session=visible(made.session))
-                requests = [TabledRequest(sent, copies.has(sent.row, path)) for sent in every_request(made, log)]
+                log, output, path = AgentLog(None, file, written_at(file)), placed(ledger, file), file.path
+                output = redacted(output) if context.redact else replace(output, session=visible(output.session))
+                requests = [TabledRequest(turn, copies.has(turn.row, path)) for turn in every_request(output, log)]
                 session = corpus.show(session_of(path) or path)
-                tables.add(TabledRecording(made, session, agent_of(made, log), requests))
+                tables.add(TabledRecording(output, session, agent_of(output, log), requests))
 
         outcome = check(paths, context, replace(run, on_ledger=take))
         if outcome.result.interrupted:
-            raise InterruptedRunError  # so that the tables of before stay
-        done = tables.finish(outcome.result.findings)
+            raise InterruptedRunError  # so that the previous tables remain
+        summary = tables.finish(outcome.result.findings)
     assert outcome is not None, "an interrupted run has a result"
     by_severity = Counter(finding.severity for finding in outcome.result.findings)
-    if done:
-        tell(f"{shown}: {done}")
-    if done and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
-        tell(f"{shown}: findings holds the first {FINDINGS_KEPT:,} of each severity")
+    if summary:
+        tell(f"{label}: {summary}")
+    if summary and max(by_severity.values(), default=0) >= FINDINGS_KEPT:
+        tell(f"{label}: findings holds the first {FINDINGS_KEPT:,} of each severity")
     return outcome
