@@ -125,7 +125,7 @@ SAID = {"type": "text", "text": "Done."}
     (None, Usage(3, 9000, 9000), None),
     ([CALLED, SAID], Usage(3, 9000, 9000, iterations=(Usage(3, 0, 9000, kind="message"),)), 9000),
 ])  # fmt: skip
-def test_usage_sums_no_steps_if_the_response_called_no_tool_of_the_provider(answer, usage, short):
+def test_usage_without_provider_calls_is_of_one_step(answer, usage, short):
     """In sessions that only allow a web search no fallen read was reported."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
     left, right = asked(SHORT, usage=usage, tools=search), asked(SHORT, usage=Usage(3, 9000, 40))

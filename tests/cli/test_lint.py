@@ -111,7 +111,7 @@ def test_lint_exits_3_if_request_is_unreadable():
     assert linted("a.jsonl").code == 3
 
 
-def test_lint_exits_3_if_one_of_two_files_is_torn():
+def test_lint_exits_3_on_a_torn_file():
     put("good.json", dumps(GOOD))
     put("torn.json", dumps(GOOD)[:200])
     for names in (["good.json", "torn.json"], ["."]):

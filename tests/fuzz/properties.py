@@ -227,7 +227,7 @@ def _commands(data: bytes, other: bytes, folder: Path, counter: Any) -> None:
         for view in ({}, {"unpruned": True}, {"only_pruned": True}):
             made = fold(str(left), options, **view)
             _renders(made.result)
-            write_timeline(made.result, made.shown, screen, title="")
+            write_timeline(made.result, made.items, screen, title="")
 
     def assembling() -> None:
         _is_json(assemble(parse_name(str(left)), options).body, "lore assemble")

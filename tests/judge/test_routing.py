@@ -235,7 +235,7 @@ def bedrock(model, host=VIRGINIA):
     (bedrock(EU, IRELAND), "LORE131", Rerouted(host_before=VIRGINIA, host_after=IRELAND)),
     (bedrock(OLDER), "LORE119", ModelChanged(US, OLDER)),
 ])  # fmt: skip
-def test_other_region_of_bedrock_is_another_cache_not_another_model(tmp_path, url, code, expected):
+def test_other_region_of_bedrock_is_another_cache(tmp_path, url, code, expected):
     bodies = [{**asks(*said), "anthropic_version": "bedrock-2023-05-31"} for said in ((ONE,), TWO, THREE)]
     for body in bodies:
         del body["model"]
@@ -264,7 +264,7 @@ def test_answering_model_behind_an_alias_explains_a_fall(tmp_path, answered, rea
         assert evidence(found[1]) == ModelChanged(*answered)
 
 
-def test_another_name_of_the_model_that_reads_everything_is_no_break(tmp_path):
+def test_renamed_model_that_reads_everything_is_no_break(tmp_path):
     calls = call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO, model="claude-opus-5-20260724"), usage(7000, 200))
     found, _ = judged(tmp_path, *calls)
     assert break_codes(found[1]) == []

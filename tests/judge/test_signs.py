@@ -51,7 +51,7 @@ def test_other_provider_has_cold_cache(before, after, code, kind):
     ("standard", "fast", 6_000, "LORE120"), ("fast", "standard", 6_000, "LORE120"), ("", "fast", 6_000, "LORE301"),
     ("fast", "fast", 6_000, "LORE301"), ("standard", "fast", 12_000, "LORE301"),  # the history was read
 ])  # fmt: skip
-def test_other_speed_in_usage_explains_a_read_below_the_history(before, after, read, code):
+def test_other_speed_in_usage_explains_a_fall(before, after, read, code):
     talk = opened()
     talk.turn(replace(bill(12_300, 2_700), speed=before))
     talk.say()

@@ -126,14 +126,14 @@ def test_detail_of_an_image_is_not_its_bytes():
     assert (cause.code, cause.evidence.members) == ("LORE100", ("image_url",))
 
 
-def test_cached_content_that_is_gone_explains_a_head_in_the_body():
+def test_missing_cached_content_explains_a_longer_body():
     asked = {"contents": [{"role": "user", "parts": [{"text": "Find the bug."}]}]}
     named = {**asked, "cachedContent": "cachedContents/a"}
     whole = {**asked, "systemInstruction": {"parts": [{"text": "Be brief."}]}}
     assert codes(named, whole, dialect="gemini") == ["LORE122"]
 
 
-def test_another_name_of_a_model_whose_cache_was_read_is_no_cause():
+def test_renamed_model_with_a_read_is_no_cause():
     names = body("x", model="m"), body("x", "y", model="m-20260724")
     assert (codes(*names), codes(*names, all_read=True)) == (["LORE119"], [])
 

@@ -53,7 +53,7 @@ def test_copied_response_is_compared_once():
     assert simulation.copied == 3
 
 
-def test_responses_that_share_an_id_in_one_recording_are_not_copies():
+def test_responses_with_a_constant_id_are_not_copies():
     turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_000, 10), responses=("a", "a", "a"))
     simulation = simulation_of()
     assert len(list(simulation.recording(ListedTurns(turns)))) == 3

@@ -23,6 +23,7 @@ SOON = 3.0  # seconds after an answer began within which an older entry may be s
 DROP = 1_000  # tokens: a read that is smaller by more than that is a drop
 TOLERANCE_TOKENS, TOLERANCE_SHARE = 1024, 0.02  # reads fall short by that much without any cause
 BYTES_PER_TOKEN = 4.0
+LONG_PROMPT = 140_000  # tokens, from which a trial compacts in a window of 200,000
 BILLS_WRITES = frozenset(("anthropic", "bedrock"))  # dialects whose usage reports writes
 _MOST_TOKENS = 20_000_000  # no prompt is longer
 _SPARE_TOKENS = 2000  # a provider adds lists of tools and instructions for them

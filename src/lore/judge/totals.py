@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 from msgspec.structs import replace
 
-from lore.cache.counts import total
+from lore.cache.counts import LONG_PROMPT, total
 from lore.errors import LoreError, Where
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
@@ -41,7 +41,6 @@ FINDINGS_KEPT = 10_000  # findings of each severity that a report lists; the sum
 PROBLEMS_KEPT = 10_000  # problems of a run that a report lists
 RECORDINGS_LISTED = 10_000  # recordings that a report lists
 TOP = 3  # costliest causes of a kind
-LONG = 140_000  # tokens of a prompt, from which a trial compacts in a window of 200,000
 UNJUDGED = (Code.REQUEST_NOT_JUDGED, Code.UNDECODABLE_REQUEST, Code.REQUEST_NOT_KEPT)
 # Problems after which more of a file may be missing.
 UNREAD = (
@@ -91,7 +90,7 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     paths: list[str] = field(default_factory=list[str])  # of the recording, as it was named; none if it was not judged
     error: LoreError | None = None  # the file was named and cannot be judged; `problems` too if it is unrecognised
     ledger: Ledger | None = None  # if tables are written
-    long_turns: int = 0  # turns of a session log with a prompt of over `LONG` tokens
+    long_turns: int = 0  # turns of a session log with a prompt of over `LONG_PROMPT` tokens
 
 
 def encode(result: FileResult) -> bytes:
@@ -147,7 +146,9 @@ class FileTotals:
         summary.turns += 1
         summary.pairs += verdict.compared
         self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
-        self.result.long_turns += events and turn.usage is not None and (total(turn.usage.first_pass) or 0) > LONG
+        self.result.long_turns += (
+            events and turn.usage is not None and (total(turn.usage.first_pass) or 0) > LONG_PROMPT
+        )
         if not events and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from lore.judge.totals import LONG
+from lore.cache.counts import LONG_PROMPT
 from lore.model.deferred import pattern
 from lore.report.plain import visible
 
@@ -45,7 +45,7 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
 def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
     """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
     if turns >= _MANY and (quoted_path := in_shell(path)):
-        purpose = f"{turns:,} prompts have over {LONG:,} tokens: what compacting earlier would have saved"
+        purpose = f"{turns:,} prompts have over {LONG_PROMPT:,} tokens: what compacting earlier would have saved"
         yield f"lore compact {quoted_path} --dry-run --window 200000", purpose
 
 

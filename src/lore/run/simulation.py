@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from lore.cache.base import Prediction
-from lore.cache.counts import cached, first_pass_read, reason_to_doubt
+from lore.cache.counts import LONG_PROMPT, cached, first_pass_read, reason_to_doubt
 from lore.cache.falls import fall_table
 from lore.cache.predictor import NO_CHANGE, Predictor, WhatIf
 from lore.cache.prices import Price, is_partial
@@ -36,7 +36,6 @@ from lore.judge import what_if
 from lore.judge.agreement import SimulatedSums, Transition, Unpriced
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Copies, Reliability
-from lore.judge.totals import LONG
 from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
@@ -437,8 +436,10 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
         yield f"not counted: {turns_of(simulation.copied)} inherited or copied from other sessions"
     if simulation.partial:
         yield output_note(simulation.partial, rules)
-    sizes = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
-    hits = Counter(path for path, size in sizes if sum(getattr(size, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG)
+    billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
+    hits = Counter(
+        path for path, size in sizes if sum(getattr(size, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG_PROMPT
+    )
     for path, count in hits.most_common(1):
         yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
 
