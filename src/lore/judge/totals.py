@@ -146,9 +146,8 @@ class FileTotals:
         summary.turns += 1
         summary.pairs += verdict.compared
         self.result.turns[turn.chain] = self.result.turns.get(turn.chain, 0) + 1
-        self.result.long_turns += (
-            events and turn.usage is not None and (total(turn.usage.first_pass) or 0) > LONG_PROMPT
-        )
+        size = 0 if turn.usage is None else total(turn.usage.first_pass) or 0
+        self.result.long_turns += events and size > LONG_PROMPT
         if not events and pair is not None:
             summary.compactions += any(cause.code == Code.COMPACTION for cause in pair.causes)
         recorded = None if turn.usage is None else turn.usage.recorded_dollars

@@ -437,9 +437,8 @@ def _notes(turns: Sequence[SimulatedTurn], rules: DatedRules, simulation: Simula
     if simulation.partial:
         yield output_note(simulation.partial, rules)
     billed_turns = ((turn.path, turn.billed) for turn in turns if turn.billed is not None and simulation.transcripts)
-    hits = Counter(
-        path for path, size in sizes if sum(getattr(size, name) or 0 for name in SUMMED_COUNTS[:3]) > LONG_PROMPT
-    )
+    sizes = ((path, sum(getattr(billed, name) or 0 for name in SUMMED_COUNTS[:3])) for path, billed in billed_turns)
+    hits = Counter(path for path, size in sizes if size > LONG_PROMPT)
     for path, count in hits.most_common(1):
         yield from (f"{purpose}: {command}" for command, purpose in compaction_advice(count, path))
 
