@@ -3,6 +3,8 @@
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import textwrap
 import time
 from datetime import UTC, datetime
@@ -123,6 +125,14 @@ def test_commands_of_a_page_run(page: str, place: Path) -> None:
         ran = run(line)
         assert ran.code == OTHER_CODES.get(line, 0), f"{line}\n{ran.err}"
         assert "error" not in ran.err, line
+
+
+@pytest.mark.skipif(not entry_points("lore.caches"), reason="no plug-ins")
+def test_python_of_the_engines_page_prints_its_comments() -> None:
+    code = re.search(r"```python\n(.*?)```", PAGES["engines"], re.DOTALL)
+    assert code is not None
+    done = subprocess.run([sys.executable, "-c", code[1]], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == re.findall(r"# (\d+)$", code[1], re.MULTILINE)
 
 
 def test_skipped_commands_are_in_the_manual() -> None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, MutableMapping
 from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-__all__ = ["EntryPoint", "entry_points"]
+from lore.errors import LoreError
+
+__all__ = ["EntryPoint", "entry_points", "register_plugins"]
 
 _INFO = (".dist-info", ".egg-info", "egg-info")
 _LORE_PACKAGE = "lore_plugins"
@@ -38,6 +41,26 @@ class EntryPoint(NamedTuple):
         for name in filter(None, attribute.split(".")):
             target = getattr(target, name)
         return target
+
+
+def register_plugins(
+    group: str, registry: MutableMapping[str, Any], *, call: bool = False, add: Callable[[str, Any], None] | None = None
+) -> None:
+    """Add one group's plug-ins to a registry, by `add` if it is given; `call` if they are functions that make one.
+
+    A plug-in never replaces a row of the same name. Raises LoreError for one that cannot be loaded.
+    """
+    for point in entry_points(group):
+        if point.name in registry:
+            continue
+        try:
+            plugin = point.load()
+            (add or registry.__setitem__)(point.name, plugin() if call else plugin)
+        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
+            raise LoreError(
+                f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}",
+                hint=f"repair or remove {point.value}",
+            ) from None
 
 
 def entry_points(group: str) -> list[EntryPoint]:

@@ -5,13 +5,14 @@ import math
 import pytest
 
 from cache.asking import rules
+from lore import plugins
 from lore.cache.base import UNKNOWN
 from lore.cache.registry import BROUGHT, CACHES, CacheRow, cache_named, make, parse_cache
 from lore.cache.served import billed_by, cache_of, served_by
 from lore.errors import LoreError
 from lore.model.turn import Call, Prompt, Turn
-from lore.recording import base
-from lore.recording.base import PLUGIN_GROUPS, register_plugins
+from lore.plugins import register_plugins
+from lore.recording.base import PLUGIN_GROUPS
 from lore.testing import CacheContract
 
 NAMES = [name for name in CACHES if name not in BROUGHT]  # those of the core
@@ -61,6 +62,7 @@ def test_impossible_option_value_names_the_possible_ones(option, value, wanted, 
 @pytest.mark.parametrize("name", sorted(BROUGHT))
 def test_cache_of_missing_plugin_names_the_plugin(name, monkeypatch):
     monkeypatch.delitem(CACHES, name, raising=False)
+    monkeypatch.setattr(plugins, "entry_points", lambda _: [])
     with pytest.raises(LoreError, match=f"the cache '{name}' needs lore's plug-in 'engines'") as raised:
         cache_named(f"{name}:capacity=9")
     assert "pip install" in raised.value.hint
@@ -94,7 +96,7 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
         def load():
             return NOTHING
 
-    monkeypatch.setattr(base, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
     known = dict(CACHES)
     register_plugins("lore.caches", known, call=False)
     assert known["nothing"] is NOTHING

@@ -2,7 +2,7 @@
 
 A model asks its `Look` for the dated rules of its `provider`; who makes the `Look` knows the platform (Bedrock serves
 models of other makers). A plug-in publishes a row under the entry-point group `lore.caches`;
-`lore.recording.base.load_plugins` adds it.
+`lore.recording.base.load_plugins` adds it, or the first question for a name that is no row yet.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lore.cache.base import CacheModel, Look
 from lore.cache.views import PLAIN, VIEWS, View
 from lore.errors import LoreError, did_you_mean, lacks_plug_in
 from lore.model.providers import ENGINES
+from lore.plugins import register_plugins
 
 Option: TypeAlias = int | float | bool | str | None
 
@@ -103,6 +104,8 @@ def _option(text: str, place: str, hint: str) -> tuple[str, Option]:
 def cache_named(text: str) -> CacheRow:
     """Return the row of `NAME` or `NAME:…`; LoreError for an unknown name or missing plug-in."""
     name = text.partition(":")[0]
+    if name not in CACHES:
+        register_plugins("lore.caches", CACHES)
     row = CACHES.get(name)
     if row is None and name in BROUGHT:
         raise lacks_plug_in(BROUGHT[name], f"the cache {name!r}")
@@ -127,8 +130,9 @@ def make(name: str, look: Look, options: Mapping[str, Option] | None = None) -> 
 
     Raises LoreError for an unknown name, a missing plug-in, an unknown option or an impossible value.
     """
+    row = cache_named(name)  # whose words for options `parse_cache` needs
     name, named_options = parse_cache(name)
-    row, options = cache_named(name), {**dict(named_options), **(options or {})}
+    options = {**dict(named_options), **(options or {})}
     for option, value in options.items():
         if option not in row.options:
             hint = "options: " + ", ".join(row.options) if row.options else "it has none"

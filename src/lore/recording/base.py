@@ -28,7 +28,7 @@ from lore.model.deferred import Registry
 from lore.model.results.measured import Measurement
 from lore.model.state import FoldedSession
 from lore.model.turn import Turn
-from lore.plugins import entry_points
+from lore.plugins import entry_points, register_plugins
 from lore.recording import corpus
 
 if TYPE_CHECKING:
@@ -171,20 +171,5 @@ def load_plugins() -> None:
     """Fill the registries; raises LoreError for a plug-in that cannot be loaded."""
     for group in PLUGIN_GROUPS:
         if entry_points(group):
-            register_plugins(group, PLUGIN_GROUPS[group], call=group in CALLED)
-
-
-def register_plugins(group: str, registry: MutableMapping[str, Any], *, call: bool) -> None:
-    """Add one group's plug-ins to a registry."""
-    add = add_format if group == "lore.formats" else registry.__setitem__
-    for point in entry_points(group):
-        if point.name in registry:
-            continue
-        try:
-            plugin = point.load()
-            add(point.name, plugin() if call else plugin)
-        except Exception as error:  # noqa: BLE001 - anything may be wrong with code of others
-            raise LoreError(
-                f"the plug-in {point.name!r} ({group}) cannot be loaded: {error}",
-                hint=f"repair or remove {point.value}",
-            ) from None
+            add = add_format if group == "lore.formats" else None
+            register_plugins(group, PLUGIN_GROUPS[group], call=group in CALLED, add=add)

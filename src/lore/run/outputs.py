@@ -24,8 +24,8 @@ from lore.files import relative, replaced
 from lore.judge.base import damage
 from lore.model.cause import Place
 from lore.model.codes import Code, Problem
+from lore.plugins import register_plugins
 from lore.recording import corpus, filesystem
-from lore.recording.base import register_plugins
 from lore.recording.opening import kind_of
 from lore.report.forms.registry import REPORTS, Report
 from lore.store.registry import is_file_of_store
