@@ -169,6 +169,22 @@ def test_results_are_recorded_once_and_unknown_calls_named():
     assert [block["type"] for block in results[3]["content"]] == ["text", "image"]
 
 
+def test_any_given_error_marks_a_result_failed():
+    session, _ = _asked()
+    calls = [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}} for n in range(4)]
+    uses = session.assistant({"role": "assistant", "content": calls}).calls
+    session.result("t0", error="")
+    session.result("t1", "half of it", error="boom")
+    session.result("t2", [lore.events.text("half of it")], error=ValueError("boom"))
+    with pytest.raises(lore.MisuseError, match="call_id is a ToolUse: give the call's `call_id`"):
+        session.result(uses[3], "x")
+    session.result(uses[3].call_id, "", error=True)
+    results = session.request()["messages"][2]["content"]
+    texts = [{"type": "text", "text": "half of it"}, {"type": "text", "text": "ValueError: boom"}]
+    assert [one["content"] for one in results[:3]] == ["error", "half of it\nboom", texts]
+    assert all(one["is_error"] for one in results)
+
+
 def test_missing_result_is_requested_without_changing_history():
     session = lore.Session("claude-opus-5")
     session.user("hi")
@@ -236,6 +252,8 @@ def _asked(**given):
     (lambda: lore.Session("gemini-3-pro", params={"max_tokens": 9}), "'max_tokens' is not a parameter of gemini"),
     (lambda: lore.Session("claude-opus-5", params={"max_output_tokens": 9}), "is not a parameter of anthropic"),
     (lambda: lore.Session("claude-opus-5", rules=lore.Rules(max_loop_turns="3")), "has to be a whole number"),
+    (lambda: lore.Rules(ttl="2h"), "ttl '2h' is none of 5m, 1h"),
+    (lambda: lore.CompactionPolicy(when="now"), "has no field 'when': (?!.*self)"),
     (lambda: lore.Session("claude-opus-5", clock="2026-01-01"), "clock is a str"),
     (lambda: _asked(clock=lambda: "yesterday"), "the clock returned 'yesterday'"),
     (lambda: lore.Session.read("{}"), "a log is bytes"),
@@ -285,6 +303,36 @@ def test_bytes_and_cut_streams_are_refused():
     assert session.assistant(iter(whole)).calls[0].input == {"path": "/tmp/scratch"}
     with pytest.raises(lore.MisuseError, match="output is bytes"):
         session.result("t1", b"gone")
+
+
+@pytest.mark.parametrize(("dialect", "chunks"), [
+    ("anthropic", [
+        {"type": "message_start", "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 3}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Noth"}},
+    ]),
+    ("openai-chat", [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Noth"}}]}]),
+    ("openai-responses", [
+        {"type": "response.created", "response": {"status": "in_progress", "output": []}},
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "No"},
+        {"type": "response.output_text.delta", "output_index": 0, "delta": "th"},
+    ]),
+])  # fmt: skip
+def test_cut_stream_keeps_text_and_adds_problem(dialect, chunks):
+    session, _ = _asked(dialect=dialect)
+    assert session.assistant(chunks).text == "Noth"
+    assert [problem.message for problem in session.problems] == [
+        "the stream ended before the answer did: the text until then was taken as the answer"
+    ]
+
+
+def test_cut_call_of_responses_is_refused():
+    session, _ = _asked(dialect="openai-responses")
+    with pytest.raises(lore.LoreError, match="the stream ended within a call"):
+        session.assistant([
+            {"type": "response.created", "response": {"status": "in_progress", "output": []}},
+            {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{"},
+        ])  # fmt: skip
 
 
 def test_anthropic_message_may_be_a_text():

@@ -252,6 +252,8 @@ def _settings(table: dict[str, Any], path: str) -> Settings:
     except msgspec.ValidationError as error:
         message, hint = _explain_error(str(error))
         raise LoreError(f"{path}: {message}", hint=hint, where=Where(path)) from None
+    except LoreError as error:
+        raise LoreError(f"{path}: assemble.{error.message}", where=Where(path)) from None
     for name in Settings.__struct_fields__:
         section = getattr(settings, name)
         fault = "" if section is None else section.fault()

@@ -251,6 +251,21 @@ def is_users_step(chain: Chain) -> bool:
     return all(isinstance(entry.item, AssistantMessage) for entry in latest)
 
 
+def result_body(
+    output: object, error: str | BaseException | bool, dialect: str
+) -> tuple[str | tuple[Block, ...] | None, str | None]:
+    """Return the output and the error of a result; an error's text follows an output, and then is part of it."""
+    is_empty, reason = output is None or output == "", error if isinstance(error, str) else ""
+    if isinstance(error, BaseException):
+        reason = f"{type(error).__name__}: {error}"
+    if is_empty and not isinstance(error, bool):
+        return None, reason or "error"
+    body = result_output(output, dialect)
+    if reason:
+        body = f"{body}\n{reason}" if isinstance(body, str) else (*body, TextBlock(Raw(encode(reason))))
+    return body, None
+
+
 def result_output(output: object, dialect: str) -> str | tuple[Block, ...]:
     """Return a tool's output as a text or blocks; another JSON value as the text of its JSON, None as empty text."""
     if output is None or isinstance(output, str):

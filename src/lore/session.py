@@ -51,7 +51,7 @@ from lore.conversation import (
     read_log,
     refuse_open_calls,
     resolve_dialect,
-    result_output,
+    result_body,
     sorted_tools,
     with_lock,
 )
@@ -72,7 +72,7 @@ from lore.events.strict import JsonObject, Tools, check, context_json, expect, r
 from lore.fold.step import Folding
 from lore.fold.timeline import index_of
 from lore.model.canonical import canonical, decode
-from lore.model.codes import Problem
+from lore.model.codes import Code, Problem
 from lore.model.events import MAIN, Append, Event, TurnStarted, Usage, encode
 from lore.model.items import AssistantMessage, ToolCall, UserMessage, is_absent
 from lore.model.mask import cut_masked
@@ -127,8 +127,6 @@ class Session:
         self.lock = RLock()  # held during each call
         self.rules = Rules() if rules is None else rules
         expect(self.rules, Rules, "rules", "lore.Rules(tail=…)")
-        if fault := self.rules.fault():
-            raise LoreError(fault)
         self._dialect = resolve_dialect(dialect)
         if clock is not None:
             expect(clock, Callable, "clock", "a function that returns RFC 3339")  # pyright: ignore[reportArgumentType]
@@ -137,6 +135,9 @@ class Session:
         if compaction is not None and (isinstance(compaction, type) or not hasattr(compaction, "begin")):
             what, hint = kind_of(compaction), "lore.CompactionPolicy(window=200_000)"
             raise MisuseError(f"compaction is {what}, where a policy is due: {hint}", hint=hint)
+        if clock is None and getattr(compaction, "needs_clock", False):
+            message = "the policy's gap_secs needs the session's clock: without times no pause is known"
+            raise MisuseError(message, hint="Session(…, clock=lambda: datetime.now(UTC).isoformat())")
         self._due_events = None if compaction is None else compaction.begin(self.followers)
         self._begin()
         if model is not None:
@@ -342,8 +343,9 @@ class Session:
 
         `response` is the SDK's response object, a mapping of the same shape, a stream (an iterator or a list of its
         chunks, read to the end), the message alone, or a text. Blocks unknown to lore are kept as they are, and sent
-        back so. The open turn ends, with its usage. Raises LoreError if the response is of another dialect, an error,
-        or there is no open turn. Costs O(the response).
+        back so. A stream that ended before the answer did is among the `problems`. The open turn ends, with its usage.
+        Raises LoreError if the response is of another dialect, an error, or there is no open turn. Costs O(the
+        response).
 
         >>> session = Session("claude-opus-5")
         >>> uuid = session.user("Any news?")
@@ -365,6 +367,9 @@ class Session:
         state, at = self.state.chain(chain), self._time()
         name, turn = fresh_uuid(state, "a", chain), open_turn(state)
         reply = reply_of(response, self.dialect.name, prefix=f"call-{name}")
+        if reply.is_cut:
+            message = "the stream ended before the answer did: the text until then was taken as the answer"
+            self._add_problems((Problem(Code.BODY_CUT, message),))
         if turn is None and reply.usage is not None:
             hint = "`session.request()` begins a turn, one for each answer"
             raise LoreError("there is no open request that this could answer", hint=hint)
@@ -385,9 +390,10 @@ class Session:
     ) -> None:
         """Append a tool's result: a text, a list of blocks, or any JSON value, which is shown as JSON text.
 
-        `error` marks the call as failed: a text, an exception, or True if `output` has the reason. The same result
-        again changes nothing. Raises LoreError for an unknown call, with the nearest name; and for another result of a
-        call that has one, or whose request was sent without: sent messages do not change. Costs O(the result).
+        `error` marks the call as failed: a text or an exception, which follows the output if there is any, or True if
+        `output` has the reason. The same result again changes nothing. Raises LoreError for an unknown call, with the
+        nearest name; and for another result of a call that has one, or whose request was sent without: sent messages do
+        not change. Costs O(the result).
 
         >>> session = Session("claude-opus-5")
         >>> message = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "f", "input": {}}]}
@@ -395,21 +401,18 @@ class Session:
         't1'
         >>> session.result("t1", "60 lines")
         """
+        expect(call_id, str, "call_id", "the call's `call_id`, a text")
         state = self.state.chain(chain)
         place = index_of(state).call(call_id)
         call = None if place is None else state.entries[place].item
         if not isinstance(call, ToolCall):
             names = [use.call_id for use in self.pending_calls(chain)]
-            hint = did_you_mean(str(call_id), names, "calls that wait") if names else _NO_CALL
-            raise LoreError(f"there is no call {cut_masked(str(call_id), 80)!r}", hint=hint)
+            hint = did_you_mean(call_id, names, "calls that wait") if names else _NO_CALL
+            raise LoreError(f"there is no call {cut_masked(call_id, 80)!r}", hint=hint)
         expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
-        fault = (
-            error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
-        )
-        body = None if output is None and fault else result_output(output, self.dialect.name)
-        event = patch_tool_call(
-            call_id, "failed" if error else "completed", output=body, error=fault or None, at=self._time(), chain=chain
-        )
+        body, reason = result_body(output, error, self.dialect.name)
+        status = "completed" if error is False else "failed"
+        event = patch_tool_call(call_id, status, output=body, error=reason, at=self._time(), chain=chain)
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"
             raise LoreError(message, hint="sent messages do not change: add it as a message")

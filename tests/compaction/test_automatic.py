@@ -113,9 +113,8 @@ def test_pause_needs_a_clock():
     )
     talk(session, 3)
     assert dividers(session)
-    untimed = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(gap_secs=600, keep_recent=1))
-    talk(untimed, 3)
-    assert not dividers(untimed)
+    with pytest.raises(lore.MisuseError, match="gap_secs needs the session's clock"):
+        lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(gap_secs=600, keep_recent=1))
 
 
 def test_nothing_is_pruned_without_a_summary():

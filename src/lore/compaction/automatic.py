@@ -59,12 +59,13 @@ class CompactionPolicy:
 
     `window`: the model's window in tokens; above 70 % of it old messages are replaced. `continuous_interval`: the user
     exchanges between two compactions. `gap_secs`: the pause after which the user's return compacts; the session needs a
-    `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay. `summary_tokens`: the length
-    of a summary. `summarizer`: an object with `summarize`, which gets a `lore.asking.SummaryRequest` and returns text;
-    by default a summary is made by rules. After it failed it is asked again once 4 requests were made, then 8, at most
-    256; only a full window does not wait, and gets a summary by rules. `tell` receives notes. Why a compaction that was
-    due was not made is also among the session's `problems`, each reason once until it is compacted. Raises MisuseError
-    for an impossible number.
+    `clock`. A number of 0 switches its trigger off. `keep_recent`: the messages that stay after an exchange or a pause;
+    an overflow keeps the last 10, or the last 4 if more than 90 % of the window is full or 10 do not fit into 70 % of
+    it. `summary_tokens`: the length of a summary. `summarizer`: an object with `summarize`, which gets a
+    `lore.asking.SummaryRequest` and returns text; by default a summary is made by rules. After it failed it is asked
+    again once 4 requests were made, then 8, at most 256; only a full window does not wait, and gets a summary by rules.
+    `tell` receives notes. Why a compaction that was due was not made is also among the session's `problems`, each
+    reason once until it is compacted. Raises MisuseError for an impossible number.
 
     Several processes that share a session use `lore.compaction.hooks.Continuous`, which holds their store's lock.
     """
@@ -84,6 +85,7 @@ class CompactionPolicy:
             message = f"summarizer is {kind_of(summarizer)}, which has no method `summarize`"
             raise MisuseError(message, hint="it gets a lore.asking.SummaryRequest, and returns a text")
         expect(tell, Callable, "tell", "a function that takes a text")  # pyright: ignore[reportArgumentType]
+        self.needs_clock = gap_secs > 0  # without times no pause is known
         self.dependencies = Dependencies(_SafeSummarizer(summarizer) if summarizer else Extractive(), tell=tell)
 
     def begin(self, followers: list[Follower]) -> Callable[[FoldedSession, str, str | None], Iterable[Event | Problem]]:

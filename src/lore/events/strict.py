@@ -65,7 +65,7 @@ def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of keyword names; its error names the nearest parameter."""
     code = function.__code__
     label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
-    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
     names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
 
     @wraps(function)

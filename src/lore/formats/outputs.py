@@ -40,6 +40,7 @@ _NOTHING = (b"", b"null", b'""')
 _DIGITS = 10  # of a block's index
 _DATA = b"data:"
 _ITEM = b'"response.output_item.done"'
+_DELTA = b'"response.output_text.delta"'
 _TELLING = (b'"response.completed"', b'"response.incomplete"', b'"response.failed"', b'"response.done"', _ITEM)
 
 
@@ -95,15 +96,25 @@ def _event_lines(text: bytes) -> Iterator[bytes]:
 
 
 def _response_items(events: Iterable[bytes]) -> bytes:
-    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones."""
-    items = list[bytes]()
+    """Return the items of the Responses API: those of the last event, which repeats all, else the finished ones.
+
+    The text of an item that was not finished is the last message.
+    """
+    items, deltas = list[bytes](), list[bytes]()  # `deltas`: of the text since the last finished item
     output = b""
     for raw in events:
+        if _DELTA in raw:
+            deltas.append(raw)
         event = (raw_members(raw) or {}) if any(word in raw for word in _TELLING) else {}
         if event.get("type") == _ITEM:
             items += [event["item"]] if "item" in event else []
+            deltas.clear()
         elif "response" in event:
             output = output_in(raw_members(event["response"]) or {}) or output
+    pieces = [(raw_members(raw) or {}).get("delta", b"") for raw in deltas]
+    if text := b"".join([piece[1:-1] for piece in pieces if piece[:1] == b'"']):
+        part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})
+        items.append(object_of({"type": b'"message"', "role": _ASSISTANT, "content": array_of([part])}))
     return array_of(items) if output in (b"", b"[]") and items else output
 
 

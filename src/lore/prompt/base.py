@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias, cast
 
 from msgspec import Raw, Struct
 
+from lore.errors import LoreError
 from lore.model.items import Block, ToolCall
 from lore.model.state import DividerPlace
 from lore.model.turn import Fidelity, Memo, Prompt, Segment
@@ -174,7 +175,7 @@ Ttl: TypeAlias = Literal["5m", "1h"]
 
 
 class Rules(Struct, frozen=True, forbid_unknown_fields=True):
-    """How prompts are assembled: the settings of `[assemble]` in `lore.toml`."""
+    """How prompts are assembled: the settings of `[assemble]` in `lore.toml`. Raises LoreError for a wrong value."""
 
     # Where a turn's volatile context goes: the last user message (`user`); the same, but the words of the agent's
     # author in a system message at the end if the model takes one there (`system`); or the history (`persist`).
@@ -191,6 +192,10 @@ class Rules(Struct, frozen=True, forbid_unknown_fields=True):
     bos_token: str = ""  # what chat templates get as bos_token
     eos_token: str = ""  # and as eos_token
     divider: DividerPlace = "before"  # where a compaction puts its divider: before or after the items that it keeps
+
+    def __post_init__(self) -> None:
+        if fault := self.fault():
+            raise LoreError(fault)
 
     def fault(self) -> str | None:
         """Return a sentence about the first wrong value; None if all are right."""

@@ -57,6 +57,7 @@ class Reply(Struct, frozen=True):
     verdict: Verdict | None = None  # the provider's
     response_id: str = ""
     stop_reason: str | None = None  # the provider's word
+    is_cut: bool = False  # it is a stream that ended before the answer did
 
     @property
     def text(self) -> str:
@@ -92,10 +93,13 @@ def reply_of(response: object, dialect: str, *, prefix: str = "call") -> Reply:
         shape = next(filter(None, (_shape_of(raw_members(event) or {}) for event in events)), "")
         _check(shape, dialect, response, raw_members(events[0]) or {})
         stopped = next(filter(None, (_stop_in(dialect, raw_members(event) or {}) for event in reversed(events))), None)
+        is_cut = stopped in _UNDER_WAY
         reply = _build_reply(dialect, items_of_events(events), answer_of_events(events), stopped, prefix)
-        if reply.calls and stopped in _UNDER_WAY:  # a path that was cut is another path
+        if is_cut and (
+            reply.calls or any(_CALL_PIECE in event for event in events)
+        ):  # a path that was cut is another path
             raise LoreError("the stream ended within a call", hint="`session.failed(error)`, and ask again")
-        return reply
+        return replace(reply, is_cut=is_cut)
     raw = encode(plain(response))
     members = raw_members(raw) or {}
     if dialect == "anthropic" and [*members] == ["role", "content"] and members["content"][:1] == b'"':
@@ -195,6 +199,7 @@ def _is_message(members: dict[str, bytes]) -> bool:
     return "usage" not in members and "stop_reason" not in members and "choices" not in members
 
 
+_CALL_PIECE = b'"response.function_call_arguments.'  # of Responses, whose items are whole once they are done
 _UNDER_WAY = (None, "in_progress", "queued")
 _STOPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "anthropic": (("stop_reason",), ("delta", "stop_reason"), ("message", "stop_reason")),
