@@ -8,16 +8,18 @@ else writes. Nothing of a refused line is stored; the lines before it are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from difflib import get_close_matches
+from typing import NamedTuple, get_args
 
 from lore.commands.store.importing import create_session, find_leaf
-from lore.errors import LoreError, Where
+from lore.errors import LoreError, Where, did_you_mean
 from lore.formats.lines import Line
-from lore.formats.lore_log import LoreLog, kind_of
-from lore.model.canonical import decode
+from lore.formats.lore_log import LoreLog, event_of, kind_of
+from lore.model.canonical import decode, text_of
 from lore.model.codes import Code, Problem
 from lore.model.events import KINDS
-from lore.model.jsonslice import member_ranges, without_member
+from lore.model.items import Item
+from lore.model.jsonslice import member_ranges, raw_members, without_member
 from lore.model.results.store import StoreAppended
 from lore.store.base import ConflictError, DamagedError, Head, SessionDelta, Store, now
 from lore.store.deltas import is_same_event
@@ -25,6 +27,7 @@ from lore.store.lines import read_header, refusal
 from lore.store.registry import load_notes
 from lore.store.reserved import refuse_header, refuse_reserved
 
+_ITEM_TYPES = [str(kind.__struct_config__.tag) for kind in get_args(Item)]
 ATTEMPTS = 1_000  # times that a line is appended again after another writer's
 HINT_REPAIR = "nothing of this line was stored, the lines before are: repair it, and send it again with what follows"
 
@@ -55,6 +58,7 @@ class SessionAppender:
         """
         try:
             event = parse_line(line.data)
+            refuse_misspelt(event)
             number = self._store_event(event)
         except LoreError as error:
             if not isinstance(error, DamagedError):  # whose place is in the store
@@ -147,6 +151,23 @@ def parse_line(line: bytes) -> AppendedEvent:
         hint = "an event's number is an integer from 1 on; without one the event is appended"
         raise LoreError(f"the line's `{key}` is not a number of an event", hint=hint)
     return AppendedEvent(without_member(line, key), kind, number)
+
+
+def refuse_misspelt(event: AppendedEvent) -> None:
+    """Raise LoreError for an event of lore that no reader would understand, or a kind that is nearly one of lore's.
+
+    Records of other programs, whose kinds are not like lore's, are kept as opaque events.
+    """
+    if event.kind not in KINDS:
+        hint = did_you_mean(event.kind, get_close_matches(event.kind[:80], KINDS, 1, 0.8))
+        if hint.startswith("did you mean"):
+            raise LoreError(f"there is no event {event.kind!r}", hint=hint)
+    elif event_of(event.data) is None:
+        item = raw_members((raw_members(event.data) or {}).get("item", b"")) or {}
+        kind, hint = text_of(item.get("type", b'""')), ""
+        if event.kind == "append" and kind not in _ITEM_TYPES:
+            hint = f"the item's type: {did_you_mean(kind, _ITEM_TYPES)}"
+        raise LoreError(f"the event {event.kind} has missing or wrong fields", hint=hint)
 
 
 def _without_number(line: bytes) -> bytes:
