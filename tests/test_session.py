@@ -23,16 +23,16 @@ def begun(**fields):
     return restored([event("session_started", session_id="s-1", model="claude-opus-5", **fields)])
 
 
-@pytest.mark.parametrize(("rules", "said"), [
-    (Rules(tail="bottom"), "tail 'bottom' is none of system, user, persist"),  # type: ignore[arg-type]
-    (Rules(breakpoints="all"), "breakpoints 'all' is none of lore, recorded, none"),  # type: ignore[arg-type]
-    (Rules(ttl="1d"), "ttl '1d' is none of 5m, 1h"),  # type: ignore[arg-type]
-    (Rules(ttl="1h"), "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"),
-    (Rules(knowledge_tokens=0), "knowledge_tokens must be at least 1"),
+@pytest.mark.parametrize(("settings", "said"), [
+    ({"tail": "bottom"}, "tail 'bottom' is none of system, user, persist"),
+    ({"breakpoints": "all"}, "breakpoints 'all' is none of lore, recorded, none"),
+    ({"ttl": "1d"}, "ttl '1d' is none of 5m, 1h"),
+    ({"ttl": "1h"}, "head_ttl must not be shorter than ttl: a longer-lived breakpoint comes first"),
+    ({"knowledge_tokens": 0}, "knowledge_tokens must be at least 1"),
 ])  # fmt: skip
-def test_impossible_rules_are_an_error(rules, said):
+def test_impossible_rules_are_an_error(settings, said):
     with pytest.raises(LoreError) as caught:
-        Session(rules=rules)
+        Rules(**settings)
     assert caught.value.message == said
 
 

@@ -35,6 +35,9 @@ def test_compact_appends_and_keeps_all_lines():
     kinds = [json.loads(line)["kind"] for line in after[len(before) :].splitlines()]
     assert kinds == ["compact_started", "compact_applied"]
     assert (ran.json["events"], ran.json["triggers"][0]["pruned"]) == (2, 10)
+    applied = json.loads(after[len(before) :].splitlines()[1])
+    sizes = f"{applied['pre_tokens']:,} tokens before, {applied['post_tokens']:,} after"
+    assert any(sizes in note for note in ran.json["notes"])
     assert len(lore("fold", "s.jsonl", "--json").json["timeline"]) == 3
 
 

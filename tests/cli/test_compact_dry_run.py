@@ -44,10 +44,18 @@ def test_policy_without_a_compaction_says_how_near():
     """It said No, and left a person to guess which number to change."""
     put("p.toml", b"continuous_interval = 9\ngap_secs = 1800\nwindow = 100000\n")
     near = "6 user exchanges (continuous_interval 9), longest pause 25 s (gap_secs 1,800)"
-    assert dry()["notes"] == [f"how near it came: {near}, longest prompt 6,010 tokens (overflow above 70,000)"]
+    assert dry()["notes"] == [f"closest to a trigger: {near}, longest prompt 6,010 tokens (overflow above 70,000)"]
     put("p.toml", b"gap_secs = 1800\n")
     put("s.jsonl", talk(1))
-    assert dry()["notes"] == ["how near it came: no pause (gap_secs 1,800)"]
+    assert dry()["notes"] == ["closest to a trigger: no pause (gap_secs 1,800)"]
+
+
+def test_overflow_row_shows_what_the_trigger_compared():
+    """It showed 6,836 tokens for an overflow above 7,000."""
+    path = str(Path(__file__).parents[2] / "fixtures" / "compaction" / "two_days.jsonl")
+    triggers = lore("compact", path, "--dry-run", "--window", "10000", "--json").json["triggers"]
+    assert triggers
+    assert all(one["before_tokens"] > 7_000 > one["after_tokens"] for one in triggers)
 
 
 def record_line(kind, **fields):

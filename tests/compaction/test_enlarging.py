@@ -100,7 +100,9 @@ def test_dry_run_and_command_decide_alike():
     put("short.jsonl", talk(3).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
     tried = dry("short.jsonl")
     assert tried["triggers"] == []
-    assert "once a trigger fired and pruned nothing: the prompt would not have become shorter" in tried["notes"]
+    answer = "No: a cadence was due once, and nothing could be removed that makes the prompt shorter."
+    assert tried["answer"] == answer
+    assert not any("trigger" in note for note in tried["notes"])
     assert compact("short.jsonl", "--trigger", "cadence").out.startswith("Nothing was compacted: ")
     put("long.jsonl", talk(6))
     fired = [*dry("long.jsonl")["triggers"], *compact("long.jsonl", "--json").json["triggers"]]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from types import FrameType
@@ -37,7 +37,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.fold.step import Folding
 from lore.formats.lore_log import LoreLog
 from lore.model.codes import Problem
-from lore.model.events import Event, SessionStarted, encode
+from lore.model.events import CompactApplied, Event, SessionStarted, encode
 from lore.model.results.compact import CompactResult, FiredTrigger
 from lore.model.times import parse_timestamp
 from lore.plugins import entry_points
@@ -305,8 +305,7 @@ class SessionCompaction:
         events = "1 event was" if count == 1 else f"{count:,} events were"
         return _result(
             self._path, f"{events} {verb} {written}.", triggers=[self._describe(outcome)], events=count,
-            written=written, notes=[f"nothing was pruned: {outcome.refused}"] if outcome.refused else [],
-            problems=problems,
+            written=written, notes=[*_notes_on(outcome)], problems=problems,
         )  # fmt: skip
 
     def _describe(self, outcome: CompactionOutcome) -> FiredTrigger:
@@ -327,6 +326,15 @@ class SessionCompaction:
             pruned=outcome.pruned, context_tokens=outcome.context_tokens, before_tokens=size,
             after_tokens=sizes.after, cost=cost,
         )  # fmt: skip
+
+
+def _notes_on(outcome: CompactionOutcome) -> Iterator[str]:
+    if outcome.refused:
+        yield f"nothing was pruned: {outcome.refused}"
+    for event in outcome.events:
+        if isinstance(event, CompactApplied) and event.pre_tokens is not None and event.post_tokens is not None:
+            sizes = f"{event.pre_tokens:,} tokens before, {event.post_tokens:,} after"
+            yield f"the log has {sizes}: estimated from the text alone, and not from the recorded usage"
 
 
 def compact(options: CompactOptions, policy: Compaction | None, rules: DatedRules, settings: Settings) -> CompactResult:

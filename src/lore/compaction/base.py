@@ -42,6 +42,7 @@ class Firing(NamedTuple):
     shortened: tuple[tuple[str, str], ...] = ()  # call ids, and the texts that replace the results of these calls
     final: bool = False  # the prompt is above 90 % of the window even after this
     full: bool = False  # the prompt is above 90 % now: it cannot wait for a summary
+    before: int = 0  # estimated prompt that was compared with the window
     tokens: int = 0  # estimated prompt afterwards
     reason: str = ""  # why it is due
 

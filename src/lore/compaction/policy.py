@@ -301,7 +301,7 @@ def plan_overflow(
     used = _percent(before, window)
     if used <= CALM:
         return None
-    firing = Firing("overflow", TimelineCut(0))
+    firing = Firing("overflow", TimelineCut(0), before=before)
     for keep, limit in STAGES[1:] if used > FULL else STAGES:
         firing = firing._replace(tokens=before, full=used > FULL)
         if (cut := find_cut(entries, keep)) is not None:

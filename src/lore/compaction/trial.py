@@ -14,6 +14,7 @@ system prompt) is the part of the first usage beyond the timeline; the latest us
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -59,7 +60,7 @@ class TrialOutcome(NamedTuple):
     exchanges: int
     is_timed: bool  # the time of an exchange is known
     pause: float | None  # longest pause before a message, in seconds
-    refused: int  # compactions that would not have made the prompt shorter
+    refused: Counter[Trigger]  # compactions that would not have made the prompt shorter
 
 
 def order_turn_ends(reads: Iterable[Read]) -> Iterator[tuple[Read, Event]]:
@@ -152,7 +153,7 @@ class Trial:
         self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
         self._policy_turns: list[TurnCost] = []  # the turns
         self._firings: list[_TrialFiring] = []
-        self._refusals = 0  # compactions that would not have made the prompt shorter
+        self._refusals = Counter[Trigger]()  # compactions that would not have made the prompt shorter
         self._pause: float | None = None  # longest pause before a message, in seconds
         self._pruned_uuids: set[str] = set()  # uuids
         self._added_tokens = 0  # tokens that compactions added and that are still there, outside context included
@@ -202,7 +203,7 @@ class Trial:
         activity = self._activity.chain(self._name)
         return TrialOutcome(
             self._settings, self._triggers(), self._totals(), activity.exchanges, activity.is_timed, self._pause,
-            self._refusals,
+            +self._refusals,
         )  # fmt: skip
 
     def _apply(self, event: Event) -> None:
@@ -261,7 +262,7 @@ class Trial:
             return (SourceText("", " "),)  # sources that are asked add one event, whatever they answer
 
         outcome = execute(self._folding.state(), chain.id, firing, settings, Dependencies(Extractive(), ask), at=at)
-        self._refusals += bool(outcome.refused)
+        self._refusals[firing.trigger] += bool(outcome.refused)
         if not outcome.events:
             return
         for event in outcome.events:
@@ -280,9 +281,11 @@ class Trial:
         growth = self._growth // max(1, len(self._turns) - 1)
         sizes = c.PromptSizes(scale.prompt(before), scale.prompt(self._tokens()), head, growth)
         price = c.summary_price(self._rules, settings, sizes.before - sizes.head if outcome.pruned else 0, self._last)
+        shown = round(firing.before * scale.rate) or sizes.before  # an overflow's is the one compared with the window
+        after = max(0, sizes.after + shown - sizes.before)
         make_result = partial(
             FiredTrigger, trigger=firing.trigger, turn=self._turn, at=at, kept=outcome.kept, pruned=outcome.pruned,
-            context_tokens=None if context else 0, before_tokens=sizes.before, after_tokens=sizes.after,
+            context_tokens=None if context else 0, before_tokens=shown, after_tokens=after,
         )  # fmt: skip
         self._firings.append(
             _TrialFiring(make_result, sizes, self._costs, price, outcome.changes_history, len(self._policy_turns))

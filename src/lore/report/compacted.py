@@ -135,6 +135,10 @@ def verdict(outcome: TrialOutcome) -> str:
         return "The recording has no turn: there is nothing to compact."
     if not totals.fired:
         note = f": the recording compacts itself {times_of(totals.recorded)} before that" if totals.recorded else ""
+        if outcome.refused:
+            named = {"overflow": "an overflow", "gap": "a gap", "cadence": "a cadence"}
+            due = " and ".join(f"{named[name]} was due {times_of(count)}" for name, count in outcome.refused.items())
+            return f"No: {due}, and nothing could be removed that makes the prompt shorter{note}."
         turns = counted(totals.turns, "turn")
         return f"No: no trigger would have fired in {turns}, so it would have changed nothing{note}."
     original, compacted = totals.without, totals.compacted
@@ -205,12 +209,12 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
     if settings.window:
         cap = settings.window * CALM // 100
         distances.append(f"longest prompt {totals.without.largest_tokens:,} tokens (overflow above {cap:,})")
-    if distances and totals.turns and not totals.fired:
-        yield f"how near it came: {', '.join(distances)}"
+    if distances and totals.turns and not totals.fired and not outcome.refused:
+        yield f"closest to a trigger: {', '.join(distances)}"
     if settings.gap_secs and not outcome.is_timed:
         yield UNTIMED
-    if outcome.refused:
-        times = times_of(outcome.refused)
+    if outcome.refused and totals.fired:
+        times = times_of(outcome.refused.total())
         yield f"{times} a trigger fired and pruned nothing: the prompt would not have become shorter"
     if any(event.trigger == "overflow" for event in outcome.triggers):
         cap = settings.window * CALM // 100
