@@ -239,7 +239,8 @@ def test_screen_names_the_first_thing_to_change():
     (cause, *_) = found()["causes"]
     out = lore(*ALL).out
     assert f"do first: {cause['fix']}\n" in out
-    assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']}\n" in out
+    assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']} -v\n" in out
+    assert f"{cause['code']} " in lore("check", CLAUDE.format("a"), "--select", cause["code"], "-v").out
     assert re.search(r"most of it: \$0.07 in 1 turn of one session of app", out)
 
 
@@ -405,7 +406,8 @@ def test_costliest_session_shows_savings_of_compaction():
 def test_overview_without_recordings_names_next_commands():
     ran = lore("--since", "1d")
     assert ran.code == 0
-    assert "no sessions of agents" in ran.out
+    assert "no sessions of agents that lore reads in their usual folders on this machine, such as ~/" in ran.out
+    assert "\n  lore check fixtures/recordings\n  lore formats\n" in ran.out
     claude("a", STEADY)
     ran = lore("--since", "1s")
     assert "no requests" in ran.out

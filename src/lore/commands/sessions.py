@@ -32,7 +32,7 @@ from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts
+from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts, write_no_sessions
 from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
@@ -214,8 +214,10 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
     count = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
     hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
     hints += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
-    message = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
-    out.print(line(f"{count}{hints}" if result.found else message))
+    if result.found or selected:
+        out.print(line(f"{count}{hints}" if result.found else f"no sessions{selected}: lore sessions lists all"))
+    else:
+        write_no_sessions(out)
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))

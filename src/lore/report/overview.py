@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
-from lore.model.codes import CauseKind
+from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
@@ -295,7 +295,8 @@ def _in_session(most: CauseSession) -> str:
 def _check_command(cause: SpendingCause, choice: OverviewSelection) -> str:
     """Return the command that shows a cause in its costliest session; its page if the path cannot be typed."""
     quoted_path = "" if cause.most is None else in_shell(cause.most.path, choice.home)
-    return f"lore check {quoted_path} --select {cause.code}" if quoted_path else cause.command
+    shows_notes = " -v" if SEVERITY[cause.kind] == "note" else ""
+    return f"lore check {quoted_path} --select {cause.code}{shows_notes}" if quoted_path else cause.command
 
 
 def _amounts(causes: Sequence[SpendingCause]) -> tuple[str, str]:
@@ -375,9 +376,8 @@ def _write_biggest(result: Overview, out: Console) -> None:
 def _write_no_requests(result: Overview, span: str, out: Console, choice: OverviewSelection) -> None:
     """Write that there are no requests, and where to look for some."""
     if not result.looked:
-        message = "no sessions of agents on this machine: name a recording, or list the formats that lore reads"
-        out.print(line((message, "bold")))
-        commands = ["lore check PATH", "lore formats"]
+        write_no_sessions(out)
+        commands = []
     else:
         what = "".join(f" of {name}" for name in (choice.agent, choice.project and f"project {choice.project}") if name)
         out.print(line((f"{span}: no requests{what}", "bold")))
@@ -389,6 +389,15 @@ def _write_no_requests(result: Overview, span: str, out: Console, choice: Overvi
     for command in commands:
         _write_command(command, out)
     _write_notes(result, out, choice)
+
+
+def write_no_sessions(out: Console) -> None:
+    """Write that no agent keeps a session here, where lore looked, and what to try."""
+    where = "in their usual folders on this machine, such as ~/.claude/projects and ~/.codex/sessions"
+    out.print(line(("no sessions of agents that lore reads", "bold"), f" {where}"))
+    out.print(line("name a recording, try those of a clone of lore, or list the formats that lore reads:"))
+    for command in ("lore check PATH", "lore check fixtures/recordings", "lore formats"):
+        _write_command(command, out)
 
 
 def _write_command(command: str, out: Console) -> None:
