@@ -277,6 +277,12 @@ def test_misspelled_argument_is_named_in_the_error(misuse, said):
         misuse()
 
 
+def test_file_name_as_store_gets_a_url_as_hint():
+    with pytest.raises(LoreError) as caught:
+        lore.open("agent.db", "demo")
+    assert caught.value.hint.startswith("did you mean 'sqlite:agent.db'? stores: memory:, ")
+
+
 def test_traceback_of_an_error_shows_its_hint():
     with pytest.raises(LoreError) as caught:
         lore.Session("claude-opus-5").request()

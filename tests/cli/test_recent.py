@@ -76,7 +76,7 @@ def test_last_judges_newest_session_of_this_project(empty_folder):
     put("s.jsonl", session())
     ran = lore("check", "--last", "--json")
     assert ran.json["summary"]["files"] == 1
-    shown = f"of Codex CLI in {os.getcwd()}: {os.path.abspath(own)}"
+    shown = f"one of Codex CLI in {os.getcwd()}: {os.path.abspath(own)}"
     assert ran.err.splitlines()[0] == f"the newest session of this project is {shown}"
 
 
@@ -139,7 +139,7 @@ def test_last_without_own_session_names_the_newest(empty_folder):
     ran = lore("check", "--last")
     assert ran.code == 2
     assert f"error: agents keep no session of this project ({os.getcwd()})" in ran.err
-    assert f"hint: the newest session is of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
+    assert f"hint: the newest session is one of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
 
 
 def test_the_newest_session_is_judged_with_its_subagents():

@@ -103,7 +103,7 @@ def no_session_of_project(surroundings: Surroundings) -> LoreError:
 
 def describe_log(log: AgentLog) -> str:
     """Return the agent, the project and the path of a session's log."""
-    agent, project = "" if log.agent is None else f" of {log.agent.title}", folder_of(log)
+    agent, project = "" if log.agent is None else f"one of {log.agent.title}", folder_of(log)
     where = "" if project is None else f" in {corpus.show(project)}"
     return f"{agent}{where}: {corpus.show(log.file.path)}".lstrip()
 

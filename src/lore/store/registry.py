@@ -77,7 +77,9 @@ def open_store(url: str, tell: Tell = ignore) -> Store:
     scheme = scheme_of(url)
     if scheme is None:
         message, hint = "", "stores: memory:, jsonl:DIR, sqlite:FILE, postgresql://HOST/DATABASE"
-        if url.lower().startswith("s3://"):
+        if url and ":" not in url:
+            hint = f"did you mean 'sqlite:{mask_url(url)}'? {hint}"
+        elif url.lower().startswith("s3://"):
             message = ": sessions are not stored in buckets"
             hint = "to share a store between machines, use a PostgreSQL database: --store postgresql://HOST/DATABASE"
         raise StoreError(f"{mask_url(url)!r} names no store{message}", hint=hint)
