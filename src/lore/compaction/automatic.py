@@ -34,7 +34,7 @@ class AuthorSummarizer(Protocol):
 
 
 class _SafeSummarizer:
-    """A summariser of the agent's author: an error of it is a missing summary, and a text is an answer."""
+    """A summariser of the agent's author: if it raises, there is no summary; a text is an answer."""
 
     def __init__(self, summarizer: AuthorSummarizer) -> None:
         self._summarizer, self.name = summarizer, "own"
