@@ -267,6 +267,7 @@ def _asked(**given):
     (lambda: _asked(params={"temperature": object}), "object is a class, give an object or a mapping"),
     (lambda: _asked()[0].user([{"role": "user", "content": "a"}]), "it is a whole message"),
     (lambda: _asked()[0].user([lore.events.image("image/png", b"a")]), "data is a bytes, where a text is due"),
+    (lambda: _asked()[0].user([lore.events.image("image/png", "!!!")]), "data is not base64"),
     (lambda: _asked()[0].compact("So far.", keep="6"), "keep is a str"),
     (lambda: _asked()[0].compact("So far.", keep=True), "keep is a bool"),
     (lambda: lore.Session("claude-opus-5", compaction=lore.CompactionPolicy), "compaction is a type, where a"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
@@ -61,12 +62,15 @@ def thinking(value: str, *, signature: str | None = None) -> i.ThinkingBlock:
 
 @strict
 def image(media_type: str, data: str) -> i.ImageBlock:
-    """Return an image; `data` is base64.
+    """Return an image; `data` is base64 without a `data:` prefix. Raises MisuseError for another text.
 
     >>> image("image/png", "iVBORw0=").media_type
     'image/png'
     """
-    return i.ImageBlock(media_type, text_json(data, "data"))
+    raw = text_json(data, "data")
+    if re.fullmatch(r"[A-Za-z0-9+/\s]+={0,2}\s*", data) is None:
+        raise MisuseError("data is not base64", hint="base64.b64encode(bytes).decode(), without `data:…,`")
+    return i.ImageBlock(media_type, raw)
 
 
 @strict
