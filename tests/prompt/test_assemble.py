@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from helpers.each import each
+from lore.errors import LoreError
 from lore.fold.step import step
 from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
@@ -261,6 +262,8 @@ def test_every_row_is_dated_and_has_a_source():
 
 @pytest.mark.parametrize("name", ["system_in_conversation", "one_system_message"])
 def test_an_empty_pattern_is_a_fault(name):
-    assert "names models" in Rules(**{name: ("",)}).fault()
+    with pytest.raises(LoreError, match="names models"):
+        Rules(**{name: ("",)})
     for value in ("qwen3-*", 5, (5,)):
-        assert "list of models" in Rules(**{name: value}).fault()
+        with pytest.raises(LoreError, match="list of models"):
+            Rules(**{name: value})
