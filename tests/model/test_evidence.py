@@ -95,17 +95,13 @@ SENTENCES = [
     (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
     (
         e.HookText(4, ("lint",)),
-        (
-            "the text of hook lint after entry 4 of the history was left out of the prompt from the next user message "
-            "on (a prompt, or a notice of a background task)"
-        ),
+        "the text of hook lint after entry 4 of the history was left out from the next user message on",
     ),
     (
         e.HookText(4, ("lint",), exact=True, text="2 files changed", line=17),
         (
-            'the text of hook lint ("2 files changed") at line 17 of the log was left out of the prompt from the next '
-            "user message on (a prompt, or a notice of a background task); the billed read is exactly what such a "
-            "change leaves in the cache"
+            'the text of hook lint ("2 files changed") at line 17 of the log was left out from the next user message '
+            "on; usage confirms it"
         ),
     ),
     (
