@@ -287,8 +287,9 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
             is_break=not is_remark(cause),
         )  # fmt: skip
-        if new_finding.severity == "error" and pair.uncacheable and source == "recorded":
-            new_finding = replace(new_finding, severity="note")  # the break is real, and nothing was lost
+        is_free = new_finding.severity == "error" and pair.uncacheable and source == "recorded"
+        if is_free or "little-lost" in cause.qualifiers:
+            new_finding = replace(new_finding, severity="note")  # the break is real, and next to nothing was lost
         if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.current):
             new_finding = replace(new_finding, actor="author")  # no user acts between a call and its result
         if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates
