@@ -220,6 +220,14 @@ def test_setting_changed_before_a_result_is_the_authors(last, actor):
     assert finding.actor == actor
 
 
+def test_prediction_above_the_prompt_is_at_best():
+    """A prompt that shrank below what was cached: its whole is the most that can be read, by no rule."""
+    predicted = Predicted("openai", Prediction(227_712, 0, 0, "rule"))
+    shown = predicted.limited_to(Usage(89_754, 133_504, 0))
+    assert (shown.read, shown.confidence) == (223_258, "ceiling")
+    assert predicted.limited_to(Usage(1_000, 227_712, 0)).confidence == "rule"
+
+
 def test_miss_larger_than_the_unread_is_named():
     missed = Verdict("messages_changed", 231_391)
     sent = turn(parsed(body("Hi.")), 2, usage=Usage(2, 304_375, 10_781), verdict=missed)

@@ -108,12 +108,15 @@ SENTENCES = [
         e.LookbackExceeded(21, 0),
         "21 new positions precede the next breakpoint; at that time only an entry at a breakpoint was read",
     ),
-    (e.ProviderSaid(other="odd", missed_tokens=0), "the provider reports odd, 0 tokens missed"),
+    (
+        e.ProviderSaid(other="odd", missed_tokens=0),
+        "the provider reports odd, 0 tokens missed by its estimate; re-billed tokens are counted by usage",
+    ),
     (
         e.ProviderSaid("tools_changed", missed_tokens=9000, unread=700),
         (
-            "the provider reports tools_changed, 9,000 tokens missed, though usage shows that only 700 tokens of this "
-            "request were not read"
+            "the provider reports tools_changed, 9,000 tokens missed by its estimate, though usage shows that only 700 "
+            "tokens of this request were not read"
         ),
     ),
     (d.OrphanPair("call", "c1"), "a call without its result: c1"),

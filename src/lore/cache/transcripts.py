@@ -103,13 +103,15 @@ class Predicted(NamedTuple):
     def limited_to(self, usage: Usage | None) -> Prediction:
         """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
 
-        The size of a request says nothing about the cache, so comparisons with the usage take the original.
+        If the prompt became shorter than what was to be read, the whole of it is only the most that can be read. The
+        size of a request says nothing about the cache, so comparisons with the usage take the original.
         """
         prediction = self.prediction
         size = None if usage is None or self.doubt else total(usage.first_pass)
         if size is None or prediction.read is None or prediction.read <= size:
             return prediction
-        return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
+        hour = None if prediction.write_1h is None else 0
+        return replace(prediction, read=size, write=0, uncached=0, write_1h=hour, confidence="ceiling")
 
 
 class TranscriptCache:

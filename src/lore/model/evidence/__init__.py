@@ -422,8 +422,9 @@ class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's own verdict about a miss."""
 
     words = (
-        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed}"
-        "{unread:?, though usage shows that only {unread:,} tokens of this request were not read}"
+        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed by its "
+        "estimate}{unread:?, though usage shows that only {unread:,} tokens of this request were not read"
+        "|{missed_tokens:?; re-billed tokens are counted by usage}}"
     )
     reason: Own = ""  # if lore knows the word
     other: Content = ""  # else the provider's word
