@@ -213,7 +213,7 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
     if usage.model is not None:  # a fallback answered
         for attempt, paid in zip(usage.iterations, price.passes, strict=False):
             if attempt.kind == "message" and paid is not None:
-                reason = f"after a refusal by {attempt.model or 'another model'}"
+                reason = f"billed twice after a refusal by {attempt.model or 'another model'}"
                 reasons[reason] = round(float(sum(paid.parts(attempt).values(), Decimal(0))), 9)
     return (", ".join(reasons), sum(reasons.values())) if reasons else None
 
