@@ -158,7 +158,7 @@ def test_cost_is_drawn_by_day_week_and_month():
         assert part.index(first) < part.index(last)
 
 
-def test_week_with_a_day_of_unknown_cost_costs_at_least():
+def test_week_with_unknown_cost_costs_at_least():
     days = [replace(Sums().result(f"2026-01-{day:02}"), dollars=2.0, unpriced=day == 5) for day in (5, 6, 12)]
     weeks = [block for block in period_blocks(days) if block.title == "By week"]
     assert [bar.label for bar in weeks[0].bars] == ["week of 2026-01-05: at least $4.00", "week of 2026-01-12: $2.00"]
