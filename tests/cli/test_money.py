@@ -134,8 +134,8 @@ def test_refused_attempt_has_its_own_row(monkeypatch, tmp_path):
     Path(log).rename(".claude/projects/-w/session.jsonl")
     monkeypatch.setenv("HOME", str(tmp_path))
     spent = lore("--since", "2020-01-01", "--by", "model").out
-    assert "after a refusal by claude-opus-4-5: 1 request cost $0.25 more than at the list price" in spent
-    assert "claude-opus-4-8 (after a refusal by claude-opus-4-5)" in spent
+    assert "billed twice after a refusal by claude-opus-4-5: 1 request cost $0.25 more than at the list price" in spent
+    assert "claude-opus-4-8 (billed twice after a refusal by claude-opus-4-5)" in spent
 
 
 def test_all_reasons_of_another_price_are_named():

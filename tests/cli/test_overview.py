@@ -527,6 +527,10 @@ def test_unreadable_logs_are_named_and_exit_3():
     put("home/.cursor/chats/x/y/store.db", b"SQLite format 3\x00")
     ran = lore(*ALL)
     assert (ran.code, found()["total"]["requests"]) == (0, 3)
+    lines = Path("home/.claude/projects/-code-app/a.jsonl")
+    lines.write_bytes(lines.read_bytes().replace(b"\n", b"", 1))  # two records on a line: both are read
+    Path("home/.codex/sessions/2026/01/01/rollout-bad.jsonl").unlink()
+    assert "1 problem in these recordings; every file could be read\n" in lore(*ALL).out
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
     assert found(code=3)["problems"] > 0
     torn = lore(*ALL)

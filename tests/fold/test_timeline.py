@@ -163,6 +163,7 @@ def test_cleared_result_becomes_the_placeholder(fields, text):
     fold = Fold(started(), append(call("t", "c", output="long", status="completed")))
     fold.take(event("tool_result_cleared", call_ids=["c", "x", "y"], **fields))
     assert (bytes(fold.item(0).output), causes(fold)) == (text, ["LORE117"])
+    assert [change.detail for change in fold.state.main().since] == ["the agent cleared 1 tool result"]
     assert [problem.message for problem in fold.problems] == ["results of 2 unknown tool calls were cleared"]
 
 

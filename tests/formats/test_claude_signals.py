@@ -39,6 +39,10 @@ def thinking():
     return {"type": "thinking", "thinking": "so", "signature": "s"}
 
 
+PREVIEWED = attached(
+    type="hook_additional_context", hookName="PostToolUse:Edit",
+    content=["C:\\" + "a" * 200 + "\\page.html is now visible in the Browser pane."],
+)  # fmt: skip
 ON = {"level": "high", "disabled": False, "triggers": []}
 FIRST = (asked("u1", "hi"), answered("a1", "r1", text("yes"), "u1"))
 THOUGHT = (asked("u1", "hi"), answered("a1", "r1", thinking(), "u1"), answered("a2", "r1", text("yes"), "a1"))
@@ -92,6 +96,9 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
     (attached(type="hook_additional_context", hookEvent="Stop", content=["index  is\nstale", "x" * 200]),
      [Sign("hook-context", ("Stop",), after="index is stale " + "x" * 104 + "…")]),
     (attached(type="hook_additional_context", hookEvent="Stop"), [Sign("hook-context", ("Stop",))]),
+    (PREVIEWED, [Sign("hook-context", ("PostToolUse:Edit",), after="C:\\" + "a" * 116 + "…")]),
+    (PREVIEWED | {"entrypoint": "claude-desktop"},
+     [Sign("preview-context", ("PostToolUse:Edit",), after="page.html is now visible in the Browser pane.")]),
     (attached(type="hook_success", hookName="SessionStart:resume"), [Sign("resume")]),
     (attached(type="hook_success", hookName="SessionStart:startup"), [Sign("restart", ("SessionStart:startup",))]),
     (line("progress", "p1", "a1", data={"type": "hook_progress", "hookName": "SessionStart:resume"}), [Sign("resume")]),

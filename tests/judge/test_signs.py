@@ -10,15 +10,15 @@ from cache.talk import bill
 from helpers.each import each
 from judge.judged import SIGN_CODES, Judged, dropped, opened, other_codes, rank
 from lore.judge.rules import FALLS
-from lore.model.codes import CODES
+from lore.model.codes import CODES, fix_of
 from lore.model.evidence import HookText, SignSeen, ToolsAnnounced, TotalShrank
 from lore.model.items import ImageBlock, ToolCall, UserMessage
-from lore.model.state import SIGNS, Change, Sign
+from lore.model.state import HOOKS, SIGNS, Change, Sign
 
 
 def test_every_signal_has_an_existing_code():
     assert set(SIGN_CODES.values()) <= set(CODES)
-    assert set(SIGN_CODES) | {"hook-context", "image", "thinking"} == set(SIGNS)
+    assert set(SIGN_CODES) | {*HOOKS, "image", "thinking"} == set(SIGNS)
     assert {rule.code for rule in FALLS} >= set(SIGN_CODES.values())
 
 
@@ -94,6 +94,27 @@ def test_hook_text_is_strong_if_read_stops_there():
         assert talk.lead.evidence.line == 17
         assert talk.lead.evidence.exact is (strength == "strong")
         assert (talk.lead.kind == "unattributable") or strength == "strong"
+
+
+def test_preview_text_of_the_app_is_expected():
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("preview-context", ("PostToolUse:Edit",)),))
+    talk.ask()
+    talk.turn(bill(12_300, 3_900, hour=True), verdict="messages_changed")
+    assert rank(talk.lead) == ("LORE158", "strong", "expected")
+    assert fix_of("LORE158", "user", "expected", talk.lead.evidence.fix_detail()).startswith("Nothing to do")
+
+
+@pytest.mark.parametrize(("blocks", "unreached"), [(3, None), (25, 12_300)])
+def test_hook_text_beyond_lookback_says_why_head_remains(blocks, unreached):
+    talk = opened(hour=True)
+    talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", ("PostToolUse",)),))
+    for _ in range(blocks):
+        talk.say()
+    talk.ask()
+    talk.turn(bill(12_300 if unreached is None else 10_000, 3_900, hour=True), verdict="messages_changed")
+    assert (talk.lead.code, talk.lead.evidence.exact, talk.lead.evidence.unreached) == ("LORE158", True, unreached)
+    assert ("20 blocks back" in talk.lead.evidence.sentence()) == bool(unreached)
 
 
 @pytest.mark.parametrize(

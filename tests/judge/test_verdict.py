@@ -194,15 +194,16 @@ def test_forgotten_chain_is_reported_once():
 
 
 @pytest.mark.parametrize(("lost", "prompt", "kind"), [
-    (127, 9_000, "expected"), (129, 9_000, "waste"), (129, 13_000, "expected"), (1_999, 200_000, "expected"),
+    (127, 9_000, "expected"), (129, 9_000, "waste"), (129, 13_000, "little"), (1_999, 200_000, "little"),
     (2_001, 200_000, "waste"),
 ])  # fmt: skip
 def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     usage = Usage(0, prompt - lost, lost)
     verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 400_000), usage))
     (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]
-    assert (found.kind, found.severity == "note", found.lost_tokens) == (kind, kind == "expected", lost)
-    assert ("hardly anything" in found.message) == (kind == "expected")
+    assert found.kind == ("expected" if kind == "expected" else "waste")
+    assert (found.severity == "note", found.lost_tokens) == (kind != "waste", lost)
+    assert ("hardly anything" in found.message) == (kind != "waste")
 
 
 @each("last, actor", [
@@ -217,6 +218,14 @@ def test_setting_changed_before_a_result_is_the_authors(last, actor):
     verdict = judged(left, right, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
     (finding,) = [made for _, made in findings_of(verdict.pair, PLACE) if made.code == "LORE120"]
     assert finding.actor == actor
+
+
+def test_prediction_above_the_prompt_is_at_best():
+    """A prompt that shrank below what was cached: its whole is the most that can be read, by no rule."""
+    predicted = Predicted("openai", Prediction(227_712, 0, 0, "rule"))
+    shown = predicted.limited_to(Usage(89_754, 133_504, 0))
+    assert (shown.read, shown.confidence) == (223_258, "ceiling")
+    assert predicted.limited_to(Usage(1_000, 227_712, 0)).confidence == "rule"
 
 
 def test_miss_larger_than_the_unread_is_named():

@@ -95,29 +95,28 @@ SENTENCES = [
     (e.ChainRestarted(1), "the client dropped its only tool when a new user turn began, with the same system prompt"),
     (
         e.HookText(4, ("lint",)),
-        (
-            "the text of hook lint after entry 4 of the history was left out of the prompt from the next user message "
-            "on (a prompt, or a notice of a background task)"
-        ),
+        "the text of hook lint after entry 4 of the history was left out from the next user message on",
     ),
     (
         e.HookText(4, ("lint",), exact=True, text="2 files changed", line=17),
         (
-            'the text of hook lint ("2 files changed") at line 17 of the log was left out of the prompt from the next '
-            "user message on (a prompt, or a notice of a background task); the billed read is exactly what such a "
-            "change leaves in the cache"
+            'the text of hook lint ("2 files changed") at line 17 of the log was left out from the next user message '
+            "on; usage confirms it"
         ),
     ),
     (
         e.LookbackExceeded(21, 0),
         "21 new positions precede the next breakpoint; at that time only an entry at a breakpoint was read",
     ),
-    (e.ProviderSaid(other="odd", missed_tokens=0), "the provider reports odd, 0 tokens missed"),
+    (
+        e.ProviderSaid(other="odd", missed_tokens=0),
+        "the provider reports odd, 0 tokens missed by its estimate; re-billed tokens are counted by usage",
+    ),
     (
         e.ProviderSaid("tools_changed", missed_tokens=9000, unread=700),
         (
-            "the provider reports tools_changed, 9,000 tokens missed, though usage shows that only 700 tokens of this "
-            "request were not read"
+            "the provider reports tools_changed, 9,000 tokens missed by its estimate, though usage shows that only 700 "
+            "tokens of this request were not read"
         ),
     ),
     (d.OrphanPair("call", "c1"), "a call without its result: c1"),

@@ -13,7 +13,7 @@ from lore.model.results import DiffResult, DiffSide, PromptLengths, UsageResult
 from lore.report.console import Console
 from lore.report.diff import DiffWriter
 from lore.report.forms.terminal import group_findings, write_blocks
-from lore.report.sentences.findings import cause_result, format_loss
+from lore.report.sentences.findings import cause_result, format_fix, format_loss
 
 
 def moved(turn, lost=1_000, **fields):
@@ -102,6 +102,12 @@ def test_loss_shows_certainty_cost_and_kind(fields, text):
     assert format_loss(replace(moved(2), **fields)) == text
 
 
+def test_fix_that_only_records_is_headed_as_a_search():
+    possible = finding("LORE117", Place("a.jsonl"), ProviderSaid("messages_changed"), kind="unattributable")
+    assert format_fix(possible)[0] == "to find the cause"
+    assert format_fix(moved(2))[0] == "fix (agent author)"
+
+
 LENGTHS = PromptLengths(1_000, 1_100, 1_000, 4, 0, 1_000)
 FULL_READ = UsageResult(uncached_tokens=2, read_tokens=500, write_tokens=10, output_tokens=5)
 
@@ -135,10 +141,13 @@ def test_continuing_pairs_are_counted_without_all():
 
 
 @pytest.mark.parametrize("side", [{"fidelity": "reconstructed"}, {"lacks": "the system prompt"}])
-@pytest.mark.parametrize(("code", "unseen"), [("LORE301", True), ("LORE128", False)])
-def test_rebuilt_prompt_with_lost_read_is_not_reused(side, code, unseen):
-    text = compared(pair(2, causes=[replace(moved(2), code=code)], **side))
-    assert ("no change is recorded" in text) is unseen
+@pytest.mark.parametrize(("code", "section", "preface"), [
+    ("LORE301", None, "no change is recorded: "), ("LORE128", "time", ""),
+    ("LORE158", "messages", "the change below is not in these bytes: "),
+])  # fmt: skip
+def test_rebuilt_prompt_with_lost_read_is_not_reused(side, code, section, preface):
+    text = compared(pair(2, causes=[replace(moved(2), code=code, section=section)], **side))
+    assert f"prefix     {preface}all 1,000" in text
     assert "all 1,000 recorded bytes of the previous prompt are unchanged" in text
     assert "100.0 %" not in text
     assert "100.0 %" in compared(pair(2, causes=[moved(2)])), "bytes of the wire are known"

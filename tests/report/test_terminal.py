@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 from typing import Any
 
@@ -54,6 +55,9 @@ def test_next_command_names_the_costliest_file():
     summary = Summary(files=2, breaks=2, waste=2, waste_tokens=1300)
     found = [*FOUND, msgspec.structs.replace(FOUND[0], path="my logs/b.jsonl", lost_tokens=9_000)]
     assert "next: lore simulate 'my logs/b.jsonl' --what-if (" in report(checked(summary, found))
+    home = os.path.expanduser("~")
+    found = [msgspec.structs.replace(FOUND[0], path=f"{home}/logs/b.jsonl")]
+    assert "next: lore simulate ~/logs/b.jsonl --what-if (" in report(checked(summary, found))
     streamed = report(checked(summary, [msgspec.structs.replace(FOUND[0], path="<stdin>")]))
     assert "next: lore explain LORE100" in streamed
     assert "lore simulate" not in streamed

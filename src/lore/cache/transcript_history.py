@@ -286,6 +286,7 @@ class Signal(Struct, frozen=True):
     text: str = ""  # if it is delayed: the beginning of a hook's text
     line: int | None = None  # if it is delayed: the line of the log that recorded its text
     read_if_moved: int | None = None  # if the text moves: tokens that can still be read; None: only the head
+    tokens_before: int | None = None  # if it is delayed: cached tokens before its text, also those out of reach
 
 
 class ChainHistory:

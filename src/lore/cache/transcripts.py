@@ -34,7 +34,7 @@ from lore.cache.transcript_history import (
 )  # fmt: skip
 from lore.model.codes import Code
 from lore.model.events import THOUGHTS, Usage
-from lore.model.state import Change, Sign
+from lore.model.state import HOOKS, Change, Sign
 from lore.model.turn import Turn
 
 # caches whose transcripts are predicted
@@ -42,10 +42,10 @@ CACHES_OF_TRANSCRIPTS = WITH_BREAKPOINTS | {
     "openai", "openai-breakpoint", "gemini", "deepseek", "kimi", "xai", "qwen-implicit"
 }  # fmt: skip
 _ANTHROPIC = Served("anthropic", "")
-_HOOK, _REASONING, _NO_FIRST_THINKING = "hook-context", "reasoning", "first-without-thinking"
+_REASONING, _NO_FIRST_THINKING = "reasoning", "first-without-thinking"
 _THINKING_OFF = "thinking-off"
 _IMAGE = "image"
-_EFFECT_AT_PROMPT = (_HOOK, "skill")  # signals whose text may be moved at the next prompt of the user
+_EFFECT_AT_PROMPT = (*HOOKS, "skill")  # signals whose text may be moved at the next prompt of the user
 _AFTER_RESULTS = "PostToolUse"  # hooks whose text follows tool results; that of others follows a prompt
 _RATE_ERROR = 0.05  # the share by which an estimate of tokens from bytes may be wrong
 _STAYS = 3  # of the latest 6 reads that repeat the one before: writes are often lost there
@@ -103,13 +103,15 @@ class Predicted(NamedTuple):
     def limited_to(self, usage: Usage | None) -> Prediction:
         """Return the prediction as it is shown: no read is larger than the prompt, by its usage.
 
-        The size of a request says nothing about the cache, so comparisons with the usage take the original.
+        If the prompt became shorter than what was to be read, the whole of it is only the most that can be read. The
+        size of a request says nothing about the cache, so comparisons with the usage take the original.
         """
         prediction = self.prediction
         size = None if usage is None or self.doubt else total(usage.first_pass)
         if size is None or prediction.read is None or prediction.read <= size:
             return prediction
-        return replace(prediction, read=size, write=0, uncached=0, write_1h=None if prediction.write_1h is None else 0)
+        hour = None if prediction.write_1h is None else 0
+        return replace(prediction, read=size, write=0, uncached=0, write_1h=hour, confidence="ceiling")
 
 
 class TranscriptCache:
@@ -328,7 +330,11 @@ def _signals(chain: ChainHistory, history: ModelHistory, turn: Turn, grown: Grow
             if find_fall(_NO_FIRST_THINKING, prompted=True, first=True, version=version, model=model) is not None:
                 yield Signal(_NO_FIRST_THINKING, version, is_first=True)
         for signal in chain.waiting.values():
-            yield replace(signal, read_if_moved=history.read_within(signal.entries, turn.at))
+            place = history.last_within(signal.entries)
+            yield replace(
+                signal, read_if_moved=history.read_within(signal.entries, turn.at),
+                tokens_before=None if place is None else place.tokens,
+            )  # fmt: skip
     for sign in turn.signs:
         if not (grown.prompted and sign.name in _EFFECT_AT_PROMPT):
             name = _THINKING_OFF if sign.name == "thinking" and sign.after == "off" else sign.name
@@ -342,12 +348,12 @@ def _note_waiting(chain: ChainHistory, signs: tuple[Sign, ...], entries: int | N
         waiting = chain.waiting.get(sign.name)
         if sign.name not in _EFFECT_AT_PROMPT or (waiting is None and entries is None):
             continue
-        if sign.name == _HOOK and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
+        if sign.name in HOOKS and sign.names and not any(name.startswith(_AFTER_RESULTS) for name in sign.names):
             continue
         names = sign.names if waiting is None else tuple(dict.fromkeys((*waiting.names, *sign.names)))
         place = waiting.entries if waiting else entries or 0
         text = sign.after if waiting is None else waiting.text or sign.after
-        text = text if sign.name == _HOOK else ""
+        text = text if sign.name in HOOKS else ""
         line = sign.line if waiting is None else waiting.line
         chain.waiting[sign.name] = Signal(
             sign.name, sign.version, is_delayed=True, entries=place, names=names, text=text, line=line

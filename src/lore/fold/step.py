@@ -24,7 +24,7 @@ from lore.model.jsonslice import raw_members
 from lore.model.limits import SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
 from lore.model.providers import without_platform
-from lore.model.state import LONGEST, QUOTED, SIGNS, Chain, FoldedSession, Sign, bounded_names
+from lore.model.state import HOOKS, LONGEST, QUOTED, SIGNS, Chain, FoldedSession, Sign, bounded_names
 
 
 class FoldStep(NamedTuple):
@@ -272,7 +272,7 @@ def _note_sign(chain: Chain, event: e.Observed) -> Problems:
     if len(others) < len(chain.signs):
         previous = next(sign for sign in chain.signs if sign.name == event.name)
         names, removed, before = (*previous.names, *names), (*previous.removed, *removed), previous.before
-    after = cut_masked(event.after, QUOTED if event.name == "hook-context" else LONGEST)
+    after = cut_masked(event.after, QUOTED if event.name in HOOKS else LONGEST)
     version = cut_masked(event.version, LONGEST)
     chain.signs = (*others, Sign(event.name, bounded_names(names), bounded_names(removed), before, after, version))
     return ()

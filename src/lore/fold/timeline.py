@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from lore.model import events as e
 from lore.model.codes import Code, Problem
+from lore.model.fact import count_of
 from lore.model.inserts import Insert
 from lore.model.items import NULL, AssistantMessage, CompactDivider, Item, ToolCall, is_absent
 from lore.model.limits import RESPONSE_ENTRIES
@@ -181,7 +182,7 @@ def clear_results(chain: Chain, event: e.ToolResultCleared) -> Problems:
         _replace_item(chain, index, place, replace(item, output=placeholder))
     cleared_count = len(event.call_ids) - unknown_count
     if cleared_count:
-        note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"{cleared_count} tool results cleared")
+        note_change(chain, Code.TOOL_RESULT_REWRITTEN, f"the agent cleared {count_of(cleared_count, 'tool result')}")
     if not unknown_count:
         return ()
     return problem(Code.UNKNOWN_ID, f"results of {unknown_count} unknown tool calls were cleared")

@@ -213,7 +213,7 @@ def surcharge_of(rules: DatedRules, turn: Turn, price: Price | None) -> tuple[st
     if usage.model is not None:  # a fallback answered
         for attempt, paid in zip(usage.iterations, price.passes, strict=False):
             if attempt.kind == "message" and paid is not None:
-                reason = f"after a refusal by {attempt.model or 'another model'}"
+                reason = f"billed twice after a refusal by {attempt.model or 'another model'}"
                 reasons[reason] = round(float(sum(paid.parts(attempt).values(), Decimal(0))), 9)
     return (", ".join(reasons), sum(reasons.values())) if reasons else None
 
@@ -287,8 +287,9 @@ def findings_of(pair: Pair, place: Place) -> list[tuple[Cause, Finding]]:
             also=tuple(map(_also, cause.also)), partial=partial and cause.code != Code.CONTINUATION,
             is_break=not is_remark(cause),
         )  # fmt: skip
-        if new_finding.severity == "error" and pair.uncacheable and source == "recorded":
-            new_finding = replace(new_finding, severity="note")  # the break is real, and nothing was lost
+        is_free = new_finding.severity == "error" and pair.uncacheable and source == "recorded"
+        if is_free or "little-lost" in cause.qualifiers:
+            new_finding = replace(new_finding, severity="note")  # the break is real, and next to nothing was lost
         if cause.code == Code.GENERATION_SETTINGS_CHANGED and _ends_with_result(pair.current):
             new_finding = replace(new_finding, actor="author")  # no user acts between a call and its result
         if "alternates" in cause.qualifiers and cause.evidence.fix_detail() != "aside":  # there the client alternates

@@ -193,7 +193,8 @@ class Ruling(Struct, frozen=True):
         for number, exempt in self.exempt:
             if exempt.accepts(finding):
                 return Decided(finding, "exempted", number)
-        if finding.kind != "waste" and _longest_match(self.count_as_waste, finding.code, finding.name):
+        is_counted = finding.kind == "waste" and "little-lost" not in finding.qualifiers
+        if not is_counted and _longest_match(self.count_as_waste, finding.code, finding.name):
             finding = in_words(replace(finding, kind="waste", severity=SEVERITY["waste"]))
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
             # every turn pays for a long tail

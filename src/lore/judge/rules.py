@@ -229,10 +229,15 @@ FALLS: tuple[EvidenceRule, ...] = (
         kind="expected",
     ),
     EvidenceRule(
-        Code.HOOK_TEXT_MOVED, find.find_hook_text,
+        Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "hook-context"),
         "41 of 42 fell at a new prompt of the user (facts/verdicts.md, 7). 38 of 40 right (facts/predictions.md). Weak "
         "if the read does not end at the hook's text.",
         confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD,
+    ),
+    EvidenceRule(
+        Code.HOOK_TEXT_MOVED, partial(find.find_hook_text, "preview-context"),
+        "The same, by a hook of the desktop app that no settings switch off (anthropics/claude-code#51587).",
+        confirmed_by=(rule.verdict_agrees,), ruled_out_by=_MISSED_HEAD, kind="expected",
     ),
     EvidenceRule(
         Code.REASONING_DROPPED_BY_TEMPLATE, find.find_dropped_reasoning,

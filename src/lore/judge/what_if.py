@@ -51,7 +51,7 @@ class Break(NamedTuple):
     loses: int  # tokens, without the other causes
     leads: bool = False  # the loss is counted under this cause
     detail: str = ""  # of the evidence: selects the precise fix
-    is_small: bool = False  # usage shows that hardly anything was lost, so that it counts as expected
+    is_small: bool = False  # usage shows that hardly anything was lost
 
 
 class PaidTurn(NamedTuple):

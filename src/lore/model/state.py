@@ -26,6 +26,7 @@ CHATS = "chat-"  # prefix of chain names: further conversations in one file
 MOST_NAMES = 64  # names in one sign: bounds the state of a session
 LONGEST = 80  # characters of a name or a value in a sign
 QUOTED = 120  # characters of a hook's text in a sign
+HOOKS = ("hook-context", "preview-context")  # signs with a hook's text
 
 # Facts in a recording, other than the text of requests, that may move the prefix. A sign states an observation, never
 # its effect. A reader reports it with an `observed` event, the fold keeps it for the chain's next turn.
@@ -43,6 +44,7 @@ SIGNS: dict[str, str] = {
     "resume": "the session was resumed",
     "restart": "the client was started again in the middle of the session",
     "hook-context": "a hook's text was put into the prompt",
+    "preview-context": "a text of the app's preview was put into the prompt",
     "skill": "a skill was loaded",
     "no-thinking": "the answers to the prompt before hold no thinking though thinking is on",
     "slash-command": "a slash command ran",

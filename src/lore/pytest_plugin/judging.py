@@ -190,7 +190,7 @@ def _counts(finding: Finding, pair: Pair) -> bool:
     if "under-minimum" in finding.qualifiers:  # the prompts of tests are short, and usage of mocks is made up
         return True
     if finding.kind != "unattributable":
-        return finding.kind == "waste"
+        return finding.kind == "waste" and "little-lost" not in finding.qualifiers
     return not pair.overlap.is_covered and (bool(finding.lost_bytes) or pair.uncacheable)
 
 

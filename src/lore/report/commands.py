@@ -26,7 +26,7 @@ def in_shell(path: str, home: str = "") -> str:
         return ""
     if path.startswith("-"):  # else an option
         path = f"./{path}"
-    if home and path.startswith(home + "/"):
+    if len(home) > 1 and path.startswith(home + "/"):
         return "~/" + shlex.quote(path[len(home) + 1 :])
     return shlex.quote(path)
 
@@ -44,7 +44,7 @@ def shorten_path(path: str, home: str | None = None, most: int | None = None) ->
 
 def compaction_advice(turns: int, path: str) -> Iterator[tuple[str, str]]:
     """Yield the command that tries compacting on a session with many turns whose prompts are long, and its purpose."""
-    if turns >= _MANY and (quoted_path := in_shell(path)):
+    if turns >= _MANY and (quoted_path := in_shell(path, os.path.expanduser("~"))):
         purpose = f"{turns:,} prompts have over {LONG_PROMPT:,} tokens: what compacting earlier would have saved"
         yield f"lore compact {quoted_path} --dry-run --window 200000", purpose
 

@@ -131,7 +131,10 @@ def _describe_prefix(diff: DiffResult, lengths: PromptLengths) -> str:
     breaks = [cause for cause in diff.causes if cause.is_break and (cause.lost_tokens or cause.code in UNEXPLAINED)]
     is_rebuilt = side.lacks or side.fidelity == "reconstructed"
     if breaks and is_rebuilt and diff.relation in _CONTINUES:
-        preface = "no change is recorded: " if breaks[0].code in UNEXPLAINED else ""
+        cause = breaks[0]
+        is_unseen = cause.section in ("tools", "system", "messages") and cause.code not in UNEXPLAINED
+        preface = "the change below is not in these bytes: " if is_unseen else ""
+        preface = "no change is recorded: " if cause.code in UNEXPLAINED else preface
         missing = f"; not recorded: {side.lacks}" if side.lacks else ""
         return f"{preface}all {lengths.left_bytes:,} recorded bytes of the previous prompt are unchanged{missing}"
     stable = lengths.left_bytes - lengths.left_tail_bytes

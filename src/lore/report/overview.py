@@ -410,7 +410,8 @@ def _write_notes(result: Overview, out: Console, choice: OverviewSelection) -> N
     if result.failed:
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
     if result.problems:
-        out.print(line(f"{counted(result.problems, 'problem')} in these recordings"))
+        read = "" if result.failed else "; every file could be read"
+        out.print(line(f"{counted(result.problems, 'problem')} in these recordings{read}"))
         _write_command(f"{choice.advice('lore check')} --select LORE2 -v", out)
     for logs in result.unread:
         out.print(line((f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}", "yellow")))

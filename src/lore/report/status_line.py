@@ -172,7 +172,7 @@ def _break(last: LastBreak | None, status: LineFacts) -> _StatusPart:
     ago = None if last.at is None else status.now - last.at
     time = f"turn {last.turn}" if ago is None or ago < 0 else f"{span(ago)} ago"
     says = last.plain if status.redact else last.says
-    return _StatusPart(f"break {time}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
+    return _StatusPart(f"costly break {time}: {says}", "red" if ago is not None and 0 <= ago <= _RECENT else "dim")
 
 
 PARTS = ("model", "prompt", "read", "again", "expires", "break", "cost", "context")

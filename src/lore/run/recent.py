@@ -98,7 +98,7 @@ def no_session_of_project(surroundings: Surroundings) -> LoreError:
         searched = dict.fromkeys(place.path for place in places(surroundings) if place.agent.is_read)
         return no_recordings_error([*searched, os.curdir])
     message = f"agents keep no session of this project ({corpus.show(surroundings.folder)})"
-    return LoreError(message, hint=f"the newest session is {describe_log(newest)}")
+    return LoreError(message, hint=f"name a session's file; the newest is {describe_log(newest)}")
 
 
 def describe_log(log: AgentLog) -> str:

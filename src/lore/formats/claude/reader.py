@@ -588,7 +588,7 @@ class ClaudeCode(LogReader):
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.waiting_appends.append((session.line, event))
         self._note_start()
-        signs = records.signals_of_attachment(bytes(record.attachment))
+        signs = records.signals_of_attachment(bytes(record.attachment), bytes(record.entrypoint))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
             signs = (sign for sign in signs if sign.names != (records.PENDING,))
         self.session.signal(*signs)

@@ -387,6 +387,8 @@ _ASIDE_SINCE, _ASIDE_BEFORE = (2, 1, 13), (2, 1, 38)
 _EFFORT = re.compile(rb'"<local-command-stdout>Set effort level to ([a-z]+)')  # what `/effort` prints
 _COMMAND = re.compile(rb"<command-name>(/?[\w:.-]+)")
 _HEAD = 256  # bytes of a result or text that are searched, characters of a hook's text
+# What hooks of the desktop app's preview add, which no settings switch off (anthropics/claude-code#51587).
+_PREVIEW = re.compile(r" is now visible in the (?:Browser|preview) (?:pane|panel)\.?$")
 _NAMES = msgspec.json.Decoder(tuple[str, ...] | str)
 
 
@@ -512,8 +514,11 @@ def signal_of_skill(call: ClaudeToolUse) -> Sign:
     return Sign("skill", bounded_names(names_in(arguments, "skill") or names_in(arguments, "command")))
 
 
-def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:
-    """Yield the signals of an attachment: tools and instructions that came or went, hooks, a resumed session."""
+def signals_of_attachment(attachment: bytes, entrypoint: bytes = b"") -> Iterator[Sign]:
+    """Yield the signals of an attachment: tools and instructions that came or went, hooks, a resumed session.
+
+    `entrypoint` is the program that ran the client: only its desktop app has a preview.
+    """
     attached = raw_members(attachment) or {}
     name = _ATTACHMENTS.get(attached.get("type", b"").strip(b'"').decode("utf-8", "replace"))
     hooks = names_in(attached, "hookName")
@@ -523,7 +528,10 @@ def signals_of_attachment(attachment: bytes) -> Iterator[Sign]:
         elif "SessionStart:startup" in hooks:
             yield Sign("restart", ("SessionStart:startup",))
     elif name == "hook-context":
-        text = " ".join(" ".join(names_in(attached, "content"))[:_HEAD].split())
+        text = " ".join(names_in(attached, "content"))
+        if entrypoint == DESKTOP and _PREVIEW.search(text):
+            name, text = "preview-context", text[-QUOTED:].rpartition("\\")[2].rpartition("/")[2]
+        text = " ".join(text[:_HEAD].split())
         quoted = text if len(text) <= QUOTED else cut_masked(text, QUOTED - 1) + "…"
         yield Sign(name, bounded_names(hooks or names_in(attached, "hookEvent")), after=quoted)
     else:

@@ -106,19 +106,22 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
 
 
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
-    """Return the pair with expected causes if usage shows that it lost less than a block, or 1 % of the prompt.
+    """Return the pair with `little-lost` causes if usage shows that it lost less than a block, or 1 % of the prompt.
 
-    Only usage that reports writes shows so small a loss.
+    They keep their kind and become notes; a loss of less than a block costs nothing, and is expected. Only usage that
+    reports writes shows so small a loss.
     """
     usage, lead = pair.current.usage, TurnVerdict(pair.current, pair).leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
         return pair
     tokens, _source = lost_tokens(pair, lead)
-    limit = max(counts.block_tokens(pair.previous), SMALL * counts.prompt_tokens(usage.first_pass))
+    block = counts.block_tokens(pair.previous)
+    limit = max(block, SMALL * counts.prompt_tokens(usage.first_pass))
     if pair.short is None or tokens >= limit or isinstance(lead.evidence, e.NothingRead | e.ProviderSaid):
         return pair
     qualifier: Qualifier = "under-minimum" if pair.uncacheable else "little-lost"
-    return replace(pair, causes=tuple([_excuse(cause, qualifier, override="expected") for cause in pair.causes]))
+    changes: dict[str, Any] = {"override": "expected"} if pair.uncacheable or tokens < block else {}
+    return replace(pair, causes=tuple([_excuse(cause, qualifier, **changes) for cause in pair.causes]))
 
 
 def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:

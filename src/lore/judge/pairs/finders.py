@@ -400,11 +400,16 @@ def find_delayed_skill(facts: PairFacts) -> e.SignSeen | None:
     return e.SignSeen("skill")
 
 
-def find_hook_text(facts: PairFacts) -> e.HookText | None:
-    """Return a hook's text that was in the history until the next user message."""
-    hook = state_signal(facts, "hook-context")
-    return hook and e.HookText(
-        hook.entries, hook.names, exact=facts.read == hook.read_if_moved, text=hook.text, line=hook.line
+def find_hook_text(name: str, facts: PairFacts) -> e.HookText | None:
+    """Return a hook's text that was in the history until the next user message, by the name of its signal."""
+    hook = state_signal(facts, name)
+    if hook is None:
+        return None
+    read, before = facts.read, hook.tokens_before
+    exact = read is not None and read == hook.read_if_moved
+    return e.HookText(
+        hook.entries, hook.names, exact=exact, text=hook.text, line=hook.line, preview=name == "preview-context",
+        unreached=before if exact and (before or 0) > (read or 0) else None,
     )  # fmt: skip
 
 

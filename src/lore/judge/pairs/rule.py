@@ -47,7 +47,7 @@ class EvidenceRule(Struct, frozen=True):
             cause = Cause(self.code, self.section or CODES[self.code].section, cause)
         is_waste = CODES[cause.code].kind == "waste"
         if any(confirms(facts, cause) for confirms in self.confirmed_by):
-            return replace(cause, strength="strong", override=None if is_waste else "waste")
+            return replace(cause, strength="strong", override=self.kind or (None if is_waste else "waste"))
         strength = "weak" if _is_doubtful(cause.evidence) else self.strength
         kind = self.kind or ("unattributable" if strength == "weak" and is_waste else None)
         return replace(cause, strength=strength, override=kind or cause.override)

@@ -122,16 +122,22 @@ class HookText(EvidenceFact, frozen=True):
     """A hook's text followed an entry of the history until the next user message."""
 
     words = (
-        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }'
-        "{line:?at line {line:,} of the log|after entry {entries:,} of the history} was left out of the prompt from "
-        "the next user message on (a prompt, or a notice of a background task)"
-        "{exact:?; the billed read is exactly what such a change leaves in the cache}"
+        'the text of {hooks:?hook {hooks:names}|a hook} {text:?("{text}") }{preview:?of the app itself }'
+        "{line:?at line {line:,} of the log|after entry {entries:,} of the history} was left out from the next user "
+        "message on{exact:?; usage confirms it}"
+        "{unreached:?: {unreached:,} cached tokens came before it, but a request looks for cache entries only 20 "
+        "blocks back from its end, and so read only tools and system prompt}"
     )
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
     text: Content = ""  # its beginning; empty: not recorded
     line: int | None = None  # of the log that records the text
+    preview: bool = False  # the client's own preview added it, which no settings switch off
+    unreached: int | None = None  # cached tokens before the text, if the read shows that no entry there was reached
+
+    def fix_detail(self) -> str:
+        return "preview" if self.preview else ""
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
@@ -416,8 +422,9 @@ class ProviderSaid(EvidenceFact, frozen=True):
     """The provider's own verdict about a miss."""
 
     words = (
-        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed}"
-        "{unread:?, though usage shows that only {unread:,} tokens of this request were not read}"
+        "the provider reports {reason:?{reason}|{other}}{missed_tokens:?, {missed_tokens:,} tokens missed by its "
+        "estimate}{unread:?, though usage shows that only {unread:,} tokens of this request were not read"
+        "|{missed_tokens:?; re-billed tokens are counted by usage}}"
     )
     reason: Own = ""  # if lore knows the word
     other: Content = ""  # else the provider's word

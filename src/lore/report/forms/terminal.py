@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -278,7 +279,7 @@ def _next_commands(result: CheckResult) -> Iterator[tuple[str, str]]:
     costliest = max(tokens, key=lambda path: tokens[path])
     from lore.report.commands import in_shell  # noqa: PLC0415 - only if something can be saved
 
-    path = in_shell(path_below(costliest))
+    path = in_shell(path_below(costliest), os.path.expanduser("~"))
     if not path or costliest == "<stdin>":
         return
     if result.summary.waste_tokens:

@@ -59,7 +59,7 @@ _STYLES = {"reading": "read", "context": "written", "paid_again": "waste"}  # of
 
 
 def describe_spending(spending: Spending) -> str:
-    """Return what requests cost and how much of that was re-billed, in sentences."""
+    """Return what requests cost and how much of that was re-billed: a sentence a line."""
     what = counted(spending.requests, "request")
     if spending.subagent_requests:
         what += f", {spending.subagent_requests:,} of them of subagents"
@@ -80,12 +80,12 @@ def describe_spending(spending: Spending) -> str:
     parts += [f"{text[:1].upper()}{text[1:]}." for text in describe_surcharges(spending.surcharges)]
     if spending.recorded_dollars:
         parts.append(f"Cost as recorded: {money(spending.recorded_dollars)}.")
-    return " ".join(parts)
+    return "\n".join(parts)
 
 
 _AS_READ = (
-    "Re-billed: what was paid beyond the price of a read. That price is in reading cached context; lore simulate, which"
-    " sums by price, has both in writes or uncached."
+    "Re-billed tokens count here with what they cost more than a read from the cache; the price of the read is part of "
+    "reading cached context. lore simulate sums by price instead: there both are part of writes or of uncached tokens."
 )
 
 
@@ -139,7 +139,8 @@ def period_blocks(days: Sequence[Spending]) -> Iterator[PageBlock]:
 
 def _cost_in_all(days: Sequence[Spending]) -> str:
     amounts = [day.dollars for day in days if day.dollars is not None]
-    return money(sum(amounts)) if amounts else "no known price"
+    is_part = any(day.at_least or day.unpriced or day.unbilled for day in days)
+    return money(sum(amounts), is_part=is_part) if amounts else "no known price"
 
 
 def _week_of(day: str) -> str:
@@ -168,7 +169,7 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
     fix, reason = first_in_words(result)
     first = fix and f"Do first: {fix} ({reason})."
-    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first)))
+    lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 
@@ -178,7 +179,7 @@ def introduce_report(result: Reported, *, verbose: bool = False) -> Intro:
         blocks = capture(partial(LintTerminal().write, result, verbose=verbose))
         summary = f"{counted(len(result.findings), 'finding')} in {counted(len(result.requests), 'request')}"
         return Intro("lore lint", "lore lint", summary, blocks)
-    lead = ". ".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
+    lead = "\n".join(f"{text[:1].upper()}{text[1:]}" for text, _ in describe_rebilled(result.summary))
     write, is_long = partial(Terminal().write, result, verbose=verbose), len(result.findings) > SHOWN_FINDINGS
     return Intro("lore check", "lore check", lead, capture(write, "Findings and sums", folded=is_long))
 

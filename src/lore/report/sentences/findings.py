@@ -9,7 +9,7 @@ from lore.cache.counts import first_pass_read
 from lore.judge.messages import MASKED, describe_ruled_out
 from lore.judge.pairs.pair import Pair, dispute_of, provider_verdict
 from lore.model import results
-from lore.model.codes import UNEXPLAINED, Code
+from lore.model.codes import CODES, UNEXPLAINED, Code
 from lore.model.evidence import ProviderSaid
 from lore.model.fact import count_of, format_money, replace_texts
 from lore.model.results import Finding
@@ -78,7 +78,8 @@ def format_loss(cause: Finding | results.CauseResult) -> str:
 
 def format_fix(finding: Finding | results.CauseResult) -> tuple[str, str]:
     """Return the heading and the text of a fix, such as ("fix (agent author)", "Sort the tools by name.")."""
-    if finding.code in _UNKNOWN:
+    recording = CODES[Code.CLIENT_CAUSE_UNKNOWN]  # other causes that are only possible have its fixes
+    if finding.code in _UNKNOWN or finding.fix in (recording.fix, recording.fix_user):
         return "to find the cause", finding.fix
     if finding.fix.startswith("Nothing"):
         return "what you can do", finding.fix
@@ -165,8 +166,9 @@ def _describe_bytes(pair: Pair, redact_path: Callable[[str], str]) -> str:
     previous, overlap, total = pair.previous.prompt, pair.overlap, pair.bytes.previous - pair.tail_bytes
     if overlap.is_covered:
         if not pair.bytes.previous:  # it was not measured
-            return "the prompt continues; nothing that was sent before changed"
-        return f"the prompt continues: it begins with all {total:,} bytes of the previous one"
+            return "the recorded prompt continues; no change is recorded"
+        prompt = "recorded prompt" if pair.current.is_rebuilt else "prompt"
+        return f"the {prompt} continues: it begins with all {total:,} bytes of the previous one"
     place = locate_difference(previous, pair.current.prompt, overlap.common)
     where = "they differ" if place is None else f"they differ from {redact_path(place.path)} on"
     after = ", after the last cache breakpoint" if overlap.common >= count_cached_segments(previous) else ""
