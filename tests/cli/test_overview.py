@@ -20,12 +20,13 @@ from formats.codex import Rollout
 from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
+from lore.judge.sums import Sums
 from lore.model.codes import fix_of
-from lore.model.results.overview import Overview, SpendingCause
+from lore.model.results.overview import CostChange, Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
 from lore.report.overview import money, write_overview
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import cause_in_words, describe_change
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -160,6 +161,17 @@ def test_compare_separates_output_from_longer_prompts(monkeypatch):
     assert change["prompts"] == pytest.approx(0, abs=1e-6)
     shown = lore("--since", "8d", "--compare").out
     assert re.search(r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", shown)
+
+
+def test_printed_reasons_of_a_change_add_up():
+    change = CostChange(
+        dollars=125.52, requests=3.39, models=22.66, prompts=63.21, tokens=0.0, output=19.50, surcharges=0.47,
+        rebilled=16.29,
+    )  # fmt: skip
+    sums = Sums().result("")
+    shown = describe_change(change, sums, sums)
+    assert shown.endswith(", +$0.47 by smaller differences")
+    assert sum(float(part) for part in re.findall(r"[+]\$([\d.]+)", shown)) == pytest.approx(125.52)
 
 
 def test_compare_sums_the_time_before(monkeypatch):
@@ -611,6 +623,15 @@ def test_page_says_that_no_prompt_was_read():
     claude("a", [(60_000, 0, 0, 100), (61_000, 0, 0, 100)])
     lore(*ALL, "--report", "html=page.html")
     assert "no prompt was read from a cache" in Path("page.html").read_text()
+
+
+def test_page_of_overview_names_costliest_cause_of_sessions():
+    claude("a", FALLEN)
+    claude("b", STEADY)
+    lore(*ALL, "--report", "html=page.html")
+    row = re.findall(r"<tr data-project.*?</tr>", Path("page.html").read_text("utf-8"), re.DOTALL)[0]
+    cause = found()["unexplained"][0]
+    assert f"<td>{cause['says'].partition(':')[0]}</tr>" in row
 
 
 def test_page_of_session_lists_findings_without_cache_break():

@@ -18,6 +18,7 @@ from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
 from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
+from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results.overview import (
@@ -228,7 +229,8 @@ class Period:
         self.first: dict[str, LedgerRequest] = {}  # of each session
         self._causes = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
-        self.codes = defaultdict[str, dict[str, float]](dict)  # by session: code of a cause -> its cost
+        # by session: code and kind of a cause -> its dollars and tokens
+        self.losses = defaultdict[str, dict[tuple[str, CauseKind], tuple[float, int]]](dict)
 
     @property
     def is_empty(self) -> bool:
@@ -248,9 +250,11 @@ class Period:
         self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
-        if request.row.loss is not None and request.row.loss.tokens:
-            codes, code = self.codes[request.session], request.row.loss.code
-            codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
+        loss, spent = request.row.loss, request.row.spent
+        if loss is not None and loss.tokens:
+            losses = self.losses[request.session]
+            dollars, tokens = losses.get((loss.code, loss.kind), (0.0, 0))
+            losses[loss.code, loss.kind] = dollars + (0.0 if spent is None else spent.again), tokens + loss.tokens
 
     def _by(self, key: Callable[[str, str], str]) -> dict[str, Sums]:
         """Return the sums of each group of sessions; `key` names the group of an agent's session."""
