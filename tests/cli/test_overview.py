@@ -17,6 +17,7 @@ from cli.running import lore, process, put
 from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
+from formats.pi import Pages
 from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
@@ -139,6 +140,84 @@ def test_session_includes_subagents_and_counts_copies_once():
     (group,) = answer["groups"]
     assert group["name"].endswith("a.jsonl")
     assert (group["subagent_requests"], answer["total"]["sessions"]) == (1, 1)
+
+
+def pi(name, **fields):
+    made = Pages(id=name, **fields)
+    for number in range(3):
+        made.user(f"go {number}").answer("yes")
+    return made
+
+
+def test_requests_inherited_from_an_absent_session_are_named():
+    parent, fork = pi("s-parent"), pi("s-fork", parentSession="s-parent")
+    fork.lines[0]["timestamp"] = fork.lines[-1]["timestamp"]  # all but the last request are older
+    folder = "home/.pi/agent/sessions/--w--/{}.jsonl"
+    put(folder.format("1_s-fork"), *fork.lines)
+    put(folder.format("2_s-copy"), fork.lines[0] | {"id": "s-copy"}, *fork.lines[1:])
+    answer = found()
+    assert answer["total"]["requests"] == 1
+    assert answer["inherited"] == {"requests": 2, "sessions": 1, "dollars": 0.0016, "recorded_dollars": 0.2}
+    line = "not in the cost: 2 requests inherited from a session whose log is not here, $0.20 as recorded\n"
+    assert line in lore(*ALL).out
+    put(folder.format("0_s-parent"), *parent.lines)
+    assert found()["inherited"] is None
+
+
+def called(name, agent, **details):
+    """Write a session that calls a subagent."""
+    path = claude(name, STEADY)
+    lines = Path(path).read_text().splitlines()
+    record = asked(f"{name}r", "notice", f"{name}a0", timestamp=at(1, 0), sessionId=name) | {
+        "toolUseResult": {"agentId": agent, **details}
+    }
+    Path(path).write_text("\n".join([*lines[:2], json.dumps(record), *lines[2:]]) + "\n")
+    return path
+
+
+def test_subagents_without_logs_make_the_cost_at_least():
+    called("a", "a1", totalTokens=70_000)
+    total = found()["total"]
+    assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 70_000)
+    shown = lore(*ALL).out
+    assert ": at least $" in shown
+    assert "not in the cost: 1 subagent whose logs are not here (70k tokens)\n" in shown
+    assert "at least $" in lore("sessions").out
+    path = CLAUDE.format("a")
+    assert lore("compare", path, path, "--json").json["left"]["spending"]["absent_subagents"] == 1
+
+
+def test_subagents_with_logs_are_in_the_cost():
+    called("a", "a1", totalTokens=70_000)
+    claude("agent-a1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
+    assert found()["total"]["absent_subagents"] == 0
+    assert "at least" not in lore(*ALL).out
+
+
+def test_tokens_of_background_subagent_are_in_its_notice():
+    path = called("a", "a1", status="async_launched")
+    notice = "<task-notification><task-id>a1</task-id><usage><subagent_tokens>{}</subagent_tokens></usage>"
+    with Path(path).open("a") as log:
+        for number, tokens in enumerate((900, 1_500)):
+            record = asked(f"n{number}", notice.format(tokens), "aa2", timestamp=at(1, 9), sessionId="a")
+            log.write(json.dumps(record) + "\n")
+    total = found()["total"]
+    assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 1_500)
+
+
+def test_unlogged_compaction_makes_the_cost_at_least():
+    path = claude("a", STEADY)
+    boundary = {
+        "type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None, "sessionId": "a",
+        "timestamp": at(1, 9), "compactMetadata": {"trigger": "manual", "preTokens": 297_190},
+    }  # fmt: skip
+    with Path(path).open("a") as log:
+        log.write(json.dumps(boundary) + "\n")
+    total = found()["total"]
+    assert (total["absent_compactions"], total["absent_compaction_tokens"]) == (1, 297_190)
+    assert "1 compaction whose requests no log holds (297k tokens)" in lore(*ALL).out
+    claude("agent-acompact-1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
+    assert found()["total"]["absent_compactions"] == 0
 
 
 def test_overview_sums_only_selected_requests():

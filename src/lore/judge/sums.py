@@ -219,6 +219,9 @@ class Sums:
             counts["breaks"] += 1
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
             counts["unpriced_tokens"] += loss.tokens if spent is None else 0
+        for work in [work for row in rows for work in row.unlogged]:
+            counts[f"absent_{work.kind}s"] += 1
+            counts[f"absent_{work.kind}_tokens"] += work.tokens
         for recorded in [row.recorded for row in rows if row.recorded is not None]:
             counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
             amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
@@ -241,7 +244,8 @@ class Sums:
         count_names = (
             "requests", "unbilled", "unpriced", "at_least", "billed_requests", *SUMMED_COUNTS, "breaks", "compactions",
             "appends", "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
-            *(f"{kind}_tokens" for kind in REBILLED.values()),
+            *(f"{kind}_tokens" for kind in REBILLED.values()), "absent_subagents", "absent_subagent_tokens",
+            "absent_compactions", "absent_compaction_tokens",
         )  # fmt: skip
         costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")
         recorded = ("recorded_dollars", "premium_requests")

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import CauseKind
 from lore.model.fact import format_duration, format_money, join_names
-from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
+from lore.model.results.overview import (
+    CauseSession,
+    GroupBy,
+    InheritedRequests,
+    Overview,
+    PlanLimit,
+    Spending,
+    SpendingCause,
+)
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
@@ -61,6 +69,8 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         out.print(line(parts))
     if total.unpriced and result.by != "model":
         _write_command(choice.summing("--by model"), out)
+    if result.inherited is not None:
+        out.print(line(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}"))
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
     for text in _compare_with_previous(result):
@@ -101,7 +111,26 @@ def unpriced_parts(spending: Spending) -> str:
         parts.append(
             f"a part of {counted(spending.at_least, 'request')} (some tokens, mostly output, or a price are unknown)"
         )
+    absent = (
+        (spending.absent_subagents, "subagent", "whose logs are not here", spending.absent_subagent_tokens),
+        (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
+    )
+    parts += [
+        f"{counted(count, what)} {where}{f' ({tokens_of(tokens)} tokens)' if tokens else ''}"
+        for count, what, where, tokens in absent
+        if count
+    ]
     return f"not in the cost: {', '.join(parts)}" if parts else ""
+
+
+def describe_inherited(inherited: InheritedRequests) -> str:
+    """Return how many requests forks inherited from sessions without a log, and what these cost."""
+    several = f"{inherited.sessions:,} sessions whose logs are"
+    sessions = "a session whose log is" if inherited.sessions == 1 else several
+    recorded, dollars = inherited.recorded_dollars, inherited.dollars
+    cost = "" if dollars is None else f", about {money(dollars)}"
+    cost = cost if recorded is None else f", {money(recorded)} as recorded"
+    return f"{counted(inherited.requests, 'request')} inherited from {sessions} not here{cost}"
 
 
 def money(dollars: float, *, is_part: object = False) -> str:
@@ -111,10 +140,17 @@ def money(dollars: float, *, is_part: object = False) -> str:
     return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
 
 
+def is_part(spending: Spending) -> bool:
+    """Return whether the cost leaves out anything that requests cost."""
+    return any((
+        spending.at_least, spending.unpriced, spending.unbilled, spending.absent_subagents, spending.absent_compactions,
+    ))  # fmt: skip
+
+
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
-        return money(spending.dollars, is_part=spending.at_least or spending.unpriced or spending.unbilled)
+        return money(spending.dollars, is_part=is_part(spending))
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
@@ -362,7 +398,9 @@ def _write_biggest(result: Overview, out: Console) -> None:
         return
     project = last_part(biggest.project or "")
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
-    facts = ", ".join(filter(None, (project, day_of(biggest.at), money(biggest.dollars), size)))
+    facts = ", ".join(
+        filter(None, (project, day_of(biggest.at), money(biggest.dollars, is_part=biggest.at_least), size))
+    )
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")

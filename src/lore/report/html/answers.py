@@ -37,6 +37,7 @@ from lore.report.measured import measured_view
 from lore.report.overview import (
     COST_PARTS,
     cost_of,
+    describe_inherited,
     first_in_words,
     money,
     rebilled_of,
@@ -164,6 +165,8 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if result.by in ("model", "project"):
         blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
+    if result.inherited is not None:
+        lines.append(f"not in the cost: {describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
     fix, reason = first_in_words(result)

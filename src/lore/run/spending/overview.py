@@ -7,6 +7,7 @@ weeks and months are those of this machine's time zone.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -24,6 +25,7 @@ from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results.overview import (
     CostChange,
     GroupBy,
+    InheritedRequests,
     Overview,
     PlanLimit,
     Spending,
@@ -33,14 +35,15 @@ from lore.model.results.overview import (
 )
 from lore.model.state import UTILITY
 from lore.recording import corpus
-from lore.recording.agents.companions import session_of
+from lore.recording.agents.companions import is_companion, session_of
 from lore.recording.agents.limits import LoggedLimit, limits_in
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
-from lore.report.plain import day_of, local_time
+from lore.report.overview import is_part
+from lore.report.plain import day_of, last_part, local_time
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
@@ -132,12 +135,14 @@ def sum_spending(
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
     files = problems = 0
     newest: float | None = None
+    logged, inherited = logged_work(sources.logs), _Inherited([log.file.path for log in sources.logs])
     for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for entry in requests_of(ledger, logs[file.path], copies):
+        inherited.add(ledger, every_request(ledger, logs[file.path]), request)
+        for entry in requests_of(ledger, logs[file.path], copies, logged):
             if request.project and not is_in_project(entry.project, request.project):
                 continue
             if entry.at is not None and (newest is None or entry.at > newest):
@@ -161,6 +166,7 @@ def sum_spending(
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
         limits=limits.results(), missed=period.missed(), newest=newest if period.is_empty else None,
+        inherited=inherited.result(),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
 
@@ -171,9 +177,71 @@ def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
     return max((row.at for _, entry in ledgers.read(files) for row in entry.rows if row.at is not None), default=None)
 
 
-def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[LedgerRequest]:
-    """Yield the requests of a recording, skipping those already seen in an earlier recording."""
-    return (request for request in every_request(ledger, log) if not copies.has(request.row, log.file.path))
+class _Inherited:
+    """Sums inherited requests of sessions without a log; each counts once, whatever number of forks holds it."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._names = [os.path.basename(path) for path in paths]
+        self._ids = set[str]()  # of sessions that were read
+        self._requests: dict[str, dict[object, LedgerRequest]] = {}  # by session that sent them
+
+    def add(self, ledger: Ledger, entries: Iterator[LedgerRequest], request: OverviewRequest) -> None:
+        self._ids.add(ledger.session)
+        for entry in entries if ledger.origin else ():
+            row, at, since = entry.row, entry.at, request.since
+            is_in_span = at is None or ((since is None or at >= since) and at < request.until)
+            is_selected = not request.project or is_in_project(entry.project, request.project)
+            if row.is_inherited and is_in_span and is_selected:
+                key = row.response_id or (row.chain, row.number)
+                self._requests.setdefault(ledger.origin, {})[key] = entry
+
+    def result(self) -> InheritedRequests | None:
+        sums, sessions = Sums(), 0
+        for origin, requests in self._requests.items():
+            stem = last_part(origin).removesuffix(".jsonl")
+            if not any(stem in name for name in self._names) and not any(name and name in stem for name in self._ids):
+                sessions += 1
+                for entry in requests.values():
+                    sums.add(entry)
+        if not sessions:
+            return None
+        spending = sums.result("")
+        return InheritedRequests(
+            requests=spending.requests, sessions=sessions, dollars=spending.dollars,
+            recorded_dollars=spending.recorded_dollars,
+        )  # fmt: skip
+
+
+def logged_work(logs: Sequence[AgentLog]) -> set[str]:
+    """Return the ids of subagents that have a log, and the paths of sessions whose requests for summaries have one."""
+    names = set[str]()
+    for path in (log.file.path for log in logs):
+        if is_companion(os.path.basename(path)):
+            name = os.path.basename(path).removesuffix(".jsonl").removeprefix("agent-")
+            names.add(name)
+            if name.startswith("acompact"):
+                names.add(corpus.show(session_of(path) or path))
+    return names
+
+
+def requests_of(ledger: Ledger, log: AgentLog, copies: Copies, logged: set[str]) -> Iterator[LedgerRequest]:
+    """Yield the requests of a recording, skipping those already seen in an earlier recording.
+
+    `logged` is what `logged_work` returns. Other work that the requests mention is added to it, so as to count once.
+    """
+    for request in every_request(ledger, log):
+        if not copies.has(request.row, log.file.path):
+            yield drop_logged(request, logged) if request.row.unlogged else request
+
+
+def drop_logged(request: LedgerRequest, logged: set[str]) -> LedgerRequest:
+    """Return a request without the work that has a log, or that was counted before."""
+    works = [
+        work for work in request.row.unlogged
+        if work.name not in logged and (work.kind == "subagent" or request.session not in logged)
+    ]  # fmt: skip
+    logged.update(work.name for work in works)
+    return request._replace(row=replace(request.row, unlogged=tuple(works)))
 
 
 def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
@@ -302,7 +370,7 @@ class Period:
         return SpendingSession(
             path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-            command="", title=title_of(best),
+            command="", title=title_of(best), at_least=is_part(sums),
         )  # fmt: skip
 
 
