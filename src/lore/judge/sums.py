@@ -268,9 +268,9 @@ class CauseSums:
         self._missed: defaultdict[tuple[str, str], list[LedgerRequest]] = defaultdict(list)  # by code and detail
 
     def add(self, request: LedgerRequest) -> None:
-        """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
+        """Add a request, if it has a cache break, or is the first of those that could have read from a cache."""
         loss, missed = request.row.loss, request.row.missed
-        if loss is not None and loss.tokens:
+        if loss is not None:
             self._losses.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
         if missed is not None:
             self._missed[missed.code, missed.detail].append(request)
@@ -281,7 +281,7 @@ class CauseSums:
         Words and commands are added by reports.
         """
         causes = [_cause(requests, audience) for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
-        return sorted(causes, key=_costliest_first)
+        return sorted((cause for cause in causes if cause.tokens), key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""

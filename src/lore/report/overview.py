@@ -227,7 +227,7 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         cost = "" if total.subagent_dollars is None else f", {money(total.subagent_dollars)}"
         yield f"subagents: {counted(total.subagent_requests, 'request')}{cost}"
     if total.compactions:
-        yield counted(total.compactions, "compaction")
+        yield f"{counted(total.compactions, 'compaction')} that a request followed"
 
 
 def _compare_with_previous(result: Overview) -> Iterator[str]:

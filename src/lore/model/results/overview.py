@@ -86,7 +86,7 @@ class SpendingCause(Struct, frozen=True, kw_only=True):
     names: list[str]  # what the evidence names: hooks, servers, tools, models
     lifetime: float | None  # seconds that the cache lives, if pauses were longer
     sessions: int  # in which it occurred
-    turns: int  # requests that it made lose tokens
+    turns: int  # requests with a cache break by it
     tokens: int  # re-billed in these requests
     dollars: float | None  # what these tokens cost beyond the price of reading; null if no price is known
     says: str  # the cause in words
