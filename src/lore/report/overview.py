@@ -198,7 +198,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         (group.title or shorten_path(group.name, home, 40)) + (few_counted(group) and f" ({few_counted(group)})"))
+         (group.title or shorten_path(group.name, home, 40)) + _remark_on(group))
         for group in visible_groups
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
@@ -206,11 +206,22 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
 
 
+def _remark_on(group: Spending) -> str:
+    """Return in brackets why a group's cost is far too low, and the cost that its logs state; empty if it is not."""
+    few, recorded = few_counted(group), group.recorded_dollars or 0.0
+    is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
+    remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
+    return f" ({remark})" if remark else ""
+
+
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total = result.total
     if recorded := recorded_costs(result.agents):
-        yield f"as the agents recorded it: {recorded}"
+        most = sum(max(agent.dollars or 0.0, agent.recorded_dollars or 0.0) for agent in result.agents)
+        is_more = most > (1 + _LITTLE) * (total.dollars or 0.0)
+        larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
+        yield f"as the agents recorded it: {recorded}{larger}"
     yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
         yield _limit(limit, result.until or 0.0)
