@@ -493,6 +493,20 @@ def test_costliest_session_shows_savings_of_compaction():
     assert re.search(r"about \$[\d.]+ less with \d compactions? in a window of \d+k tokens", lore(*ALL).out)
 
 
+def test_savings_of_compaction_are_summed_over_costliest_sessions():
+    for name in ("a", "b"):
+        claude(name, [(10, 8_000 * number, 8_000, 100) for number in range(50)], words=" and so on" * 3_000)
+    claude("c", STEADY)
+    answer = found()
+    assert answer["compacted_sessions"] == 2
+    assert answer["compaction_saving"] == pytest.approx(2 * answer["biggest"]["saving"])
+    saving = money(answer["compaction_saving"]).replace("$", r"\$")
+    said = rf"largest saving: about {saving} with earlier compactions in 2 of the costliest sessions"
+    assert re.search(said, lore(*ALL).out)
+    lore(*ALL, "--report", "html=page.html")
+    assert re.search(said, Path("page.html").read_text("utf-8"), re.IGNORECASE)
+
+
 def test_overview_without_recordings_names_next_commands():
     ran = lore("--since", "1d")
     assert ran.code == 0

@@ -388,6 +388,9 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
     causes = _first_causes(result)
     cost = sum(cause.dollars or 0.0 for cause in causes)
     is_small = bool(causes) and 0 < cost < _LITTLE * (result.total.dollars or 0.0)
+    if text := describe_compactions(result, cost):
+        out.print()
+        out.print(line(("largest saving: ", "bold"), text))
     if is_small:
         out.print()
         _write_biggest(result, out)
@@ -400,6 +403,17 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
         _write_command(_check_command(causes[0], choice), out)
     if not is_small:
         _write_biggest(result, out)
+
+
+def describe_compactions(result: Overview, cost: float = 0.0) -> str:
+    """Return what earlier compactions would have saved in several sessions; empty if it is less than a `cost`."""
+    if result.compacted_sessions < 2 or result.compaction_saving <= cost:  # noqa: PLR2004 - one is the costliest
+        return ""
+    sessions, saving = f"{result.compacted_sessions:,} of the costliest sessions", money(result.compaction_saving)
+    return (
+        f"about {saving} with earlier compactions in {sessions}, if the agent had behaved the same; it overlaps with"
+        " the savings of causes"
+    )
 
 
 def _write_biggest(result: Overview, out: Console) -> None:

@@ -179,6 +179,8 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     limits: list[PlanLimit] = []  # windows of subscription plans that have not reset yet
     missed: list[SpendingCause] = []  # causes of tokens that could have been read from a cache; none was re-billed
     inherited: InheritedRequests | None = None  # what no sum holds since the log of a fork's parent is absent
+    compacted_sessions: int = 0  # of the costliest, those of which earlier compactions would have saved a tenth
+    compaction_saving: float = 0.0  # what these would have saved in a trial, an estimate
     newest: float | None = None  # when the newest request was sent, if the span has none; null: unknown
 
 

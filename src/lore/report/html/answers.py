@@ -37,6 +37,7 @@ from lore.report.measured import measured_view
 from lore.report.overview import (
     COST_PARTS,
     cost_of,
+    describe_compactions,
     describe_inherited,
     first_in_words,
     money,
@@ -170,8 +171,9 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
     fix, reason = first_in_words(result)
-    first = fix and f"Do first: {fix} ({reason})."
-    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), first)))
+    first, saving = fix and f"Do first: {fix} ({reason}).", describe_compactions(result)
+    saving = saving and f"Largest saving: {saving}."
+    lead = "" if is_one else " ".join(filter(None, (describe_spending(result.total), saving, first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 

@@ -18,7 +18,7 @@ from lore.compaction.settings import TRIAL_SETTINGS, WINDOWS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, LedgerRow
@@ -49,6 +49,7 @@ from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
 _SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
+_TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each for prompts of 300k tokens
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 _LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
@@ -154,19 +155,23 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
-    biggest = period.biggest()
+    total, costliest = period.total("all"), period.costliest(_TRIED)
+    least = WORTH * (total.dollars or 0.0)
+    costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
+    tried = [_with_saving(session, ledgers, surroundings.home) for session in costliest]
+    savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
     result = Overview(
-        since=since, until=request.until, total=period.total("all"), agents=period.by("agent"),
+        since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
-        biggest=None if biggest is None else _with_saving(biggest, ledgers, surroundings.home), by=request.by,
+        biggest=tried[0] if tried else None, by=request.by,
         groups=period.by(request.by), before=previous.total("before") if request.compared else None,
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
         limits=limits.results(), missed=period.missed(), newest=newest if period.is_empty else None,
-        inherited=inherited.result(),
+        inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
 
@@ -360,17 +365,18 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return [cause_in_words(cause) for cause in self._causes.missed("user")]
 
-    def biggest(self) -> SpendingSession | None:
-        """Return the session that cost most; None if no request has a price."""
+    def costliest(self, most: int) -> list[SpendingSession]:
+        """Return the sessions that cost most, the costliest first."""
         sessions = self._by(lambda _, session: session)
-        best = max(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), default=None)
-        if best is None:
-            return None
-        sums, first = sessions[best].result(best), self.first[best]
+        names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)
+        return [self._session(name, sessions[name].result(name)) for name in names[:most]]
+
+    def _session(self, name: str, sums: Spending) -> SpendingSession:
+        first = self.first[name]
         return SpendingSession(
-            path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
+            path=name, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-            command="", title=title_of(best), at_least=is_part(sums),
+            command="", title=title_of(name), at_least=is_part(sums),
         )  # fmt: skip
 
 
