@@ -6,6 +6,7 @@ import pytest
 
 from cli.compacting import POLICY, USAGE, dry, talk
 from cli.running import lore, put
+from lore.model.fact import format_money
 from model.making import call, dumps, header, log, record
 
 pytestmark = pytest.mark.usefixtures("desk", "state")
@@ -107,7 +108,14 @@ def test_verbose_dry_run_explains_triggers():
 
 
 def test_dry_run_states_the_cost_of_summaries():
-    assert "assumes that summaries cost nothing: the extractive summarizer asks no model" in dry()["notes"]
+    (note,) = [note for note in dry()["notes"] if "summaries" in note]
+    assert note.startswith(
+        "assumes that summaries cost nothing: the extractive summarizer asks no model; an agent's own"
+    )
+    totals, before = dry()["totals"]["without"], sum(event["before_tokens"] for event in dry()["triggers"])
+    read = before * totals["by_price"]["read"] / totals["billed"]["read_tokens"]
+    written = len(dry()["triggers"]) * 1_024 * totals["by_price"]["output"] / totals["billed"]["output_tokens"]
+    assert f"about {format_money(read + written)} in all if the cache is warm" in note
     put("p.toml", POLICY + b'summarizer = "openai"\nendpoint = "https://api.openai.com/v1"\nmodel = "gpt-4.1"\n')
     (note,) = [note for note in dry()["notes"] if "openai" in note]
     assert note.startswith("assumes that summaries are made by openai, which was not asked")

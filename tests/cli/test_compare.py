@@ -105,6 +105,15 @@ def test_comparison_begins_with_reasons_in_dollars():
     assert last[1].startswith("1 session of A and 1 of B are too few to say")
 
 
+def test_comparison_says_whose_output_it_compares():
+    claude("a", STEADY, day=1, path="before/{}.jsonl", version="2.1.215")
+    claude("b", [(10, 0, 10_000, 1_148)] * 2, day=20, path="after/{}.jsonl", version="2.1.215")
+    claude("c", [(10, 0, 10_000, 100)] * 2, day=20, path="after/{}.jsonl", version="2.1.9")  # records a part
+    shown = lore("compare", "before", "after").out
+    assert re.search(r"\noutput tokens per request +100 +1,148\b", shown)
+    assert "output tokens of 3 (A) and 2 (B) requests: of sessions that record all output" in shown
+
+
 def test_all_clients_and_models_are_counted():
     for number in range(5):
         claude(f"v{number}", STEADY, day=number + 1, path="all/{}.jsonl", version=f"2.1.{number}")

@@ -17,15 +17,17 @@ from cli.running import lore, process, put
 from cli.test_help import Terminal
 from formats.claude import answered, asked, counts, text
 from formats.codex import Rollout
+from formats.pi import Pages
 from helpers.matrix import crossed
 from helpers.schemas import valid
 from lore.commands import main as module
+from lore.judge.sums import Sums
 from lore.model.codes import fix_of
-from lore.model.results.overview import Overview, SpendingCause
+from lore.model.results.overview import CostChange, Overview, SpendingCause
 from lore.report.commands import OverviewSelection
 from lore.report.console import Console
 from lore.report.overview import money, write_overview
-from lore.report.sentences.spending import cause_in_words
+from lore.report.sentences.spending import cause_in_words, describe_change
 
 MODEL = "claude-opus-4-5"
 CLAUDE = "home/.claude/projects/-code-app/{}.jsonl"
@@ -140,6 +142,84 @@ def test_session_includes_subagents_and_counts_copies_once():
     assert (group["subagent_requests"], answer["total"]["sessions"]) == (1, 1)
 
 
+def pi(name, **fields):
+    made = Pages(id=name, **fields)
+    for number in range(3):
+        made.user(f"go {number}").answer("yes")
+    return made
+
+
+def test_requests_inherited_from_an_absent_session_are_named():
+    parent, fork = pi("s-parent"), pi("s-fork", parentSession="s-parent")
+    fork.lines[0]["timestamp"] = fork.lines[-1]["timestamp"]  # all but the last request are older
+    folder = "home/.pi/agent/sessions/--w--/{}.jsonl"
+    put(folder.format("1_s-fork"), *fork.lines)
+    put(folder.format("2_s-copy"), fork.lines[0] | {"id": "s-copy"}, *fork.lines[1:])
+    answer = found()
+    assert answer["total"]["requests"] == 1
+    assert answer["inherited"] == {"requests": 2, "sessions": 1, "dollars": 0.0016, "recorded_dollars": 0.2}
+    line = "not in the cost: 2 requests inherited from a session whose log is not here, $0.20 as recorded\n"
+    assert line in lore(*ALL).out
+    put(folder.format("0_s-parent"), *parent.lines)
+    assert found()["inherited"] is None
+
+
+def called(name, agent, **details):
+    """Write a session that calls a subagent."""
+    path = claude(name, STEADY)
+    lines = Path(path).read_text().splitlines()
+    record = asked(f"{name}r", "notice", f"{name}a0", timestamp=at(1, 0), sessionId=name) | {
+        "toolUseResult": {"agentId": agent, **details}
+    }
+    Path(path).write_text("\n".join([*lines[:2], json.dumps(record), *lines[2:]]) + "\n")
+    return path
+
+
+def test_subagents_without_logs_make_the_cost_at_least():
+    called("a", "a1", totalTokens=70_000)
+    total = found()["total"]
+    assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 70_000)
+    shown = lore(*ALL).out
+    assert ": at least $" in shown
+    assert "not in the cost: 1 subagent whose logs are not here (70k tokens)\n" in shown
+    assert "at least $" in lore("sessions").out
+    path = CLAUDE.format("a")
+    assert lore("compare", path, path, "--json").json["left"]["spending"]["absent_subagents"] == 1
+
+
+def test_subagents_with_logs_are_in_the_cost():
+    called("a", "a1", totalTokens=70_000)
+    claude("agent-a1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
+    assert found()["total"]["absent_subagents"] == 0
+    assert "at least" not in lore(*ALL).out
+
+
+def test_tokens_of_background_subagent_are_in_its_notice():
+    path = called("a", "a1", status="async_launched")
+    notice = "<task-notification><task-id>a1</task-id><usage><subagent_tokens>{}</subagent_tokens></usage>"
+    with Path(path).open("a") as log:
+        for number, tokens in enumerate((900, 1_500)):
+            record = asked(f"n{number}", notice.format(tokens), "aa2", timestamp=at(1, 9), sessionId="a")
+            log.write(json.dumps(record) + "\n")
+    total = found()["total"]
+    assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 1_500)
+
+
+def test_unlogged_compaction_makes_the_cost_at_least():
+    path = claude("a", STEADY)
+    boundary = {
+        "type": "system", "subtype": "compact_boundary", "uuid": "b", "parentUuid": None, "sessionId": "a",
+        "timestamp": at(1, 9), "compactMetadata": {"trigger": "manual", "preTokens": 297_190},
+    }  # fmt: skip
+    with Path(path).open("a") as log:
+        log.write(json.dumps(boundary) + "\n")
+    total = found()["total"]
+    assert (total["absent_compactions"], total["absent_compaction_tokens"]) == (1, 297_190)
+    assert "1 compaction whose requests no log holds (297k tokens)" in lore(*ALL).out
+    claude("agent-acompact-1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
+    assert found()["total"]["absent_compactions"] == 0
+
+
 def test_overview_sums_only_selected_requests():
     claude("a", STEADY, day=1)
     claude("b", STEADY, day=20, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
@@ -160,6 +240,17 @@ def test_compare_separates_output_from_longer_prompts(monkeypatch):
     assert change["prompts"] == pytest.approx(0, abs=1e-6)
     shown = lore("--since", "8d", "--compare").out
     assert re.search(r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", shown)
+
+
+def test_printed_reasons_of_a_change_add_up():
+    change = CostChange(
+        dollars=125.52, requests=3.39, models=22.66, prompts=63.21, tokens=0.0, output=19.50, surcharges=0.47,
+        rebilled=16.29,
+    )  # fmt: skip
+    sums = Sums().result("")
+    shown = describe_change(change, sums, sums)
+    assert shown.endswith(", +$0.47 by smaller differences")
+    assert sum(float(part) for part in re.findall(r"[+]\$([\d.]+)", shown)) == pytest.approx(125.52)
 
 
 def test_compare_sums_the_time_before(monkeypatch):
@@ -403,6 +494,20 @@ def test_costliest_session_shows_savings_of_compaction():
     assert re.search(r"about \$[\d.]+ less with \d compactions? in a window of \d+k tokens", lore(*ALL).out)
 
 
+def test_savings_of_compaction_are_summed_over_costliest_sessions():
+    for name in ("a", "b"):
+        claude(name, [(10, 8_000 * number, 8_000, 100) for number in range(50)], words=" and so on" * 3_000)
+    claude("c", STEADY)
+    answer = found()
+    assert answer["compacted_sessions"] == 2
+    assert answer["compaction_saving"] == pytest.approx(2 * answer["biggest"]["saving"])
+    saving = money(answer["compaction_saving"]).replace("$", r"\$")
+    said = rf"largest saving: about {saving} with earlier compactions in 2 of the costliest sessions"
+    assert re.search(said, lore(*ALL).out)
+    lore(*ALL, "--report", "html=page.html")
+    assert re.search(said, Path("page.html").read_text("utf-8"), re.IGNORECASE)
+
+
 def test_overview_without_recordings_names_next_commands():
     ran = lore("--since", "1d")
     assert ran.code == 0
@@ -617,6 +722,15 @@ def test_page_says_that_no_prompt_was_read():
     claude("a", [(60_000, 0, 0, 100), (61_000, 0, 0, 100)])
     lore(*ALL, "--report", "html=page.html")
     assert "no prompt was read from a cache" in Path("page.html").read_text()
+
+
+def test_page_of_overview_names_costliest_cause_of_sessions():
+    claude("a", FALLEN)
+    claude("b", STEADY)
+    lore(*ALL, "--report", "html=page.html")
+    row = re.findall(r"<tr data-project.*?</tr>", Path("page.html").read_text("utf-8"), re.DOTALL)[0]
+    cause = found()["unexplained"][0]
+    assert f"<td>{cause['says'].partition(':')[0]}</tr>" in row
 
 
 def test_page_of_session_lists_findings_without_cache_break():

@@ -139,7 +139,7 @@ def test_last_without_own_session_names_the_newest(empty_folder):
     ran = lore("check", "--last")
     assert ran.code == 2
     assert f"error: agents keep no session of this project ({os.getcwd()})" in ran.err
-    assert f"hint: name a session's file; the newest is of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
+    assert f"hint: name a session's file; the newest is one of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
 
 
 def test_the_newest_session_is_judged_with_its_subagents():

@@ -32,7 +32,8 @@ def test_overview_shows_cost_as_recorded_by_agent():
     pi_log(), copilot_log()
     shown = " ".join(lore(*ALL).out.split())
     assert "as the agents recorded it: pi $0.20 for 2 requests" in shown
-    assert "$15.65 for 59 requests, premium requests: 3" in shown
+    assert "$15.65 for 59 requests, premium requests: 3; with the larger cost of each agent at least $15.85" in shown
+    assert "GitHub Copilot CLI ($15.65 as recorded)" in shown
 
 
 def test_overview_prices_missing_writes_as_lower_bound():

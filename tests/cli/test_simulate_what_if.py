@@ -66,6 +66,15 @@ def test_what_if_hour_saves_half_hour_pause():
     assert not [note for note in notes if "already" in note]
 
 
+def test_what_if_lifetime_says_how_to_ask_for_it():
+    path = talk(hour=False, pause=30)
+    assert what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"] == ""  # no record names the client
+    lines = [json.loads(line) | {"version": "2.1.150"} for line in Path(path).read_text().splitlines()]
+    put(path, joined(*lines))
+    assert "ENABLE_PROMPT_CACHING_1H=1" in what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"]
+    assert "fix: Set ENABLE_PROMPT_CACHING_1H=1" in lore("simulate", path, "--what-if").out
+
+
 def test_what_if_hour_prices_first_write_of_transcript():
     """The write of the unpredicted first turn cost the price of five minutes in the simulation of an hour, too."""
     saved, _ = what_if(talk(hour=False, pause=30), "ttl=1h")

@@ -65,6 +65,16 @@ def test_requests_older_than_the_fork_are_inherited(tmp_path, version, member):
     assert (summary.turns, summary.copied) == (1, own - 1)
 
 
+def test_inherited_compaction_is_not_counted(tmp_path):
+    made = Pages().user("go").answer("yes")
+    for text in ("inherited", "own"):
+        made.entry("compaction", summary="s", firstKeptEntryId=made.leaf, tokensBefore=110).user(text).answer("yes")
+    made.lines[0] |= {"parentSession": "s-0", "timestamp": made.lines[-3]["timestamp"]}
+    (tmp_path / "fork.jsonl").write_bytes(made.data())
+    summary = check([str(tmp_path)]).result.summary
+    assert (summary.turns, summary.copied, summary.compactions) == (1, 2, 1)
+
+
 def test_session_is_recognised_by_its_header():
     assert recognise(plain().data()) is recognise(plain(1).data()) is Pi
     assert recognise(b'{"type":"title","title":"t"}\n' + busy().data()) is Pi

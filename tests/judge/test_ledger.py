@@ -1,12 +1,13 @@
 """Rows of a ledger. That their sums are those of `simulate` is in `tests/laws/test_law_11_same_sums.py`."""
 
 import pytest
+from msgspec.structs import replace
 
 from helpers.each import each
-from lore.judge.sums import Copies, names_in
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, names_in
 from lore.model.differences import ParameterChanged, TextChanged, ToolsChanged
 from lore.model.evidence import HookText, ModelChanged, Paused, RoutedElsewhere
-from lore.model.ledger import LedgerRow
+from lore.model.ledger import LedgerRow, Loss
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
 from lore.run.spending.ledgers import Ledgers
@@ -35,12 +36,23 @@ def test_unrecognised_file_has_no_ledger(tmp_path):
     assert named.message
 
 
+def row_with(**fields):
+    return LedgerRow(
+        "main", 1, 3, None, None, "", "", "", 9, 9, 0, 0, 1, billed=True, spent=None, appended=None, compacted=False,
+        **fields,
+    )  # fmt: skip
+
+
+def test_causes_count_every_cache_break_that_check_counts():
+    sums, place = CauseSums(), {"session": "s", "agent": "a", "project": "p", "subagent": False, "at": None}
+    for loss in (Loss("LORE125", "expected", 500), Loss("LORE125", "expected", 0), Loss("LORE128", "expected", 0)):
+        sums.add(LedgerRequest(row_with(loss=loss), **place))
+    assert [(cause.code, cause.turns) for cause in sums.results("user", unsure=False)] == [("LORE125", 2)]
+
+
 @pytest.mark.parametrize(("response_id", "count"), [("msg_1", 1), ("line-3", 0), ("line-3.120", 0), ("", 0)])
 def test_only_lasting_ids_make_copies(response_id, count):
-    row = LedgerRow(
-        "main", 1, 3, None, None, "", "", response_id, 9, 9, 0, 0, 1, billed=True, spent=None, loss=None,
-        appended=None, compacted=False,
-    )  # fmt: skip
+    row = replace(row_with(loss=None), response_id=response_id)
     copies = Copies()
     assert [copies.has(row, name) for name in ("a.jsonl", "a.jsonl", "b.jsonl")] == [False, False, bool(count)]
     assert copies.count == count

@@ -35,7 +35,7 @@ from lore.report.sentences.spending import cause_in_words
 from lore.run.checking.verdicts import CheckContext
 from lore.run.recent import parse_since, parse_until
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import gather_logs, is_in_project, requests_of
+from lore.run.spending.overview import gather_logs, is_in_project, logged_work, requests_of
 from lore.store.registry import is_store, mask_url
 
 _SIDE = "A path, or KEY:VALUE (agent, model, version, client, gateway, project) or FROM..TO, joined by commas."
@@ -182,10 +182,10 @@ def compare(
     by_path = {file.path: ledger for file, ledger in ledgers.read(list(files.values()), progress)}
     copied = 0
     for side, source in zip(sums, sources, strict=True):
-        copies = Copies()
+        copies, logged = Copies(), logged_work(source.logs)
         for log in source.logs:
             if (ledger := by_path.get(log.file.path)) is not None:
-                side.add(requests_of(ledger, log, copies))
+                side.add(requests_of(ledger, log, copies, logged))
         copied += copies.count
         if not side.sums.requests:
             raise LoreError(f"no requests of {side.side.name}", hint=_hint_of_names(sums, paths))

@@ -106,18 +106,22 @@ def write_spending(
     target: PageTarget, spending: SpendingSums, ledgers: Ledgers, *, redact: bool, verbose: bool, colour: bool | None
 ) -> None:
     """Write pages about costs; a single page shows only the costliest sessions in full."""
+    from lore.model.codes import CODES
     from lore.model.results.page import PageSession
     from lore.report.html.answers import introduce_overview
     from lore.report.redacted import digest
+    from lore.report.sentences.spending import short_of
     from lore.run.checking.verdicts import CheckContext
 
     listed: dict[str, PageSession] = {}
     for sums in spending.period.by("session"):
-        first, costs = spending.period.first[sums.name], spending.period.codes[sums.name]
-        codes = tuple(sorted(costs, key=lambda code: -costs[code]))
+        first, losses = spending.period.first[sums.name], spending.period.losses[sums.name]
+        causes = sorted(losses, key=lambda cause: losses[cause], reverse=True)
         title, project = ("", digest(first.project)) if redact else (sums.title or "", first.project)
         listed[sums.name] = PageSession(
-            sums.name, "", project, {}, sums, [], [], title=title, began=first.at, codes=codes
+            sums.name, "", project, {}, sums, [], [], title=title, began=first.at,
+            codes=tuple(dict.fromkeys(code for code, _ in causes)),
+            leading=next((short_of(code, CODES[code].name, kind) for code, kind in causes), ""),
         )  # fmt: skip
     intro = introduce_overview(spending.result, spending.period.by("day"))
     context = CheckContext(options=ledgers.options, dated=ledgers.dated, redact=redact)

@@ -121,7 +121,7 @@ def _write_trace(
         recordings += 1
         if ledger.message is not None:
             failures.append(_failure(file, ledger, redact=options.redact))
-        for request in requests_of(ledger, AgentLog(None, file, None), copies):
+        for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
             redacted_request = request._replace(row=common.redacted_if(options.redact, request.row))
             requests.append((corpus.show(file.path), redacted_request))
     if not recordings:

@@ -32,13 +32,28 @@ from lore.recording.base import load_plugins
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell, shorten_path
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, few_counted, rebilled_of, share_read, unpriced_parts, write_no_sessions
+from lore.report.overview import (
+    cost_of,
+    few_counted,
+    is_part,
+    rebilled_of,
+    share_read,
+    unpriced_parts,
+    write_no_sessions,
+)
 from lore.report.plain import counted, last_part, when
 from lore.report.status_line import span
 from lore.report.table import TableColumn, write_table
 from lore.run import recent
 from lore.run.spending.ledgers import Ledgers, Progress
-from lore.run.spending.overview import every_request, is_in_project, searched_places, unread_logs
+from lore.run.spending.overview import (
+    drop_logged,
+    every_request,
+    is_in_project,
+    logged_work,
+    searched_places,
+    unread_logs,
+)
 
 MOST_BYTES = 256 * 1024 * 1024  # bytes read for one answer: some seconds
 SHOWN = 20
@@ -166,12 +181,12 @@ def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copi
     )  # fmt: skip
     if not first.format:
         return row
-    sums, latest, copies_before = Sums(), None, copies.count
+    sums, latest, copies_before, logged = Sums(), None, copies.count, logged_work(logs)
     for log, ledger in log_ledgers:
         for request in every_request(ledger, log):
             latest = max(latest or 0.0, request.at or 0.0) or None
             if not copies.has(request.row, log.file.path):
-                sums.add(request)
+                sums.add(drop_logged(request, logged))
     spending = sums.result(row.path, row.title)
     billed = spending.billed_requests
     return replace(
@@ -241,7 +256,7 @@ def _notes(session: FoundSession) -> Iterator[str]:
     """Yield notes on the figures of a session."""
     if session.spending is not None and (few := few_counted(session.spending)):
         yield few
-    elif session.dollars is not None and (sums := session.spending) is not None and (sums.unpriced or sums.unbilled):
+    elif session.dollars is not None and (sums := session.spending) is not None and is_part(replace(sums, at_least=0)):
         yield unpriced_parts(sums)
     if session.copied:
         yield f"not counted here: {counted(session.copied, 'request')} inherited or copied from another session"

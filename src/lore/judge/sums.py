@@ -219,6 +219,9 @@ class Sums:
             counts["breaks"] += 1
             counts[f"{REBILLED[loss.kind]}_tokens"] += loss.tokens
             counts["unpriced_tokens"] += loss.tokens if spent is None else 0
+        for work in [work for row in rows for work in row.unlogged]:
+            counts[f"absent_{work.kind}s"] += 1
+            counts[f"absent_{work.kind}_tokens"] += work.tokens
         for recorded in [row.recorded for row in rows if row.recorded is not None]:
             counts["recorded_requests"] += 1 if recorded.requests is None else recorded.requests
             amounts["recorded_dollars"] += [] if recorded.dollars is None else [recorded.dollars]
@@ -241,7 +244,8 @@ class Sums:
         count_names = (
             "requests", "unbilled", "unpriced", "at_least", "billed_requests", *SUMMED_COUNTS, "breaks", "compactions",
             "appends", "appends_read", "subagent_requests", "recorded_requests", "unpriced_tokens",
-            *(f"{kind}_tokens" for kind in REBILLED.values()),
+            *(f"{kind}_tokens" for kind in REBILLED.values()), "absent_subagents", "absent_subagent_tokens",
+            "absent_compactions", "absent_compaction_tokens",
         )  # fmt: skip
         costs = ("reading", "context", "output", "tools", *REBILLED.values(), "subagent_dollars")
         recorded = ("recorded_dollars", "premium_requests")
@@ -264,9 +268,9 @@ class CauseSums:
         self._missed: defaultdict[tuple[str, str], list[LedgerRequest]] = defaultdict(list)  # by code and detail
 
     def add(self, request: LedgerRequest) -> None:
-        """Add a request, if it lost tokens, or is the first of those that could have read tokens from a cache."""
+        """Add a request, if it has a cache break, or is the first of those that could have read from a cache."""
         loss, missed = request.row.loss, request.row.missed
-        if loss is not None and loss.tokens:
+        if loss is not None:
             self._losses.setdefault((loss.code, loss.kind, loss.names, loss.lifetime, loss.detail), []).append(request)
         if missed is not None:
             self._missed[missed.code, missed.detail].append(request)
@@ -277,7 +281,7 @@ class CauseSums:
         Words and commands are added by reports.
         """
         causes = [_cause(requests, audience) for key, requests in self._losses.items() if (key[1] == UNSURE) == unsure]
-        return sorted(causes, key=_costliest_first)
+        return sorted((cause for cause in causes if cause.tokens), key=_costliest_first)
 
     def missed(self, audience: Audience) -> list[SpendingCause]:
         """Return why tokens were not read from a cache, the costliest cause first; none of them was re-billed."""

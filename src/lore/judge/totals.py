@@ -129,6 +129,7 @@ class FileTotals:
         self.result = FileResult(key=place.key, limited=ruling.limited)
         self._ruling, self._redact = ruling, redact
         self._kept: Counter[str] = Counter()
+        self._inherited_compactions = 0
         self._inherited: set[str] = set()  # chains with requests of the session that this one was forked from
 
     @property
@@ -142,6 +143,7 @@ class FileTotals:
         if turn.call.inherited_from:  # it counts in the session that sent it
             summary.copied += 1
             self._inherited.add(turn.chain)
+            self._inherited_compactions += sum(change.cause == Code.COMPACTION for change in turn.changes)
             return
         summary.turns += 1
         summary.pairs += verdict.compared
@@ -168,7 +170,7 @@ class FileTotals:
         counts: Mapping[tuple[str, str | None], int],
     ) -> None:  # fmt: skip
         """Count a file at its end; `counts` are its problems by code and file, kept or not."""
-        result = self.result
+        result, boundaries = self.result, boundaries[self._inherited_compactions :]
         result.session = session
         result.boundaries = [boundary for boundary in boundaries if lasting_id(boundary[0])]
         result.summary.files += 1

@@ -193,6 +193,14 @@ TTL, SHORT, AUTO, SPEED = "ttl=1h", "ttl=5m", "breakpoints=auto", "speed=standar
 KEYS = "ttl=5m|1h, breakpoints=auto, model=NAME, speed=standard, cause=CODE[,CODE], or options of --cache NAME"
 _LIFETIMES = {"5m": 300.0, "1h": 3600.0}
 _WITH_LIFETIMES = {"anthropic", "bedrock"}  # caches at which a client can ask for a lifetime
+# Source: code.claude.com/docs/en/prompt-caching (2026); both variables since version 2.1.108.
+_LIFETIME_FIXES = {
+    (TTL, "claude-code"): "Set ENABLE_PROMPT_CACHING_1H=1 (Claude Code 2.1.108 or later, with an API key or a cloud "
+    "provider); with a subscription entries live an hour by themselves.",
+    (SHORT, "claude-code"): "Set FORCE_PROMPT_CACHING_5M=1 (Claude Code 2.1.108 or later).",
+    (TTL, ""): 'Ask for it at each breakpoint: "cache_control": {"type": "ephemeral", "ttl": "1h"}.',
+    (SHORT, ""): 'Leave "ttl" out of "cache_control": entries then live five minutes.',
+}
 _NO_FIX = {
     **dict.fromkeys(UNEXPLAINED, "that nothing explains"),
     BY_VERDICT: "for which only the provider says that the client changed something",
@@ -300,13 +308,22 @@ def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSav
     priced = [(before, now) for before, now in costs if before is not None and now is not None]
     before, after = sum_known(cost for cost, _ in priced), sum_known(cost for _, cost in priced)
     saved = None if before is None or after is None else round(before - after, 6)
-    saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix="")
+    fix = _lifetime_fix(text.replace(" ", ""), base.turns) if saved is not None and saved > 0 else ""
+    saving = Saving(change=text, turns=len(more), tokens=sum(more), currency=CURRENCY, saved=saved, fix=fix)
     notes = list(_notes(saving, counts))
     contradicted = len(base.turns) - len(pairs)
     if contradicted:
         whose = "whose bills contradict their bodies"
         notes.append(f"not simulated: {text} in {turns_of(contradicted)} {whose} ({Code.BILL_CONTRADICTS_BODY})")
     return saving, notes
+
+
+def _lifetime_fix(change: str, turns: Sequence[PaidTurn]) -> str:
+    """Return how to ask for another lifetime: as a user of Claude Code, or as the author of other requests."""
+    clients = {turn.paid.client.partition(" ")[0] for turn in turns if turn.paid is not None}
+    if clients != {"claude-code"}:
+        clients = {"" if turn.audience == "author" else "unknown" for turn in turns}
+    return _LIFETIME_FIXES.get((change, clients.pop()), "") if len(clients) == 1 else ""
 
 
 def _both_costs(

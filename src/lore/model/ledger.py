@@ -8,6 +8,8 @@ None, never 0.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from lore.model.codes import CauseKind
@@ -52,6 +54,14 @@ class MissedRead(Struct, frozen=True, array_like=True, gc=False):
     detail: str = ""  # what selects a more precise fix
 
 
+class UnloggedWork(Struct, frozen=True, array_like=True, gc=False):
+    """Requests that a recording mentions and does not hold."""
+
+    kind: Literal["subagent", "compaction"]  # a subagent's requests, or the one for a summary
+    name: str  # id of the subagent, or of the compaction's record
+    tokens: int  # that the recording states for it; 0: none
+
+
 class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     """One request."""
 
@@ -80,6 +90,7 @@ class LedgerRow(Struct, frozen=True, array_like=True, gc=False):
     missed: MissedRead | None = None  # what breakpoints did not cover, reported at its first request
     # why it cost more than the list price (fast mode, …), and by how many dollars; negative: less
     surcharge: tuple[str, float] | None = None
+    unlogged: tuple[UnloggedWork, ...] = ()  # what the recording mentions after this request
 
 
 class Ledger(Struct, frozen=True):
@@ -95,3 +106,4 @@ class Ledger(Struct, frozen=True):
     problems: int = 0  # how many there were
     message: str | None = None  # the first problem that makes requests unreadable
     unseen: UnrecordedParts | None = None  # parts of prompts that the format does not record
+    origin: str = ""  # the session whose requests a fork's log begins with: its id or path

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lore.compaction.activity import UNTIMED
 from lore.compaction.policy import CALM
-from lore.compaction.settings import Compaction
 from lore.compaction.trial import TrialOutcome, most_context
 from lore.model.codes import Problem
 from lore.model.fact import format_money
@@ -185,15 +184,29 @@ def times_of(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-def _summary_note(settings: Compaction, totals: CompactedTotals) -> str:
+def _summary_note(outcome: TrialOutcome) -> str:
     """Return the assumption about the summaries' size and price."""
+    settings, totals = outcome.settings, outcome.totals
     if settings.summarizer == "extractive":
-        return "assumes that summaries cost nothing: the extractive summarizer asks no model"
+        dollars = _own_summaries(outcome)
+        cost = "" if dollars is None else f", about {format_money(dollars)} in all if the cache is warm"
+        pays = f"an agent's own /compact reads the prompt and writes a summary{cost}"
+        return f"assumes that summaries cost nothing: the extractive summarizer asks no model; {pays}"
     cost = "unknown" if totals.summaries is None else f"estimated at {format_money(totals.summaries)}"
     size = "their size is that of extractive summaries"
     return (
         f"assumes that summaries are made by {settings.summarizer}, which was not asked: {size}, their cost is {cost}"
     )
+
+
+def _own_summaries(outcome: TrialOutcome) -> float | None:
+    """Return what summaries by the session's own model would cost, at its mean prices; None if these are unknown."""
+    billed, prices = outcome.totals.without.billed, outcome.totals.without.by_price
+    if not billed.read_tokens or not billed.output_tokens or not prices.get("read") or not prices.get("output"):
+        return None
+    pruning = [event for event in outcome.triggers if event.pruned]
+    read = sum(event.before_tokens for event in pruning) * prices["read"] / billed.read_tokens
+    return read + len(pruning) * outcome.settings.summary_tokens * prices["output"] / billed.output_tokens
 
 
 def notes(outcome: TrialOutcome) -> Iterator[str]:
@@ -221,7 +234,7 @@ def notes(outcome: TrialOutcome) -> Iterator[str]:
         yield f"overflow: the prompt has over {cap:,} tokens, {CALM} % of the window; by hand: compact (/compact) then"
     if totals.fired:
         yield "assumes that the agent behaves the same after pruning"
-        yield _summary_note(settings, totals)
+        yield _summary_note(outcome)
     if totals.fired and settings.context_sources:
         share = f"each compaction is counted with the {most_context(settings):,} tokens that they may add"
         yield f"context sources are not asked in a dry run: {share}"

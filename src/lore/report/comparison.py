@@ -6,9 +6,9 @@ from lore.judge.measures import LEAST_SESSIONS
 from lore.model.fact import format_money, join_names
 from lore.model.results.overview import ComparedCause, Comparison, Measure, MeasureSide, Outcome, Spending
 from lore.report.console import Console, line
-from lore.report.overview import cost_of, rebilled_of, tokens_of
+from lore.report.overview import cost_of, rebilled_of
 from lore.report.plain import counted, day_of
-from lore.report.sentences.spending import describe_change, label_of
+from lore.report.sentences.spending import count_of_tokens, describe_change, label_of
 from lore.report.table import TableColumn, write_table
 
 _CAUSES = 8  # shown without -v
@@ -51,6 +51,11 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
     tail = ("B compared with A",) if outcomes - {"too-few", "unknown"} else ()  # else a sentence below says so once
     heads = [TableColumn(head, wraps=bool(head)) for head in ("", "A", "B", *tail)]
     write_table(heads, [row[: len(heads)] for row in rows], out)
+    output = next((measure for measure in result.measures if measure.name == "output"), None)
+    counts = () if output is None else (output.left.trials, output.right.trials)
+    if counts and counts != (left.requests - left.unbilled, right.requests - right.unbilled):
+        what = f"output tokens of {counts[0]:,} (A) and {counts[1]:,} (B) requests: of sessions that record all output"
+        out.print(line((what, "dim")))
     if result.causes:
         out.print()
         out.print(
@@ -116,7 +121,7 @@ def _value(side: MeasureSide, unit: str, *, verbose: bool) -> str:
         return f"{100 * side.value:.1f} %{counts}"
     if side.at_least:
         return f"at least {format_money(side.value)}"
-    return tokens_of(round(side.value)) if unit == "tokens" else format_money(side.value)
+    return count_of_tokens(side.value) if unit == "tokens" else format_money(side.value)
 
 
 def _difference(measure: Measure, *, verbose: bool) -> str:
@@ -137,4 +142,4 @@ def _signed(value: float, unit: str) -> str:
     sign, size = "-" if value < 0 else "+", abs(value)
     if unit == "share":
         return f"{sign}{100 * size:.1f} points"
-    return f"{sign}{tokens_of(round(size)) if unit == 'tokens' else format_money(size)}"
+    return f"{sign}{count_of_tokens(size) if unit == 'tokens' else format_money(size)}"

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
-from lore.model.results.overview import CauseSession, GroupBy, Overview, PlanLimit, Spending, SpendingCause
+from lore.model.results.overview import (
+    CauseSession,
+    GroupBy,
+    InheritedRequests,
+    Overview,
+    PlanLimit,
+    Spending,
+    SpendingCause,
+)
 from lore.report.commands import OverviewSelection, in_shell, shorten_path
 from lore.report.console import Console, line
 from lore.report.plain import counted, day_of, last_part, local_time
@@ -61,6 +69,8 @@ def write_overview(result: Overview, out: Console, choice: OverviewSelection, *,
         out.print(line(parts))
     if total.unpriced and result.by != "model":
         _write_command(choice.summing("--by model"), out)
+    if result.inherited is not None:
+        out.print(line(f"not in the cost{', either' if parts else ''}: {describe_inherited(result.inherited)}"))
     for text in _facts(result, verbose=verbose):
         out.print(line(text))
     for text in _compare_with_previous(result):
@@ -101,7 +111,26 @@ def unpriced_parts(spending: Spending) -> str:
         parts.append(
             f"a part of {counted(spending.at_least, 'request')} (some tokens, mostly output, or a price are unknown)"
         )
+    absent = (
+        (spending.absent_subagents, "subagent", "whose logs are not here", spending.absent_subagent_tokens),
+        (spending.absent_compactions, "compaction", "whose requests no log holds", spending.absent_compaction_tokens),
+    )
+    parts += [
+        f"{counted(count, what)} {where}{f' ({tokens_of(tokens)} tokens)' if tokens else ''}"
+        for count, what, where, tokens in absent
+        if count
+    ]
     return f"not in the cost: {', '.join(parts)}" if parts else ""
+
+
+def describe_inherited(inherited: InheritedRequests) -> str:
+    """Return how many requests forks inherited from sessions without a log, and what these cost."""
+    several = f"{inherited.sessions:,} sessions whose logs are"
+    sessions = "a session whose log is" if inherited.sessions == 1 else several
+    recorded, dollars = inherited.recorded_dollars, inherited.dollars
+    cost = "" if dollars is None else f", about {money(dollars)}"
+    cost = cost if recorded is None else f", {money(recorded)} as recorded"
+    return f"{counted(inherited.requests, 'request')} inherited from {sessions} not here{cost}"
 
 
 def money(dollars: float, *, is_part: object = False) -> str:
@@ -111,10 +140,17 @@ def money(dollars: float, *, is_part: object = False) -> str:
     return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
 
 
+def is_part(spending: Spending) -> bool:
+    """Return whether the cost leaves out anything that requests cost."""
+    return any((
+        spending.at_least, spending.unpriced, spending.unbilled, spending.absent_subagents, spending.absent_compactions,
+    ))  # fmt: skip
+
+
 def cost_of(spending: Spending) -> str:
     """Return what requests cost; if no price is known, how many tokens they sent."""
     if spending.dollars is not None:
-        return money(spending.dollars, is_part=spending.at_least or spending.unpriced or spending.unbilled)
+        return money(spending.dollars, is_part=is_part(spending))
     tokens = spending.uncached_tokens + spending.read_tokens + spending.write_tokens
     return f"{tokens_of(tokens)} tokens" if tokens else "not recorded"
 
@@ -162,7 +198,7 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
     rows = [
         (cost_of(group), f"{group.requests:,}", short(group.uncached_tokens), short(group.read_tokens),
          short(group.write_tokens), short(group.output_tokens), share_read(group), rebilled_of(group),
-         (group.title or shorten_path(group.name, home, 40)) + (few_counted(group) and f" ({few_counted(group)})"))
+         (group.title or shorten_path(group.name, home, 40)) + _remark_on(group))
         for group in visible_groups
     ]  # fmt: skip
     write_table((*_SUMS, TableColumn(by or "")), rows, out)
@@ -170,11 +206,22 @@ def write_groups(groups: Sequence[Spending], by: GroupBy | None, out: Console, *
         out.hint(f"{len(groups) - len(visible_groups):,} more", "--json has all")
 
 
+def _remark_on(group: Spending) -> str:
+    """Return in brackets why a group's cost is far too low, and the cost that its logs state; empty if it is not."""
+    few, recorded = few_counted(group), group.recorded_dollars or 0.0
+    is_more = (few or group.dollars is None) and recorded > (group.dollars or 0.0)
+    remark = "; ".join(filter(None, (few, f"{money(recorded)} as recorded" if is_more else "")))
+    return f" ({remark})" if remark else ""
+
+
 def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
     """Yield facts about all requests in sentences."""
     total = result.total
     if recorded := recorded_costs(result.agents):
-        yield f"as the agents recorded it: {recorded}"
+        most = sum(max(agent.dollars or 0.0, agent.recorded_dollars or 0.0) for agent in result.agents)
+        is_more = most > (1 + _LITTLE) * (total.dollars or 0.0)
+        larger = f"; with the larger cost of each agent {money(most, is_part=is_part(total))}" if is_more else ""
+        yield f"as the agents recorded it: {recorded}{larger}"
     yield from describe_surcharges(total.surcharges)
     for limit in result.limits:
         yield _limit(limit, result.until or 0.0)
@@ -191,7 +238,7 @@ def _facts(result: Overview, *, verbose: bool) -> Iterator[str]:
         cost = "" if total.subagent_dollars is None else f", {money(total.subagent_dollars)}"
         yield f"subagents: {counted(total.subagent_requests, 'request')}{cost}"
     if total.compactions:
-        yield counted(total.compactions, "compaction")
+        yield f"{counted(total.compactions, 'compaction')} that a request followed"
 
 
 def _compare_with_previous(result: Overview) -> Iterator[str]:
@@ -342,6 +389,9 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
     causes = _first_causes(result)
     cost = sum(cause.dollars or 0.0 for cause in causes)
     is_small = bool(causes) and 0 < cost < _LITTLE * (result.total.dollars or 0.0)
+    if text := describe_compactions(result, cost):
+        out.print()
+        out.print(line(("largest saving: ", "bold"), text))
     if is_small:
         out.print()
         _write_biggest(result, out)
@@ -356,6 +406,17 @@ def _write_first(result: Overview, out: Console, choice: OverviewSelection) -> N
         _write_biggest(result, out)
 
 
+def describe_compactions(result: Overview, cost: float = 0.0) -> str:
+    """Return what earlier compactions would have saved in several sessions; empty if it is less than a `cost`."""
+    if result.compacted_sessions < 2 or result.compaction_saving <= cost:  # noqa: PLR2004 - one is the costliest
+        return ""
+    sessions, saving = f"{result.compacted_sessions:,} of the costliest sessions", money(result.compaction_saving)
+    return (
+        f"about {saving} with earlier compactions in {sessions}, if the agent had behaved the same; it overlaps with"
+        " the savings of causes"
+    )
+
+
 def _write_biggest(result: Overview, out: Console) -> None:
     """Write the session that cost most, and what earlier compactions would have saved there."""
     biggest = result.biggest
@@ -363,7 +424,9 @@ def _write_biggest(result: Overview, out: Console) -> None:
         return
     project = last_part(biggest.project or "")
     size = f"prompts up to {tokens_of(biggest.largest_prompt_tokens)} tokens"
-    facts = ", ".join(filter(None, (project, day_of(biggest.at), money(biggest.dollars), size)))
+    facts = ", ".join(
+        filter(None, (project, day_of(biggest.at), money(biggest.dollars, is_part=biggest.at_least), size))
+    )
     out.print(line(("costliest session: ", "bold"), f"{biggest.title or 'without a title'} ({facts})"))
     if biggest.saving:
         times = counted(biggest.compactions or 0, "compaction")

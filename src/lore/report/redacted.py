@@ -218,7 +218,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "ReliabilityResult.name", "FoundSession.title", "PageSession.title", "Spending.title",
         "SpendingSession.title", "names", "CauseResult.path", "ToolCall.name",
     ),
-    "id": ("session", "session_id", "id", "response_id", "pruned", "uuid", "call_id"),
+    "id": ("session", "origin", "session_id", "id", "response_id", "pruned", "uuid", "call_id"),
     "chain": ("chain", "ChainResult.id", "PageSession.chains"),
     "model": ("model", "models", "model_before"),
     "path": ("json_path", "cached_to", "DivergenceResult.path", "LintBreakpoint.path", "PageTurn.path"),

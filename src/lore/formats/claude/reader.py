@@ -34,6 +34,7 @@ from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
 from lore.model.jsonslice import raw_members
+from lore.model.ledger import UnloggedWork
 from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
@@ -110,6 +111,7 @@ class ClaudeCode(LogReader):
         # The log shows hooks that run when a process of the client begins: at all, and since the latest response.
         self._records_starts = self._has_started = False
         self._written = Counter[str]()  # records of settings since the latest response or prompt that was written
+        self.unlogged: dict[str, UnloggedWork] = {}  # requests that are not in this file, by name
         self._exit = ""  # type of the latest record since the last one of a process: that, or a prompt in a queue
 
     @classmethod
@@ -267,6 +269,7 @@ class ClaudeCode(LogReader):
 
     def _read_user(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         parts = records.parts_of(records.message_of(record).content)
+        self._note_subagent(record, parts)
         if chain.boundary is not None:
             if record.is_compact_summary:
                 chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
@@ -306,6 +309,16 @@ class ClaudeCode(LogReader):
                 self._items[record.uuid] = tuple(filter(None, items))
         if others:
             self._add_prompt(record, chain, others, has_result=bool(answered))
+
+    def _note_subagent(self, record: ClaudeRecord, parts: Sequence[Part]) -> None:
+        """Note a subagent whose call the record answers, unless this file holds its records; and its tokens."""
+        name, tokens = records.subagent_of(record)
+        is_here = any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts)
+        if name and not is_here:
+            self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
+        name, tokens = records.tokens_in_notice(self.session.line.data)
+        if name in self.unlogged and tokens > self.unlogged[name].tokens:
+            self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
     def _add_result(self, result: records.ToolResult) -> None:
         self.session.add_result(result.tool_use_id, records.output_of(result.content), failed=bool(result.is_error))
@@ -517,6 +530,9 @@ class ClaudeCode(LogReader):
             self._end_compaction(chain)
             self._end_response(chain)
             chain.boundary = self._compact(record, chain, meta)
+            if meta.pre_tokens:
+                work = UnloggedWork("compaction", chain.boundary.uuid, meta.pre_tokens)
+                self.unlogged[work.name] = work
             self._add_silent(record, chain)
             return
         cleared: tuple[str, ...] | None = None
@@ -579,6 +595,7 @@ class ClaudeCode(LogReader):
 
     def _read_attachment(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session = self.session
+        self._note_subagent(record, ())
         item = OpaqueItem(record.uuid or session.line_id, Raw(session.line.data))
         if record.uuid is not None:
             chain.order[record.uuid] = None

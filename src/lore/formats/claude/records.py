@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.lines import Line
-from lore.formats.values import Other, Parts, opens, text_in
+from lore.formats.values import Other, Parts, count_in, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
 from lore.model.items import NULL, TextBlock, is_absent
@@ -164,6 +164,7 @@ class ClaudeRecord(Struct, frozen=True, gc=False, rename="camel"):
     attachment: Raw = NULL
     entrypoint: Raw = NULL  # the program that ran the client
     operation: Raw = NULL  # on the queue of prompts
+    tool_use_result: Raw = NULL  # details of a tool's result
     message: ClaudeMessage | None = None
 
 
@@ -297,6 +298,22 @@ def fork_source(record: ClaudeRecord) -> str:
     """Return the session that a fork copied the record from; empty if the session wrote it itself."""
     fork = record.forked_from
     return "" if is_absent(fork) else text_in((raw_members(bytes(fork)) or {}).get("sessionId", b""))
+
+
+_NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
+
+
+def subagent_of(record: ClaudeRecord) -> tuple[str, int]:
+    """Return the id of the subagent whose call the record answers, and its tokens if they are stated; else "" and 0."""
+    result = b"" if is_absent(record.tool_use_result) else bytes(record.tool_use_result)
+    members = (raw_members(result) or {}) if b'"agentId"' in result else {}
+    return text_in(members.get("agentId", b"")), count_in(members.get("totalTokens", b"")) or 0
+
+
+def tokens_in_notice(line: bytes) -> tuple[str, int]:
+    """Return the id of the task that a notification names, and the tokens that it states; else "" and 0."""
+    match = _NOTICE.search(line) if b"<task-notification>" in line else None
+    return ("", 0) if match is None else (match[1].decode(), int(match[2]))
 
 
 @lru_cache(64)

@@ -52,6 +52,19 @@ class Spending(Struct, frozen=True, kw_only=True):
     title: str | None = None  # of a session: the name that its agent gave it, else its first prompt
     unpriced_tokens: int = 0  # re-billed by requests without a known price: their cost is in no amount
     surcharges: list[Surcharge] = []  # what of the cost is due to prices other than the list price, by reason
+    absent_subagents: int = 0  # subagents whose logs are not among the recordings: no sum holds their requests
+    absent_subagent_tokens: int = 0  # that the sessions which called them state
+    absent_compactions: int = 0  # compactions whose request the log does not hold: no sum does
+    absent_compaction_tokens: int = 0  # tokens that the history had before them
+
+
+class InheritedRequests(Struct, frozen=True, kw_only=True):
+    """Requests at the beginning of forks whose parents' logs are not among the recordings: no sum holds them."""
+
+    requests: int
+    sessions: int  # that sent them
+    dollars: float | None  # by lore's prices; null if no price is known
+    recorded_dollars: float | None  # as the forks' logs state it; null: they do not
 
 
 class CauseSession(Struct, frozen=True):
@@ -73,7 +86,7 @@ class SpendingCause(Struct, frozen=True, kw_only=True):
     names: list[str]  # what the evidence names: hooks, servers, tools, models
     lifetime: float | None  # seconds that the cache lives, if pauses were longer
     sessions: int  # in which it occurred
-    turns: int  # requests that it made lose tokens
+    turns: int  # requests with a cache break by it
     tokens: int  # re-billed in these requests
     dollars: float | None  # what these tokens cost beyond the price of reading; null if no price is known
     says: str  # the cause in words
@@ -99,6 +112,7 @@ class SpendingSession(Struct, frozen=True, kw_only=True):
     compactions: int | None = None  # how many these are
     window: int | None = None  # tokens; each fires at 70 %: the largest window that saves a tenth of the cost
     title: str | None = None  # the name that its agent gave it, else its first prompt
+    at_least: bool = False  # `dollars` leaves out a part of what it cost
 
 
 class UnreadLogs(Struct, frozen=True):
@@ -164,6 +178,9 @@ class Overview(CommandResult, frozen=True, kw_only=True):
     notes: list[str]  # remarks on the figures, in sentences
     limits: list[PlanLimit] = []  # windows of subscription plans that have not reset yet
     missed: list[SpendingCause] = []  # causes of tokens that could have been read from a cache; none was re-billed
+    inherited: InheritedRequests | None = None  # what no sum holds since the log of a fork's parent is absent
+    compacted_sessions: int = 0  # of the costliest, those of which earlier compactions would have saved a tenth
+    compaction_saving: float = 0.0  # what these would have saved in a trial, an estimate
     newest: float | None = None  # when the newest request was sent, if the span has none; null: unknown
 
 

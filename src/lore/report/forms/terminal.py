@@ -304,19 +304,17 @@ def sums_lines(sums: Summary | LintSummary) -> list[str]:
     return list(_lint_sums(sums))
 
 
-_COPIED = "inherited or copied from other sessions, counted only in their logs"
-
-
 def _count_lines(sums: Summary, *, hides_problems: bool = False) -> Iterator[str]:
     """Yield the counts of cache breaks, files and turns, and of findings left out."""
     yield (
         f"{counted(sums.breaks, 'cache break')}: {sums.waste} waste, {sums.expected} expected, "
         f"{sums.unattributable} with no certain cause"
     )
+    not_counted = f"; not counted: {counted(sums.copied, 'turn')} inherited or copied from other sessions"
     yield (
         f"{counted(sums.files, 'file')}, {counted(sums.chains, 'chain')}, {counted(sums.turns, 'turn')}, "
         f"{counted(sums.pairs, 'pair')} compared, {counted(sums.compactions, 'compaction')}"
-        + (f"; {counted(sums.copied, 'turn')} {_COPIED}" if sums.copied else "")
+        + (not_counted if sums.copied else "")
         + (f"; {counted(sums.skipped, 'file')} skipped (not recordings)" if sums.skipped else "")
     )
     left_out = {f"in the baseline{known_cost(sums)}": sums.known, "ignored": sums.ignored, "exempted": sums.exempted}

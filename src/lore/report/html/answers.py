@@ -37,6 +37,8 @@ from lore.report.measured import measured_view
 from lore.report.overview import (
     COST_PARTS,
     cost_of,
+    describe_compactions,
+    describe_inherited,
     first_in_words,
     money,
     rebilled_of,
@@ -165,11 +167,14 @@ def introduce_overview(result: Overview, days: Sequence[Spending]) -> Intro:
     if result.by in ("model", "project"):
         blocks += capture(partial(write_groups, result.groups, result.by), f"By {result.by}")
     lines = [f"not read: {failure}" for failure in result.failed[:5]]
+    if result.inherited is not None:
+        lines.append(f"not in the cost: {describe_inherited(result.inherited)}")
     lines += [f"not read: {logs.title}, {counted(logs.files, 'file')}: {logs.message}" for logs in result.unread]
     heading = f"What agents spent, {span_in_words(result.since, result.until)}"
     fix, reason = first_in_words(result)
-    first = fix and f"Do first: {fix} ({reason})."
-    lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), first)))
+    first, saving = fix and f"Do first: {fix} ({reason}).", describe_compactions(result)
+    saving = saving and f"Largest saving: {saving}."
+    lead = "" if is_one else "\n".join(filter(None, (describe_spending(result.total), saving, first)))
     return Intro("lore", heading, lead, (*blocks, PageBlock(lines=(*lines, *result.notes))))
 
 

@@ -12,6 +12,7 @@ from lore.report.plain import visible
 from lore.report.status_line import percent, short
 
 _CENT = 0.01
+_SHORTENED = 10_000  # tokens
 _SMALL = 0.01  # of the largest part: a smaller one is left out of a sentence
 
 _POSSIBLY = "possibly "
@@ -74,12 +75,12 @@ def label_of(cause: SpendingCause | ComparedCause) -> str:
 
 def describe_change(change: CostChange, earlier: Spending, later: Spending) -> str:
     """Return by how much requests cost more or less than earlier ones, and why: the largest parts first."""
-    counts = [side.requests - side.unbilled - side.unpriced for side in (later, earlier)]
+    billed = [side.requests - side.unbilled for side in (later, earlier)]
+    counts = [count - side.unpriced for count, side in zip(billed, (later, earlier), strict=True)]
     prompts = [side.uncached_tokens + side.read_tokens + side.write_tokens for side in (later, earlier)]
-    sizes = [short(round(total / max(1, side.requests - side.unbilled)))
-             for total, side in zip(prompts, (later, earlier), strict=True)]  # fmt: skip
-    output = [short(round(side.output_tokens / max(1, count)))
-              for count, side in zip(counts, (later, earlier), strict=True)]  # fmt: skip
+    sizes = [short(round(total / max(1, count))) for total, count in zip(prompts, billed, strict=True)]
+    output = [count_of_tokens(side.output_tokens / max(1, count))
+              for count, side in zip(billed, (later, earlier), strict=True)]  # fmt: skip
     read = [percent(side.read_tokens / max(1, total)) for side, total in zip((later, earlier), prompts, strict=True)]
     names = dict.fromkeys(surcharge.name for side in (later, earlier) for surcharge in side.surcharges)
     parts = {
@@ -95,11 +96,19 @@ def describe_change(change: CostChange, earlier: Spending, later: Spending) -> s
     }  # fmt: skip
     threshold = max(_CENT, max(map(abs, parts.values())) * _SMALL)
     terms = sorted((part for part in parts.items() if abs(part[1]) >= threshold), key=lambda part: -abs(part[1]))
+    rest = round(change.dollars, 2) - sum(round(dollars, 2) for _, dollars in terms)  # so that the shown parts add up
+    if len(terms) < sum(map(bool, parts.values())) and abs(rest) >= _CENT / 2:
+        terms.append(("smaller differences", rest))
     amount = f"{format_money(abs(change.dollars))} {_more(change.dollars, 'more', 'less')}"
     reasons = ", ".join(f"{'+' if dollars > 0 else '-'}{format_money(abs(dollars))} by {key}" for key, dollars in terms)
     unsure = [f"{side.at_least:,} {label}" for side, label in ((earlier, "earlier"), (later, "later")) if side.at_least]
     lacks = f"; uncertain, since {' and '.join(unsure)} requests lack some counts or prices" if unsure else ""
     return f"{amount}: {reasons}{lacks}" if terms else f"{amount}"
+
+
+def count_of_tokens(count: float) -> str:
+    """Return a mean count of tokens, all digits of it below 10,000."""
+    return f"{round(count):,}" if count < _SHORTENED else short(round(count))
 
 
 def _more(difference: float, more: str, less: str) -> str:

@@ -11,9 +11,11 @@ import hashlib
 import os
 import sqlite3
 import stat
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +25,7 @@ import lore
 from lore.cache.rules import DatedRules
 from lore.files import make_folder
 from lore.model.evidence import ReadPlateau, SharedBlock
-from lore.model.ledger import Ledger, LedgerRow, MissedRead
+from lore.model.ledger import Ledger, LedgerRow, MissedRead, UnloggedWork
 from lore.model.results import Finding, UnrecordedParts
 from lore.recording import corpus, filesystem
 from lore.recording.agents.companions import companions
@@ -147,6 +149,8 @@ class LedgerMaker:
         self.recording = options.open(file.path, problems, opened=counting_head, growing=False)
         self._rows, self._rules = list[LedgerRow](), rules
         self._missed: dict[tuple[str | None, int | None], MissedRead] = {}  # by chain and turn
+        self._origin = ""
+        self._unlogged: dict[str, int] = {}  # name of the work -> place of the latest row when it was mentioned
 
     def _count_bytes(self, data: Iterator[bytes]) -> Iterator[bytes]:
         for piece in data:
@@ -158,6 +162,13 @@ class LedgerMaker:
         from lore.judge.sums import make_row  # noqa: PLC0415 - as above
 
         self._rows.append(make_row(verdict, self._rules))
+        self._origin = self._origin or verdict.turn.call.inherited_from
+        for name in islice(self._works, len(self._unlogged), None):
+            self._unlogged[name] = len(self._rows) - 1
+
+    @property
+    def _works(self) -> dict[str, UnloggedWork]:
+        return getattr(self.recording.reader, "unlogged", {})
 
     def add_missed(self, findings: Iterable[Finding]) -> None:
         """Add the costs of findings about whole chains to the rows of the turns that they name."""
@@ -178,11 +189,19 @@ class LedgerMaker:
         rows = self._rows
         if self._missed:
             rows = [replace(row, missed=self._missed.get((row.chain, row.number))) for row in rows]
+        chains = {row.chain for row in rows}
+        works = defaultdict[int, list[UnloggedWork]](list)  # by place of a row
+        for name, work in self._works.items():
+            if name not in chains and rows:
+                works[self._unlogged.get(name, len(rows) - 1)].append(work)
+        if works:
+            rows = [replace(row, unlogged=tuple(works.get(place, ()))) for place, row in enumerate(rows)]
         return Ledger(
             path=corpus.show(self._file.path), format=self.recording.reader.name,
             session=self.recording.state.id or "", project=self._project, written=written_at(self._file),
             bytes=self._bytes, rows=tuple(rows), problems=problems.total,
             message=None if fatal_problem is None else f"{fatal_problem.message}{where}", unseen=unseen,
+            origin=self._origin,
         )  # fmt: skip
 
 

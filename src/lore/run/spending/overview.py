@@ -7,6 +7,7 @@ weeks and months are those of this machine's time zone.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,12 +18,14 @@ from lore.compaction.settings import TRIAL_SETTINGS, WINDOWS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, sum_of
+from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, LedgerRow
 from lore.model.results.overview import (
     CostChange,
     GroupBy,
+    InheritedRequests,
     Overview,
     PlanLimit,
     Spending,
@@ -32,19 +35,21 @@ from lore.model.results.overview import (
 )
 from lore.model.state import UTILITY
 from lore.recording import corpus
-from lore.recording.agents.companions import session_of
+from lore.recording.agents.companions import is_companion, session_of
 from lore.recording.agents.limits import LoggedLimit, limits_in
 from lore.recording.agents.logs import AGENTS, Agent, LogPlace, Surroundings, files_of
 from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
-from lore.report.plain import day_of, local_time
+from lore.report.overview import is_part
+from lore.report.plain import day_of, last_part, local_time
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
 
 WEEK = 7 * 86_400.0
 _SUMMARY_DOLLARS = 0.2  # about the most that a model's summary of a long prompt costs
+_TRIED = 5  # costliest sessions in which compacting earlier is tried: 0.2 to 0.4 s each for prompts of 300k tokens
 WORTH = 0.1  # of a session's cost: a smaller saving is not proposed
 _LOGS_WITH_LIMITS = 10  # newest logs of an agent in which its limits are looked for
 _LOGS_WITH_NEWEST = 5  # newest logs in which the newest request is looked for if the span has none
@@ -131,12 +136,14 @@ def sum_spending(
     period, previous, limits = Period(*groups), Period(), _PlanLimits(span_logs if request.limits else (), request)
     files = problems = 0
     newest: float | None = None
+    logged, inherited = logged_work(sources.logs), _Inherited([log.file.path for log in sources.logs])
     for file, ledger in ledgers.read([log.file for log in span_logs], progress):
         files += 1
         is_shown = False  # a request of this recording is summed
         if ledger.message is not None:
             failed.append(f"{ledger.path}: {ledger.message}")
-        for entry in requests_of(ledger, logs[file.path], copies):
+        inherited.add(ledger, every_request(ledger, logs[file.path]), request)
+        for entry in requests_of(ledger, logs[file.path], copies, logged):
             if request.project and not is_in_project(entry.project, request.project):
                 continue
             if entry.at is not None and (newest is None or entry.at > newest):
@@ -148,18 +155,23 @@ def sum_spending(
             elif request.compared and since is not None and begin is not None and begin <= entry.at < since:
                 previous.add(entry)
         problems += ledger.problems if is_shown or not ledger.rows else 0
-    biggest = period.biggest()
+    total, costliest = period.total("all"), period.costliest(_TRIED)
+    least = WORTH * (total.dollars or 0.0)
+    costliest = costliest[:1] + [session for session in costliest[1:] if (session.dollars or 0.0) >= least]
+    tried = [_with_saving(session, ledgers, surroundings.home) for session in costliest]
+    savings = [session.saving for session in tried if session.saving]
     if period.is_empty and newest is None and not request.project:
         newest = _newest_request([log for log in sources.logs if log.file.path not in logs], ledgers)
     result = Overview(
-        since=since, until=request.until, total=period.total("all"), agents=period.by("agent"),
+        since=since, until=request.until, total=total, agents=period.by("agent"),
         causes=period.causes(unsure=False), unexplained=period.causes(unsure=True),
-        biggest=None if biggest is None else _with_saving(biggest, ledgers, surroundings.home), by=request.by,
+        biggest=tried[0] if tried else None, by=request.by,
         groups=period.by(request.by), before=previous.total("before") if request.compared else None,
         change=period.change_since(previous) if request.compared else None,
         before_causes=previous.causes(unsure=False) if request.compared else [], files=files, kept=ledgers.taken,
         copied=copies.count, problems=problems, failed=failed, unread=sources.unread, looked=sources.looked, notes=[],
         limits=limits.results(), missed=period.missed(), newest=newest if period.is_empty else None,
+        inherited=inherited.result(), compacted_sessions=len(savings), compaction_saving=sum_of(savings),
     )  # fmt: skip
     return SpendingSums(result, period, [log.file for log in span_logs])
 
@@ -170,9 +182,71 @@ def _newest_request(logs: Sequence[AgentLog], ledgers: Ledgers) -> float | None:
     return max((row.at for _, entry in ledgers.read(files) for row in entry.rows if row.at is not None), default=None)
 
 
-def requests_of(ledger: Ledger, log: AgentLog, copies: Copies) -> Iterator[LedgerRequest]:
-    """Yield the requests of a recording, skipping those already seen in an earlier recording."""
-    return (request for request in every_request(ledger, log) if not copies.has(request.row, log.file.path))
+class _Inherited:
+    """Sums inherited requests of sessions without a log; each counts once, whatever number of forks holds it."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._names = [os.path.basename(path) for path in paths]
+        self._ids = set[str]()  # of sessions that were read
+        self._requests: dict[str, dict[object, LedgerRequest]] = {}  # by session that sent them
+
+    def add(self, ledger: Ledger, entries: Iterator[LedgerRequest], request: OverviewRequest) -> None:
+        self._ids.add(ledger.session)
+        for entry in entries if ledger.origin else ():
+            row, at, since = entry.row, entry.at, request.since
+            is_in_span = at is None or ((since is None or at >= since) and at < request.until)
+            is_selected = not request.project or is_in_project(entry.project, request.project)
+            if row.is_inherited and is_in_span and is_selected:
+                key = row.response_id or (row.chain, row.number)
+                self._requests.setdefault(ledger.origin, {})[key] = entry
+
+    def result(self) -> InheritedRequests | None:
+        sums, sessions = Sums(), 0
+        for origin, requests in self._requests.items():
+            stem = last_part(origin).removesuffix(".jsonl")
+            if not any(stem in name for name in self._names) and not any(name and name in stem for name in self._ids):
+                sessions += 1
+                for entry in requests.values():
+                    sums.add(entry)
+        if not sessions:
+            return None
+        spending = sums.result("")
+        return InheritedRequests(
+            requests=spending.requests, sessions=sessions, dollars=spending.dollars,
+            recorded_dollars=spending.recorded_dollars,
+        )  # fmt: skip
+
+
+def logged_work(logs: Sequence[AgentLog]) -> set[str]:
+    """Return the ids of subagents that have a log, and the paths of sessions whose requests for summaries have one."""
+    names = set[str]()
+    for path in (log.file.path for log in logs):
+        if is_companion(os.path.basename(path)):
+            name = os.path.basename(path).removesuffix(".jsonl").removeprefix("agent-")
+            names.add(name)
+            if name.startswith("acompact"):
+                names.add(corpus.show(session_of(path) or path))
+    return names
+
+
+def requests_of(ledger: Ledger, log: AgentLog, copies: Copies, logged: set[str]) -> Iterator[LedgerRequest]:
+    """Yield the requests of a recording, skipping those already seen in an earlier recording.
+
+    `logged` is what `logged_work` returns. Other work that the requests mention is added to it, so as to count once.
+    """
+    for request in every_request(ledger, log):
+        if not copies.has(request.row, log.file.path):
+            yield drop_logged(request, logged) if request.row.unlogged else request
+
+
+def drop_logged(request: LedgerRequest, logged: set[str]) -> LedgerRequest:
+    """Return a request without the work that has a log, or that was counted before."""
+    works = [
+        work for work in request.row.unlogged
+        if work.name not in logged and (work.kind == "subagent" or request.session not in logged)
+    ]  # fmt: skip
+    logged.update(work.name for work in works)
+    return request._replace(row=replace(request.row, unlogged=tuple(works)))
 
 
 def every_request(ledger: Ledger, log: AgentLog) -> Iterator[LedgerRequest]:
@@ -228,7 +302,8 @@ class Period:
         self.first: dict[str, LedgerRequest] = {}  # of each session
         self._causes = CauseSums()
         self._models = defaultdict[str, Sums](Sums)
-        self.codes = defaultdict[str, dict[str, float]](dict)  # by session: code of a cause -> its cost
+        # by session: code and kind of a cause -> its dollars and tokens
+        self.losses = defaultdict[str, dict[tuple[str, CauseKind], tuple[float, int]]](dict)
 
     @property
     def is_empty(self) -> bool:
@@ -248,9 +323,11 @@ class Period:
         self._models[request.row.model or ""].add(request)
         for name, groups in self._groups.items():
             groups[_KEYS[name](request)].add(request)
-        if request.row.loss is not None and request.row.loss.tokens:
-            codes, code = self.codes[request.session], request.row.loss.code
-            codes[code] = codes.get(code, 0.0) + (0.0 if request.row.spent is None else request.row.spent.again)
+        loss, spent = request.row.loss, request.row.spent
+        if loss is not None and loss.tokens:
+            losses = self.losses[request.session]
+            dollars, tokens = losses.get((loss.code, loss.kind), (0.0, 0))
+            losses[loss.code, loss.kind] = dollars + (0.0 if spent is None else spent.again), tokens + loss.tokens
 
     def _by(self, key: Callable[[str, str], str]) -> dict[str, Sums]:
         """Return the sums of each group of sessions; `key` names the group of an agent's session."""
@@ -288,17 +365,18 @@ class Period:
         """Return why tokens that were not re-billed could have been read from a cache and were not."""
         return [cause_in_words(cause) for cause in self._causes.missed("user")]
 
-    def biggest(self) -> SpendingSession | None:
-        """Return the session that cost most; None if no request has a price."""
+    def costliest(self, most: int) -> list[SpendingSession]:
+        """Return the sessions that cost most, the costliest first."""
         sessions = self._by(lambda _, session: session)
-        best = max(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), default=None)
-        if best is None:
-            return None
-        sums, first = sessions[best].result(best), self.first[best]
+        names = sorted(sessions, key=lambda name: (sessions[name].dollars or 0.0, name), reverse=True)
+        return [self._session(name, sessions[name].result(name)) for name in names[:most]]
+
+    def _session(self, name: str, sums: Spending) -> SpendingSession:
+        first = self.first[name]
         return SpendingSession(
-            path=best, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
+            path=name, agent=first.agent, project=first.project or None, at=first.at, requests=sums.requests,
             dollars=sums.dollars, largest_prompt_tokens=sums.largest_prompt_tokens, paid_again=sums.paid_again,
-            command="", title=title_of(best),
+            command="", title=title_of(name), at_least=is_part(sums),
         )  # fmt: skip
 
 
