@@ -294,7 +294,7 @@ def test_other_account_is_named_if_both_keys_known(before, after, found):
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    facts = PairFacts(left, right, covered, 2_300, billed=True, lifetime=300.0)
+    facts = PairFacts(left, right, covered, 2_300, comparable=True, lifetime=300.0)
     assert find_other_endpoint(facts) == found
 
 
