@@ -11,7 +11,7 @@ from lore.cache.base import Prediction
 from lore.judge.base import findings_of
 from lore.judge.pairs.finders import find_other_endpoint
 from lore.judge.pairs.pair import PairFacts
-from lore.judge.what_if import paid_turn
+from lore.judge.what_if import make_paid_turn
 from lore.model.cause import Place
 from lore.model.codes import CODES, fix_of
 from lore.model.events import Usage
@@ -294,7 +294,7 @@ def test_other_account_is_named_if_both_keys_known(before, after, found):
     left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    facts = PairFacts(left, right, covered, 2_300, billed=True, lifetime=300.0)
+    facts = PairFacts(left, right, covered, 2_300, comparable=True, lifetime=300.0)
     assert find_other_endpoint(facts) == found
 
 
@@ -424,5 +424,5 @@ def test_tools_that_a_search_found_advise_an_update():
 def test_what_if_names_the_fix_of_the_evidence(names, detail):
     talk = opened()
     dropped(talk, signs=(Sign("thinking", names, before="on", after="off"),))
-    paid = paid_turn(talk.verdict, Prediction(None, None, None, "ceiling"), None)
+    paid = make_paid_turn(talk.verdict, Prediction(None, None, None, "ceiling"), None)
     assert [(one.code, one.detail) for one in paid.breaks] == [("LORE120", detail)]

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from lore.errors import LoreError
 from lore.judge.base import finding
-from lore.judge.policy import Budgets, Exempt, Limited, PerPath, Policy, Ruling
+from lore.judge.policy import BudgetEntries, Budgets, Exempt, PerPath, Policy, Ruling
 from lore.model.cause import Place
 from lore.model.evidence import TailReplaced, Told
 
@@ -91,7 +91,7 @@ def test_settings_of_a_path_apply_there_only():
 def test_path_budgets_replace_those_of_the_run():
     policy = Policy(per_path=(PerPath(path="logs", min_reuse=0.1, max_breaks=5), PerPath(path="logs/x", max_breaks=7)))
     ruling = policy.ruling("logs/x/a.jsonl", Budgets(min_reuse=0.9, max_lost_tokens=1))
-    assert (ruling.min_reuse, ruling.limited) == (0.1, Limited(max_breaks=1, max_lost_tokens=-1))
+    assert (ruling.min_reuse, ruling.limited) == (0.1, BudgetEntries(max_breaks=1, max_lost_tokens=-1))
     assert policy.ruling("a.jsonl", Budgets(min_reuse=0.9)).min_reuse == 0.9
 
 

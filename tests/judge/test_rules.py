@@ -5,7 +5,7 @@ import pytest
 from helpers.each import each
 from lore.judge.base import damage, finding, findings_of, fingerprint
 from lore.judge.chains.chain import ComparedChain
-from lore.judge.policy import Budgets, Ruling, judge_pair, over_budget
+from lore.judge.policy import Budgets, Ruling, decide_pair, find_over_budget
 from lore.model.cause import Place
 from lore.model.codes import CODES, Problem
 from lore.model.events import Usage
@@ -105,7 +105,7 @@ def test_fingerprint_accepts_lone_surrogates():
 
 def below_reuse(judged, limit):
     """Return the findings of a pair that its own causes do not give."""
-    return [one.finding for one in judge_pair(judged, PLACE, Ruling(min_reuse=limit)) if one.finding.code == "LORE401"]
+    return [one.finding for one in decide_pair(judged, PLACE, Ruling(min_reuse=limit)) if one.finding.code == "LORE401"]
 
 
 def test_pair_below_the_budget_is_a_finding():
@@ -135,12 +135,12 @@ def test_pair_without_reusable_prefix_meets_every_budget():
 ])  # fmt: skip
 def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
     summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
-    assert [one.code for one in over_budget(summary, budgets, PLACE)] == codes
+    assert [one.code for one in find_over_budget(summary, budgets, PLACE)] == codes
 
 
 @pytest.mark.parametrize(("breaks", "words"), [(1, "1 unexpected cache break, "), (2, "2 unexpected cache breaks, ")])
 def test_budget_of_breaks_counts_one_break(breaks, words):
-    (exceeded,) = over_budget(Summary(breaks=breaks, waste=breaks), Budgets(max_breaks=0), PLACE)
+    (exceeded,) = find_over_budget(Summary(breaks=breaks, waste=breaks), Budgets(max_breaks=0), PLACE)
     assert exceeded.message == f"{words}the budget is 0"
 
 

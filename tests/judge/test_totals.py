@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from lore.judge.base import finding
-from lore.judge.policy import Decided
-from lore.judge.totals import CauseCost, costliest, settle
+from lore.judge.policy import Decision
+from lore.judge.totals import CauseCost, count_findings, list_costliest
 from lore.model.cause import Place, RuledOut
 from lore.model.codes import CODES
 from lore.model.evidence import Told
@@ -15,24 +15,24 @@ from lore.report.forms.terminal import describe_cost, sums_lines
 
 def lost(kind, tokens, *ruled_out):
     reasons = tuple(RuledOut(reason, out=True) for reason in ruled_out)
-    return Decided(finding(
+    return Decision(finding(
         "LORE101", Place("a"), Told("m"), kind=kind, is_break=True, lost_tokens=tokens, ruled_out=reasons
     ))  # fmt: skip
 
 
 def test_unexplained_tokens_are_counted_apart_from_waste():
     summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
-    settle([lost("waste", 500), lost("unattributable", 900)], summary, costs)
-    settle([lost("unattributable", 70, "expiry", "model")], summary, costs)
-    settle([lost("unattributable", 30, "expiry")], summary, costs)
-    settle([lost("expected", 4000)], summary, costs)
+    count_findings([lost("waste", 500), lost("unattributable", 900)], summary, costs)
+    count_findings([lost("unattributable", 70, "expiry", "model")], summary, costs)
+    count_findings([lost("unattributable", 30, "expiry")], summary, costs)
+    count_findings([lost("expected", 4000)], summary, costs)
     assert (summary.waste_tokens, summary.unexplained_tokens, summary.lost_tokens) == (500, 100, 600)
     assert (summary.unexplained, summary.ruled_out) == (2, {"expiry": 2, "model": 1})
     lines = "\n".join(sums_lines(summary))
     assert "re-billed as waste: 500 tokens" in lines
     assert "re-billed, no certain cause: 100 tokens (cost unknown) in 2 cache breaks" in lines
     assert "ruled out in each: expiry\n" in lines  # the model is ruled out in only one of the two
-    settle([lost("unattributable", 30)], summary, costs)
+    count_findings([lost("unattributable", 30)], summary, costs)
     assert "ruled out" not in "\n".join(sums_lines(summary))
     assert "re-billed as expected: 4,000 tokens (cost unknown)\n" in lines
 
@@ -41,43 +41,45 @@ def test_unexplained_tokens_are_counted_apart_from_waste():
 def test_sums_hold_missed_reads_and_uncertainty():
     summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
     guess = lost("waste", 500).finding
-    settle([Decided(replace(guess, tokens="estimated", lost_dollars=0.5))], summary, costs)
-    settle([lost("waste", 70)], summary, costs)
+    count_findings([Decision(replace(guess, tokens="estimated", lost_dollars=0.5))], summary, costs)
+    count_findings([lost("waste", 70)], summary, costs)
     missed = finding("LORE307", Place("a"), Told("m"), lost_tokens=800, lost_dollars=0.25, tokens="recorded")
-    settle([Decided(missed)], summary, costs)
+    count_findings([Decision(missed)], summary, costs)
     lines = sums_lines(summary)
     assert "re-billed as waste: about 570 tokens (at least $0.50)" in lines
     assert "not re-billed, but could have been read from a cache: 800 tokens ($0.25)" in lines
-    assert describe_cost(*costliest(costs)) == "about 570 tokens re-billed (at least $0.50) in 2 cache breaks, waste"
+    assert (
+        describe_cost(*list_costliest(costs)) == "about 570 tokens re-billed (at least $0.50) in 2 cache breaks, waste"
+    )
 
 
 def test_sums_without_a_price_say_so():
     summary, costs = Summary(), dict[tuple[str, str], CauseCost]()
-    settle([lost("waste", 500)], summary, costs)
+    count_findings([lost("waste", 500)], summary, costs)
     assert "re-billed as waste: 500 tokens (cost unknown)" in sums_lines(summary)
-    assert describe_cost(*costliest(costs)) == "500 tokens re-billed (cost unknown) in 1 cache break, waste"
+    assert describe_cost(*list_costliest(costs)) == "500 tokens re-billed (cost unknown) in 1 cache break, waste"
 
 
 @pytest.mark.parametrize(
     ("kind", "lost", "ranked"), [("waste", 0, True), ("expected", 0, False), ("expected", 9, True)]
 )
 def test_only_waste_may_cost_nothing_and_be_ranked(kind, lost, ranked):
-    assert bool(costliest({("LORE101", kind): CauseCost(1, lost)})) is ranked
+    assert bool(list_costliest({("LORE101", kind): CauseCost(1, lost)})) is ranked
 
 
 def test_causes_of_both_kinds_are_ranked_by_cost():
     dollars = {("LORE101", "waste"): 0.1, ("LORE102", "waste"): 0.2, ("LORE128", "expected"): 5.0}
     costs = {cause: CauseCost(1, 900, dollars=cost) for cause, cost in dollars.items()}
-    assert [cause.code for cause in costliest(costs)] == ["LORE128", "LORE102", "LORE101"]
+    assert [cause.code for cause in list_costliest(costs)] == ["LORE128", "LORE102", "LORE101"]
     many = {(f"LORE10{number}", "expected"): CauseCost(1, 9, dollars=9.0) for number in range(5)}
-    assert [cause.kind for cause in costliest({**costs, **many})] == [*["expected"] * 3, "waste", "waste"]
+    assert [cause.kind for cause in list_costliest({**costs, **many})] == [*["expected"] * 3, "waste", "waste"]
 
 
 def test_fix_in_force_is_not_recommended_again():
     costs, expired = dict[tuple[str, str], CauseCost](), CODES["LORE128"]
     whole = finding("LORE128", Place("a"), Told("m"), kind="expected", is_break=True, lost_tokens=900)
     done = replace(whole, fix=expired.fix_done)
-    settle([Decided(done)], Summary(), costs)
-    assert costliest(costs)[0].fix == expired.fix_done
-    settle([Decided(whole)], Summary(), costs)
-    assert costliest(costs)[0].fix == expired.fix
+    count_findings([Decision(done)], Summary(), costs)
+    assert list_costliest(costs)[0].fix == expired.fix_done
+    count_findings([Decision(whole)], Summary(), costs)
+    assert list_costliest(costs)[0].fix == expired.fix

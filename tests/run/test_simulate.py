@@ -9,7 +9,7 @@ from fuzz.samples import CORPUS
 from lore.cache.counts import DROP
 from lore.cache.predictor import Predictor
 from lore.formats.claude.reader import ClaudeCode
-from lore.judge.agreement import agreement_of
+from lore.judge.agreement import measure_agreement
 from lore.recording.base import Problems, Recording
 from lore.recording.opening import Options
 from lore.run.checking.verdicts import CheckContext
@@ -82,7 +82,7 @@ def _of(paths):
 @real
 def test_real_sessions_are_predicted_accurately():
     turns = _of(SESSIONS)
-    found = agreement_of([one.row for one in turns])
+    found = measure_agreement([one.row for one in turns])
     drops = [one for one in turns if one.row.billed < one.row.naive - DROP]
     assert found.turns > 1_500
     assert found.within_2_percent >= 0.975 * found.turns

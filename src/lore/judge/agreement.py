@@ -35,7 +35,7 @@ class Transition(NamedTuple):
     prompted: bool = False  # the second turn brings a new prompt of the user
 
 
-def agreement_of(rows: Sequence[Transition]) -> simulate.AgreementResult:
+def measure_agreement(rows: Sequence[Transition]) -> simulate.AgreementResult:
     """Return how far predictions are from usage; without rows the means are unknown."""
     count = len(rows)
 
@@ -68,7 +68,7 @@ class SimulatedSums:
     def add(
         self, turn: simulate.SimulatedTurn, row: Transition | None, parts: Mapping[str, Decimal], project: str
     ) -> None:
-        """Add a turn; `parts` is its cost by kind of price."""
+        """Add a turn; `row` is None if its prediction has no usage to compare, `parts` its dollars by kind of price."""
         self.turns.append(turn)
         if row is not None:
             self._rows.append(row)
@@ -81,12 +81,12 @@ class SimulatedSums:
         self, cache: str | None, as_of: str | None, reliability: list[simulate.ReliabilityResult], notes: Iterable[str],
         problems: list[Problem],
     ) -> simulate.SimulateResult:  # fmt: skip
-        """Return the result; without a `cache` it names the one that all turns have."""
+        """Return the result; without a `cache` it names the one that all turns have, else none."""
         caches = {turn.cache for turn in self.turns}
         return simulate.SimulateResult(
             cache=cache or (caches.pop() if len(caches) == 1 else None), rules=simulate.RulesUsed(as_of=as_of),
-            turns=self.turns, totals=self._totals(), agreement=agreement_of(self._rows), groups=list(self._ranked()),
-            reliability=reliability, what_if=[], notes=list(notes), problems=problems,
+            turns=self.turns, totals=self._totals(), agreement=measure_agreement(self._rows),
+            groups=list(self._ranked()), reliability=reliability, what_if=[], notes=list(notes), problems=problems,
         )  # fmt: skip
 
     def _totals(self) -> simulate.SimulatedTotals:
@@ -173,8 +173,8 @@ def _group_keys(turn: simulate.SimulatedTurn, project: str) -> Iterator[tuple[st
 _NAMES_SHOWN = 5  # of one kind
 
 
-class Unpriced:
-    """Collects why turns have no price."""
+class MissingPrices:
+    """Collects the reasons why turns have no price."""
 
     def __init__(self, rules: DatedRules) -> None:
         self._rules = rules
@@ -182,8 +182,8 @@ class Unpriced:
         self._factors: set[str] = set()
         self._tools: set[str] = set()
 
-    def take(self, turn: Turn, price: Price | None, model: str | None) -> None:
-        """Add a turn; `model` replaces the model that it names."""
+    def add(self, turn: Turn, price: Price | None, model: str | None) -> None:
+        """Note why a turn, or a tool of the provider in it, has no price; `model` replaces the model that it names."""
         usage = turn.usage
         if price is not None:
             if usage is not None and usage.server_tools:

@@ -59,7 +59,7 @@ class Budgets(Struct, frozen=True):
 class PerPath(Budgets, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings for the recordings that a pattern names, and their budgets."""
 
-    path: str
+    path: str  # the pattern
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_as_waste: tuple[str, ...] = ()
@@ -68,10 +68,10 @@ class PerPath(Budgets, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Exempt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Findings that were looked at and are accepted, and why."""
 
-    code: str
-    path: str
+    code: str  # a selector
+    path: str  # a pattern
     reason: str
-    chain: str | None = None
+    chain: str | None = None  # a pattern; None: any, as below
     json_path: str | None = None
 
     def accepts(self, finding: Finding) -> bool:
@@ -126,14 +126,14 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
         return PathIndex(entry.path for entry in self.per_path)
 
     def ruling(self, path: str, budgets: Budgets) -> Ruling:
-        """Return the ruling for one recording; `path` is relative, its parts joined by `/`."""
+        """Return the ruling for a recording; `path` is relative, with `/`. `budgets` are those of the run."""
         entries = [(number, self.per_path[number]) for number in self._paths.numbers(path)]
         select = next((entry.select for _, entry in reversed(entries) if entry.select), self.select)
         for _, entry in entries:
             budgets = entry.with_defaults(budgets)
         limited = [
             next((number for number, entry in reversed(entries) if getattr(entry, name) is not None), -1)
-            for name in Limited._fields
+            for name in BudgetEntries._fields
         ]
         return Ruling(
             select=select,
@@ -142,7 +142,7 @@ class Policy(Struct, frozen=True, dict=True, forbid_unknown_fields=True):  # `di
             exempt=tuple([(number, self.exempt[number]) for number in self.exempt_paths.numbers(path)]),
             min_reuse=budgets.min_reuse,
             max_tail_tokens=self.max_tail_tokens,
-            limited=Limited(*limited),
+            limited=BudgetEntries(*limited),
         )
 
 
@@ -160,19 +160,19 @@ def _path_fault(path: str) -> str:
 NO_POLICY = Policy()
 
 
-class Limited(NamedTuple):
+class BudgetEntries(NamedTuple):
     """The entries of `per_path` whose budgets a recording's sums count against; -1: the budget of the run."""
 
     max_breaks: int = -1
     max_lost_tokens: int = -1
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """What the policy decided about a finding, whose kind or severity it may have changed."""
 
     finding: Finding
-    out: Out = ""  # why it is not counted
-    by: int = -1  # the number of the exemption that takes it out
+    out: Out = ""  # why it is not counted; empty: it is
+    by: int = -1  # the number of the exemption that takes it out; -1: none does
 
 
 class Ruling(Struct, frozen=True):
@@ -183,23 +183,23 @@ class Ruling(Struct, frozen=True):
     count_as_waste: tuple[str, ...] = ()
     exempt: tuple[tuple[int, Exempt], ...] = ()  # with their numbers in the settings
     min_reuse: float | None = None
-    limited: Limited = Limited()
+    limited: BudgetEntries = BudgetEntries()
     max_tail_tokens: int = MAX_TAIL_TOKENS
 
-    def decide(self, finding: Finding) -> Decided:
-        """Return whether a finding counts, and as what."""
+    def decide(self, finding: Finding) -> Decision:
+        """Return whether a finding counts, and the finding with the kind or severity that it then has."""
         if not self.wants(finding.code, finding.name):
-            return Decided(finding, "ignored")
+            return Decision(finding, "ignored")
         for number, exempt in self.exempt:
             if exempt.accepts(finding):
-                return Decided(finding, "exempted", number)
+                return Decision(finding, "exempted", number)
         is_counted = finding.kind == "waste" and "little-lost" not in finding.qualifiers
         if not is_counted and _longest_match(self.count_as_waste, finding.code, finding.name):
             finding = in_words(replace(finding, kind="waste", severity=SEVERITY["waste"]))
         elif isinstance(finding.evidence, TailReplaced) and finding.evidence.tokens > self.max_tail_tokens:
             # every turn pays for a long tail
             finding = in_words(replace(finding, severity="warning", actor="author"))
-        return Decided(finding)
+        return Decision(finding)
 
     def wants(self, code: str, name: str) -> bool:
         """Return whether findings of a code are selected."""
@@ -243,8 +243,8 @@ def _check(selector: str, where: str) -> None:
     )
 
 
-def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
-    """Find sums that exceed the budget; `of` is the path that they are limited to, if it is not the whole run."""
+def find_over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") -> Iterable[Finding]:
+    """Yield a finding for each sum over its budget; `of` is the path that the sums are of, empty for the whole run."""
     breaks, lost = summary.breaks - summary.expected, summary.lost_tokens
     if budgets.max_breaks is not None and breaks > budgets.max_breaks:
         yield finding(Code.BREAKS_ABOVE_BUDGET, place, OverBudget("breaks", breaks, budgets.max_breaks, of))
@@ -252,8 +252,8 @@ def over_budget(summary: Summary, budgets: Budgets, place: Place, of: str = "") 
         yield finding(Code.LOST_TOKENS_ABOVE_BUDGET, place, OverBudget("lost-tokens", lost, most, of))
 
 
-def judge_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decided]:
-    """Decide about every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
+def decide_pair(pair: Pair, place: Place, ruling: Ruling) -> list[Decision]:
+    """Return a decision on every finding of a pair: those of its verdict, those of plug-ins' rules, its budget.
 
     The budget of a pair holds whatever causes are ignored or not selected: exempted causes do not count. If no other is
     left, or all are expected, the pair may reuse as little as it likes.

@@ -25,7 +25,7 @@ from lore.judge.pairs.rule import EvidenceRule
 from lore.judge.requests.laws import Laws
 from lore.judge.runs.beginnings import Beginnings
 from lore.judge.runs.plateaus import Plateaus
-from lore.judge.runs.reads import ReadShort, Unread
+from lore.judge.runs.reads import ShortReads, UnreadWrites
 from lore.judge.runs.siblings import Siblings
 from lore.model.cause import RuledOut
 from lore.model.codes import CauseKind, Code
@@ -415,10 +415,10 @@ CHAINS = (
           Code.BREAKPOINTS_FAR_APART, Code.VARYING_TEXT_IN_PREFIX, Code.TOOLS_UNSORTED, Code.IMAGE_BEFORE_TEXT,
           Code.CACHE_KEY_MISSING), Laws,
          "What providers refuse or ignore: sources in `requests`. Asks `lint` of the first request.", recorded=True),
-    Step((Code.READ_SHORT_OF_PREDICTION,), ReadShort,
+    Step((Code.READ_SHORT_OF_PREDICTION,), ShortReads,
          "A sure prediction far above the read, and no other explanation; 96 % of captures agree (`make bench`).",
          recorded=True),
-    Step((Code.WRITES_NEVER_READ,), Unread,
+    Step((Code.WRITES_NEVER_READ,), UnreadWrites,
          "Writes cost 1.25 or 2 times the input (prices): two that nothing reads within their lifetime are waste.",
          recorded=True),
 )  # fmt: skip

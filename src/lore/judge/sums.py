@@ -101,7 +101,7 @@ def _loss(verdict: TurnVerdict) -> Loss | None:
 
 
 def names_in(evidence: Evidence) -> tuple[str, ...]:
-    """Return the names in evidence: at most three servers, hooks or tools, two models, a field, or a path."""
+    """Return the names in evidence: at most three servers, hooks or tools, two models, or one host, field or path."""
     if isinstance(evidence, ModelChanged):
         return tuple(model for model in (evidence.before, evidence.after) if model is not None)
     if isinstance(evidence, RoutedElsewhere):
@@ -135,7 +135,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
-        self.count = 0
+        self.count = 0  # copies that were found
 
     def has(self, row: LedgerRow, recording: str) -> bool:
         """Remember a row, and return whether it is a copy of a request that another recording counts.
@@ -146,7 +146,7 @@ class Copies:
         return self.has_response(row.response_id, recording, is_inherited=row.is_inherited)
 
     def has_response(self, response_id: str | None, recording: str, *, is_inherited: bool) -> bool:
-        """Do the same as `has` for the request of a response."""
+        """Remember a response, and return whether it is a copy, as `has` does for its row."""
         copied, response_id = is_inherited, lasting_id(response_id)
         if response_id and not copied:
             copied = self._first.setdefault(response_id, recording) != recording
@@ -360,7 +360,7 @@ def rebilled_tokens(spending: Spending) -> int:
 
 
 def change_of_cost(before: Mapping[str, Spending], after: Mapping[str, Spending]) -> CostChange | None:
-    """Return why requests cost more or less than earlier ones, both as sums by model; None without a cost.
+    """Return why requests cost more or less than earlier ones, both as sums by model; None if a cost is unknown.
 
     The rest, which is input at list prices and not re-billed, is a product of requests, tokens of a prompt and dollars
     of a token: each part changes one factor and takes the factors before it from the later requests.
@@ -424,7 +424,7 @@ def reads_nothing(spending: Spending) -> bool:
 
 
 def sum_of(amounts: Iterable[float]) -> float:
-    """Return the sum of amounts, rounded once."""
+    """Return the sum of amounts, rounded once, to six decimals."""
     return round(fsum(amounts), _DIGITS)
 
 
@@ -442,7 +442,7 @@ class Reliability:
         self._tallies: dict[tuple[str, str], Tally] = {}
 
     def take(self, verdict: TurnVerdict) -> None:
-        """Count a turn."""
+        """Count a turn, if it is an append."""
         was_read = was_append_read(verdict)
         if was_read is None:
             return
@@ -477,7 +477,7 @@ def _keys(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def was_append_read(verdict: TurnVerdict) -> bool | None:
-    """Return whether an append read the tokens in the cache; None if it is no append or has no usage."""
+    """Return whether an append read the tokens in the cache, within 2 % and a block; None if unknown or no append."""
     read, cached = first_pass_read(verdict.turn.usage), verdict.cached
     if not cached or read is None or not is_append(verdict):
         return None
@@ -508,7 +508,7 @@ class RunningSums:
         self._sums = Sums()
         self._lifetimes: dict[str, Lifetime] = {}
         self._last: TurnVerdict | None = None
-        self.breaks: dict[int, LastBreak] = {}  # by the number of the request in the log
+        self.breaks: dict[int, LastBreak] = {}  # by the number of the request, from 0 in the order of `take`
 
     def take(self, verdict: TurnVerdict, audience: Audience) -> LedgerRow:
         """Add the next verdict; return its row."""

@@ -26,7 +26,7 @@ from lore.errors import LoreError, Where
 from lore.judge.base import RULES, WORSE, TurnVerdict, damage, lasting_id, sum_known
 from lore.judge.baseline import BaselineRecorder, KnownFindings, can_have_entry
 from lore.judge.messages import message_of
-from lore.judge.policy import Budgets, Decided, Limited, Policy, Ruling, judge_pair, over_budget
+from lore.judge.policy import BudgetEntries, Budgets, Decision, Policy, Ruling, decide_pair, find_over_budget
 from lore.model.canonical import text_of
 from lore.model.cause import Place
 from lore.model.codes import CODES, CauseKind, Code, Problem
@@ -63,13 +63,13 @@ def list_unjudged(problems: Iterable[Problem], turns: int) -> list[Problem]:
     return [problem for problem in problems if is_unjudged(problem) or (problem.code in _HIDING and not turns)]
 
 
-class Judged(Struct, frozen=True):
+class TurnFindings(Struct, frozen=True):
     """The findings of one turn, of an ended chain or of damage, before anything is removed."""
 
     response_id: str = ""  # empty: it has no copies
     chain: str = ""
     paired: bool = False  # the turn was compared with the one before it
-    found: tuple[Decided, ...] = ()
+    found: tuple[Decision, ...] = ()
     recorded: float | None = None  # cost in dollars that the log states
 
 
@@ -77,13 +77,14 @@ class FileResult(Struct, array_like=True, forbid_unknown_fields=True):
     """The result of judging one file. `RunTotals` computes the sums over `judged`."""
 
     key: str = ""  # the file's path, the same on every machine
-    limited: Limited = Limited()  # the budgets that its sums count against
+    limited: BudgetEntries = BudgetEntries()  # the budgets that its sums count against
     summary: Summary = field(default_factory=Summary)  # counts that no finding changes
     session: str | None = None  # its id (empty: it has none); None: the file was not judged to its end
     is_complete: bool = False  # all of it was judged, or it is not a recording
-    turns: dict[str, int] = field(default_factory=dict[str, int])  # of each chain
-    judged: list[Judged] = field(default_factory=list[Judged])
-    boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])  # of compactions
+    turns: dict[str, int] = field(default_factory=dict[str, int])  # how many, by chain
+    judged: list[TurnFindings] = field(default_factory=list[TurnFindings])
+    # of each compaction: its id and time
+    boundaries: list[tuple[str, str | None]] = field(default_factory=list[tuple[str, str | None]])
     unseen: UnrecordedParts | None = None  # parts of its prompts that are not recorded
     problems: list[Problem] = field(default_factory=list[Problem])
     log: list[str] = field(default_factory=list[str])  # lines that another process could not log
@@ -138,7 +139,7 @@ class FileTotals:
         return self._ruling.min_reuse is not None or bool(RULES)
 
     def turn(self, verdict: TurnVerdict, *, events: bool) -> None:
-        """Count a turn and its findings. `events`: it is from a session log."""
+        """Count a turn and its findings; one of the parent session as copied. `events`: it is from a session log."""
         summary, turn, pair = self.result.summary, verdict.turn, verdict.pair
         if turn.call.inherited_from:  # it counts in the session that sent it
             summary.copied += 1
@@ -155,15 +156,15 @@ class FileTotals:
         recorded = None if turn.usage is None else turn.usage.recorded_dollars
         if recorded is not None:
             summary.recorded_dollars = sum_known((summary.recorded_dollars or 0.0, recorded)) or UNSET
-        decided = [] if pair is None else judge_pair(pair, self.place.of(turn), self._ruling)
-        judged = Judged(lasting_id(turn.response_id), turn.chain, verdict.compared, self._keep(decided), recorded)
+        decided = [] if pair is None else decide_pair(pair, self.place.of(turn), self._ruling)
+        judged = TurnFindings(lasting_id(turn.response_id), turn.chain, verdict.compared, self._keep(decided), recorded)
         if judged.found or judged.response_id:
             self.result.judged.append(judged)
 
     def add_ended(self, findings: Iterable[Finding]) -> None:
         """Count findings that belong to no turn."""
         for decided in map(self._ruling.decide, findings):
-            self.result.judged.append(Judged(chain=decided.finding.chain or "", found=self._keep([decided])))
+            self.result.judged.append(TurnFindings(chain=decided.finding.chain or "", found=self._keep([decided])))
 
     def finish(
         self, session: str, boundaries: Sequence[tuple[str, str | None]], problems: Sequence[Problem],
@@ -182,7 +183,7 @@ class FileTotals:
     def damage(
         self, problems: Sequence[Problem], counts: Mapping[tuple[str, str | None], int], fix: str = ""
     ) -> None:  # fmt: skip
-        """Count problems and their findings."""
+        """Count problems and their findings; `fix` replaces that of each finding, for the agent's author."""
         self.result.summary.problems += sum(counts.values())
         self.result.problems.extend(problems)
         by_code = {code: number for (code, _), number in counts.items()}
@@ -199,9 +200,9 @@ class FileTotals:
         problem = Problem(Code.UNREADABLE_FILE, reason, file=self.place.path)
         self.damage([problem], {(problem.code, problem.file): 1}, fix)
 
-    def _keep(self, decided: Iterable[Decided]) -> tuple[Decided, ...]:
+    def _keep(self, decided: Iterable[Decision]) -> tuple[Decision, ...]:
         """Return the decisions as they are stored: without words if they are removed, or past a limit."""
-        decisions: list[Decided] = []
+        decisions: list[Decision] = []
         for decision in decided:
             finding = decision.finding if self._redact is None else self._redact(decision.finding)
             self._kept[finding.severity] += not decision.out
@@ -236,8 +237,8 @@ class CauseCost(Struct, frozen=True):
 Costs = dict[tuple[str, CauseKind], CauseCost]
 
 
-def settle(decided: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
-    """Count the findings of one turn; return whether one that counts is an error."""
+def count_findings(decided: Iterable[Decision], summary: Summary, costs: Costs) -> bool:
+    """Add the findings of one turn to `summary`, and its break to `costs`; return whether a counted one is an error."""
     decisions = list(decided)
     for _, out, _ in decisions:
         if out:
@@ -253,7 +254,7 @@ def settle(decided: Iterable[Decided], summary: Summary, costs: Costs) -> bool:
 
 
 def count_losses(findings: Iterable[AnyCause], summary: Summary) -> AnyCause | None:
-    """Add the losses of one turn to the sums; return the leading cause of its cache break, if it has one."""
+    """Add the losses of one turn to `summary`; return the leading cause of its cache break, if it has one."""
     breaking = list[AnyCause]()
     for finding in findings:
         if finding.is_break:
@@ -320,7 +321,7 @@ def _sum_known(amount_so_far: float | UnsetType | None, more: float | UnsetType 
     return (total or UNSET) if amount_so_far is UNSET else total
 
 
-def costliest(costs: Costs) -> list[CostlyCause]:
+def list_costliest(costs: Costs) -> list[CostlyCause]:
     """Return the waste and the expected causes that cost most, at most `TOP` of each, ranked together by cost.
 
     Causes without a price come last, by tokens. Unexplained ones have no fix, and are not among them.
@@ -365,7 +366,7 @@ class RunTotals:
         self._unseen: dict[tuple[str, str, str], list[int | None]] = {}
 
     def take(self, result: FileResult) -> None:
-        """Add the next file's result."""
+        """Add the next file's result. It is changed: copies of earlier requests are removed from it."""
         turns = result.summary.turns + result.summary.copied  # before more copied turns are removed
         unjudged = list_unjudged(result.problems, turns)
         result.summary.compactions -= sum(boundary in self._boundaries for boundary in result.boundaries)
@@ -381,7 +382,7 @@ class RunTotals:
             if turn.found:
                 decisions = [self._match_baseline(decided, result.key) for decided in turn.found]
                 known_codes |= {decided.finding.code for decided in decisions if self._is_known(decided)}
-                is_error = settle(decisions, result.summary, self._costs)
+                is_error = count_findings(decisions, result.summary, self._costs)
                 self.failed = self.failed or (is_error and bool(turns or not unjudged))
                 self._keep(_with_one_loss([decided.finding for decided in decisions if not decided.out]))
         self._count(result)
@@ -393,8 +394,8 @@ class RunTotals:
         self.longest = max(self.longest, (result.long_turns, next(iter(result.paths), "")))
         self._problems.extend(result.problems[: PROBLEMS_KEPT - len(self._problems)])
 
-    def _match_baseline(self, decided: Decided, key: str) -> Decided:
-        """Return a finding as removed if the baseline has it."""
+    def _match_baseline(self, decided: Decision, key: str) -> Decision:
+        """Return a finding as `known` if the baseline has it, which is used up, or a new one records it."""
         finding, recorder = decided.finding, self._recorder
         if decided.out or not can_have_entry(finding.code, finding.severity):
             return decided
@@ -404,8 +405,8 @@ class RunTotals:
             return decided
         return decided._replace(out="known")
 
-    def _is_known(self, decided: Decided) -> bool:
-        """Return whether the baseline has a finding, also one about unjudged parts that this run does not look for."""
+    def _is_known(self, decided: Decision) -> bool:
+        """Return whether the baseline has a finding; a removed one about unjudged parts is looked up and used up."""
         finding, baseline = decided.finding, self._known_findings
         is_left_out = bool(decided.out) and baseline is not None and is_unjudged(finding)
         return decided.out == "known" or (is_left_out and baseline is not None and baseline.take(finding.fingerprint))
@@ -416,24 +417,24 @@ class RunTotals:
         if result.session is not None and (not result.session or result.session not in self._sessions):
             self.summary.sessions += 1
             self._sessions.add(result.session)
-        for name, entry in zip(Limited._fields, result.limited, strict=True):
+        for name, entry in zip(BudgetEntries._fields, result.limited, strict=True):
             _add(self._limited.setdefault((name, entry), Summary()), result.summary)
         (self.complete_keys if result.is_complete else self.partial_keys).add(result.key)
 
     def find_over_budget(self, budgets: Budgets, policy: Policy, place: Place) -> Iterator[Finding]:
-        """Find the sums that exceed a budget, of the run or of an entry of `per_path`."""
+        """Yield a finding for each sum over its budget, of the run or of an entry of `per_path`."""
         entries = [(budgets, place, ""), *((entry, Place(entry.path), entry.path) for entry in policy.per_path)]
-        for name in Limited._fields:
+        for name in BudgetEntries._fields:
             for number, (limits, where, path) in enumerate(entries, -1):
                 sums = self._limited.get((name, number), Summary())
-                yield from over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
+                yield from find_over_budget(sums, Budgets(**{name: getattr(limits, name)}), where, path)
 
     def conclude(
         self, findings: Iterable[Finding], ruling: Ruling, redact: Callable[[Finding], Finding] | None = None
     ) -> None:
-        """Add the findings about the whole run. `redact` is applied to each."""
+        """Count the findings about the whole run and list those that remain; `redact` is applied to each."""
         decided = [self._match_baseline(ruling.decide(entry), entry.path) for entry in findings]
-        self.failed = settle(decided, self.summary, {}) or self.failed
+        self.failed = count_findings(decided, self.summary, {}) or self.failed
         self._keep(entry.finding if redact is None else redact(entry.finding) for entry in decided if not entry.out)
 
     def _keep(self, findings: Iterable[Finding]) -> None:
@@ -444,9 +445,9 @@ class RunTotals:
                 self._findings.append(finding)
 
     def checked(self) -> CheckResult:
-        """Return all results."""
+        """Return the result of the run."""
         return CheckResult(
-            summary=self.summary, top=costliest(self._costs),
+            summary=self.summary, top=list_costliest(self._costs),
             unseen=[_unseen(*name, sizes) for name, sizes in self._unseen.items()],
             findings=self._findings, problems=self._problems,
         )  # fmt: skip
@@ -466,9 +467,9 @@ def _add(sums: Summary, more: Summary) -> None:
             setattr(sums, name, before + (value or 0))
 
 
-def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Decided]:
+def _remove_copies(result: FileResult, compared: Mapping[str, bool]) -> list[Decision]:
     """Remove copied requests from a file's result, and chains that only had copies; return the findings about them."""
-    sums, copied, turns, removed = result.summary, Counter[str](), list[Judged](), list[Decided]()
+    sums, copied, turns, removed = result.summary, Counter[str](), list[TurnFindings](), list[Decision]()
     for turn in result.judged:
         if turn.response_id in compared:
             copied[turn.chain] += 1
@@ -505,7 +506,7 @@ _BYTES_PER_TOKEN = 4.5
 
 
 def unseen_tokens(turn: Turn) -> int | None:
-    """Estimate the tokens of a first request that its log does not record; None if nothing shows them."""
+    """Estimate the tokens of a first request whose text its log does not record; None if nothing shows them."""
     basis, prompt_size = turn.basis, None if turn.usage is None else total(turn.usage.first_pass)
     if basis is None or prompt_size is None or turn.number != 1 or basis.fidelity != "structural":
         return None

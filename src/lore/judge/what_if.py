@@ -58,7 +58,7 @@ class PaidTurn(NamedTuple):
     """A turn with its usage, billed or else predicted, and the causes of its loss; `price` is added by the caller."""
 
     chain: str
-    paid: Usage | None  # by its usage, else by its prediction
+    paid: Usage | None  # by its usage, else by its prediction; None: neither is known
     available: int | None  # tokens that the previous turn left in the cache
     breaks: tuple[Break, ...]
     exact: bool = True  # writes are billed; else all that was asked for may be in the cache
@@ -69,11 +69,11 @@ class PaidTurn(NamedTuple):
 
     @property
     def cached_tokens(self) -> int | None:
-        """Tokens that this turn left in the cache."""
+        """Tokens that this turn left in the cache: the whole prompt if writes are not billed."""
         return None if self.paid is None else cached(self.paid) if self.exact else prompt_tokens(self.paid)
 
 
-def paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | None) -> PaidTurn:
+def make_paid_turn(verdict: TurnVerdict, prediction: Prediction, available: int | None) -> PaidTurn:
     """Return a turn with its usage and the causes of its loss; `available`: tokens that the previous turn cached."""
     turn, pair = verdict.turn, verdict.pair
     usage = turn.usage
@@ -239,25 +239,25 @@ class SimulatedRun(NamedTuple):
         return [cause for cause in causes if not cause.is_break and cause.lost_tokens and cause.lost_dollars]
 
     @property
-    def expired(self) -> bool:
+    def has_expiries(self) -> bool:
         """Whether entries expired at a cache with lifetimes to choose from."""
         caches = {turn.cache for turn in self.result.turns}
         return bool(caches & _WITH_LIFETIMES) and any(cause.code == Code.CACHE_EXPIRED for cause in self.breaks)
 
     @property
     def worth_trying(self) -> list[str]:
-        """Changes that may save: a longer life if short entries expired, a shorter one, all breakpoints."""
+        """Changes, as `KEY=VALUE`, that may save: longer life if short entries expired, shorter life, breakpoints."""
         paid = self.result.totals.by_price.keys()
         is_short = not paid or bool(paid & {"write", "write_5m"})
-        may_save = ((TTL, self.expired and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
+        may_save = ((TTL, self.has_expiries and is_short), (SHORT, "write_1h" in paid), (AUTO, bool(self.bodies)))
         return [text for text, applies in may_save if applies]
 
 
 NotedSaving: TypeAlias = tuple[Saving, list[str]]  # what a change saves, and notes on it
 
 
-def change_of(text: str, caches: Sequence[str]) -> WhatIf | None:
-    """Parse `KEY=VALUE`; None for a change that needs no second simulation. Raises LoreError for an unknown key."""
+def parse_change(text: str, caches: Sequence[str]) -> WhatIf | None:
+    """Parse `KEY=VALUE`; None for `cause` and `speed`, which need no second simulation. Raises LoreError if unknown."""
     key, equals, value = text.partition("=")
     key, value = key.strip().replace("-", "_"), value.strip()
     if not equals or not value:
@@ -295,7 +295,10 @@ def _codes(text: str) -> tuple[str, ...]:
 
 
 def compare_runs(text: str, base: SimulatedRun, other: SimulatedRun) -> NotedSaving:
-    """Return the saving of a change: tokens that only the second simulation reads, and the difference in cost."""
+    """Return the saving of a change: the tokens and dollars by which the runs differ, negative if it saves nothing.
+
+    `turns` are those whose reads differ; the dollars are None if no turn has a price in both.
+    """
     counts = other.change_counts
     if counts.already and not counts.changed:
         saving = Saving(change=text, turns=0, tokens=0, currency=CURRENCY, saved=0.0, fix="")
@@ -360,8 +363,8 @@ def _notes(saving: Saving, counts: ChangeCounts) -> Iterator[str]:
         yield f"--what-if {saving.change} changes nothing here: {_HOLDS[key]}"
 
 
-def at_standard_speed(base: SimulatedRun) -> NotedSaving:
-    """Return what the same requests cost less without fast mode and priority processing."""
+def compute_speed_saving(base: SimulatedRun) -> NotedSaving:
+    """Return what the same requests save without fast mode and priority processing."""
     more = [turn.speed for turn in base.turns if turn.speed > 0]
     fix = "Switch fast mode off (/fast in Claude Code), or leave `speed` and `service_tier` out." if more else ""
     saving = Saving(change=SPEED, turns=len(more), tokens=0, currency=CURRENCY, saved=sum_known(more) or 0.0, fix=fix)
@@ -371,7 +374,7 @@ def at_standard_speed(base: SimulatedRun) -> NotedSaving:
 # causes
 
 
-def without_causes(base: SimulatedRun, text: str) -> NotedSaving:
+def compute_cause_saving(base: SimulatedRun, text: str) -> NotedSaving:
     """Return what `cause=CODE[,CODE]` saves, without turns that lost hardly anything."""
     ruling = Ruling(select=_codes(text.partition("=")[2]))
 
@@ -446,14 +449,14 @@ def _notes_on_causes(base: SimulatedRun, without: _Match, saving: Saving) -> Ite
         yield f"{saving.change}: simulated with the recorded prompts; without these events others would have been sent"
 
 
-def rank_causes(base: SimulatedRun) -> Iterator[NotedSaving]:
-    """Yield the saving of each cause with a fix, of standard speed, then of causes that save more together."""
+def list_savings(base: SimulatedRun) -> Iterator[NotedSaving]:
+    """Yield the saving of each cause with a fix by code, of standard speed, then of causes that save more together."""
     all_causes = (*base.breaks, *map(_missed, base.missed))
     codes = sorted({cause.code for cause in all_causes if _has_fix((cause.code,), cause)})
     alone = {code: _saving(base, partial(_has_fix, (code,)), f"cause={code}") for code in codes}
     yield from ((saving, []) for saving in alone.values())
     if any(turn.speed > 0 for turn in base.turns):
-        yield at_standard_speed(base)
+        yield compute_speed_saving(base)
     for joint in _list_joint_causes(base):
         saving = _saving(base, partial(_has_fix, joint), f"cause={','.join(joint)}")
         more = saving.tokens - sum(alone[code].tokens for code in joint)

@@ -33,10 +33,10 @@ from lore.cache.transcripts import Predicted
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import lacks_of
 from lore.judge import what_if
-from lore.judge.agreement import SimulatedSums, Transition, Unpriced
+from lore.judge.agreement import MissingPrices, SimulatedSums, Transition
 from lore.judge.base import CURRENCY, TurnVerdict, findings_of, paid_again, price_of, speed_surcharge, surcharge_of
 from lore.judge.sums import Copies, Reliability
-from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, paid_turn, turns_of
+from lore.judge.what_if import NotedSaving, PaidTurn, SimulatedRun, make_paid_turn, turns_of
 from lore.model.cause import Place
 from lore.model.codes import Audience, Code, Problem
 from lore.model.events import SUMMED_COUNTS, Usage
@@ -103,7 +103,7 @@ class Simulation:
         self.lacks: dict[str, list[str]] = {}  # parts of prompts that are not recorded, with the formats
         self.contradicting: list[str] = []  # turns whose usage contradicts their body; the predictor ignores it
         self.partial = Counter[str]()  # turns with a part of the output tokens recorded, by client
-        self.unpriced = Unpriced(predictor.rules)
+        self.unpriced = MissingPrices(predictor.rules)
         self.reliability = Reliability()
 
     @property
@@ -132,7 +132,7 @@ class Simulation:
                 if not any(name in formats for formats in self.lacks.values()):
                     self.lacks.setdefault(lacks_of(name, turn.basis), []).append(name)
             transition = _transition(turn, predicted, cache)
-            paid = paid_turn(verdict, predicted.prediction, cache.cached_tokens)
+            paid = make_paid_turn(verdict, predicted.prediction, cache.cached_tokens)
             cache.advance(turn, predicted, paid)
             inherited = bool(turn.call.inherited_from)
             if not self._copies.has_response(turn.response_id, str(self._recordings), is_inherited=inherited):
@@ -174,7 +174,7 @@ class Simulation:
             self.contradicting.append(f"turn {turn.number}: {predicted.doubt}")
         if partial and turn.usage is not None:
             self.partial[turn.usage.client] += 1
-        self.unpriced.take(turn, price, self._predictor.model)
+        self.unpriced.add(turn, price, self._predictor.model)
 
     def _causes(self, verdict: TurnVerdict, place: Place) -> list[CauseResult]:
         """Return the causes of a turn, the leading one first."""
@@ -279,7 +279,7 @@ def simulate(
     if engines is None and measured:
         raise lacks_plug_in("engines", "--measured")
     logs = None if engines is None else engines.read(measured, files, options, problems)
-    what_ifs = [(text, what_if.change_of(text, caches)) for text in changes if text != RANK]
+    what_ifs = [(text, what_if.parse_change(text, caches)) for text in changes if text != RANK]
     for cache in caches or (None if logs is None else logs.cache,):
         simulator = _Simulator(paths[0], context, run, changes, files, cache, logs, problems.kept)
         base = simulator.run()
@@ -381,20 +381,20 @@ def _with_savings(
 ) -> SimulateResult:  # fmt: skip
     """Return the result with the savings of the requested changes; without any, of removing each cause."""
     change_texts, saved, notes = simulator.change_texts, list[NotedSaving](), list[str]()
-    ranked = list(what_if.rank_causes(base)) if RANK in change_texts or not change_texts else []
+    ranked = list(what_if.list_savings(base)) if RANK in change_texts or not change_texts else []
     for text, change in changes:
         if change is not None:
             saved.append(what_if.compare_runs(text, base, simulator.run(change)))
         elif text.lstrip().startswith("speed"):
-            saved.append(what_if.at_standard_speed(base))
+            saved.append(what_if.compute_speed_saving(base))
         else:
-            saved.append(what_if.without_causes(base, text))
+            saved.append(what_if.compute_cause_saving(base, text))
     if RANK in change_texts:
         for text in base.worth_trying:
             if has_stream:
                 notes.append(f"not simulated: {text}, since standard input and pipes can be read once only")
             else:
-                run = simulator.run(what_if.change_of(text, ()) or NO_CHANGE)
+                run = simulator.run(what_if.parse_change(text, ()) or NO_CHANGE)
                 ranked.append(what_if.compare_runs(text, base, run))
         notes = [*what_if.describe_left_out(base), *notes]
     elif not change_texts:

@@ -42,7 +42,7 @@ def cache_of(turn: Turn) -> _Cache:
     return turn.model, turn.call.answered_by
 
 
-def keep_cached(turn: Turn, tokens: int) -> Turn:
+def with_read_tokens(turn: Turn, tokens: int) -> Turn:
     """Return a turn as if it had read the first `tokens` of its prompt, or as many as it read if these are more."""
     usage = turn.usage or Usage()
     end = max(tokens, usage.read_tokens or 0)
@@ -84,7 +84,7 @@ class ChainMemory:
         is_compacted = any(change.cause == Code.COMPACTION for change in current.changes)  # that explains a fall
         lifetimes = self._lifetimes
         return PairFacts(
-            previous, current, overlap, fell, billed=self.billed, last_use=last_use, tallies=self._tallies,
+            previous, current, overlap, fell, comparable=self.billed, last_use=last_use, tallies=self._tallies,
             lifetime=lifetimes.seconds if last_use is None else counts.lifetime(previous, lifetimes.seconds),
             least_lifetime=lifetimes.least, earlier=self._earlier if last_use is None else None,
             state=state_of() if fell and not is_compacted else None, first=self._first,
@@ -127,12 +127,12 @@ def omits_thinking(turn: Turn, rules: Callable[[], DatedRules] | None) -> bool:
 
 
 class Lifetimes:
-    """How long the entries of the latest turn live."""
+    """How many seconds the entries of the latest turn live."""
 
     def __init__(self, rules: Callable[[], DatedRules] | None) -> None:
         self._rules = rules
         self.seconds: float | None = None  # None: unknown
-        self.least: float | None = None  # of recorded requests, if a rule tells the lifetime
+        self.least: float | None = None  # seconds surely; None unless a rule tells the lifetime of a recorded request
 
     def note(self, turn: Turn) -> None:
         """Add a turn: its usage shows the lifetime, or a rule tells that of a recorded request."""
@@ -153,11 +153,11 @@ class LogCaches:
 
     @property
     def has_usage(self) -> bool:
-        """Whether any turn had usage."""
+        """Whether a log's turn had usage."""
         return bool(self._latest)
 
     def note(self, turn: Turn) -> None:
-        """Add a turn; one without usage changes nothing in its cache."""
+        """Remember a log's turn with usage as its cache's last; one that has its prompt replaces all others."""
         if turn.is_rebuilt and counts.cached(turn.usage) is not None:
             if turn.basis is None:  # its prompt is in memory
                 self._latest.clear()
@@ -208,7 +208,7 @@ class UnreportedWrites:
             self._reads_all = 0 <= unread <= max(2 * counts.block_tokens(turn), counts.TOLERANCE_SHARE * size)
 
     def with_cached(self, previous: Turn, current: Turn) -> Turn:
-        """Return the previous turn with all of its prompt cached, if reads fell and earlier ones show that.
+        """Return the previous turn with as much cached as earlier reads show, if reads fell; else unchanged.
 
         After a read that fell, one that is as low, or still lower than before the fall, missed the same.
         """
@@ -221,7 +221,9 @@ class UnreportedWrites:
         is_short = is_low or (is_fallen and self._reads_all and previous.basis is not None)
         if not is_short or cache_of(previous) != cache_of(current):
             return previous
-        return keep_cached(previous, size // block * block if self._reads_all or low is None else min(low[1], size))
+        return with_read_tokens(
+            previous, size // block * block if self._reads_all or low is None else min(low[1], size)
+        )
 
 
 class _Hashed(Struct, frozen=True):
@@ -239,14 +241,14 @@ class ClientHashes:
         self._latest: dict[_Cache, _Hashed] = {}
 
     def note(self, turn: Turn) -> None:
-        """Add a turn."""
+        """Remember a turn's hashes, and whether the log rewrote the history since earlier ones."""
         if self._latest and _is_rewritten(turn):
             self._latest = {cache: replace(before, rewritten=True) for cache, before in self._latest.items()}
         if turn.hashes is not None:
             self._latest[cache_of(turn)] = _Hashed(turn.number, turn.hashes)
 
     def causes(self, current: Turn) -> tuple[Cause, ...]:
-        """Return what differs by hash from the last request in the same cache that has hashes."""
+        """Return what differs by hash from the last hashed request in the same cache, except rewritten messages."""
         last = None if current.hashes is None else self._latest.get(cache_of(current))
         if current.hashes is None or last is None:
             return ()
@@ -263,7 +265,7 @@ class ToolCallSearch:
         self._first_call: int | None = None  # its place in that history
 
     def is_in(self, turn: Turn) -> bool:
-        """Return whether the history of a turn has a tool call."""
+        """Return whether the history of a log's turn has a tool call; False for a recorded request."""
         if turn.basis is None:
             return False
         history = turn.basis.entries

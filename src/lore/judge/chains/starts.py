@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from lore.cache import counts
 from lore.cache.rules import DatedRules
 from lore.cache.transcript_history import TokenRate, growth
-from lore.judge.chains.memory import keep_cached
+from lore.judge.chains.memory import with_read_tokens
 from lore.judge.pairs.finders import seconds_before_answer
 from lore.judge.pairs.losses import judge_unmeasured, lost_of_head
 from lore.judge.pairs.pair import EXTENDED, Pair, PairFacts, is_remark
@@ -70,7 +70,7 @@ def compare_with_summarised(others: OtherChains, turn: Turn) -> Pair | None:
         return None
     if not counts.bills_writes(quoted):
         prompt_size, block = counts.prompt_tokens(quoted.usage), counts.block_tokens(quoted)
-        quoted = keep_cached(quoted, prompt_size // block * block)
+        quoted = with_read_tokens(quoted, prompt_size // block * block)
     pair = others.compare(quoted, turn)
     is_cold = pair is not None and pair.causes[:1] and pair.causes[0].code == Code.COLD_COMPACTION
     return pair if is_cold else None
@@ -188,7 +188,7 @@ def may_be_read(turn: Turn) -> bool:
 
 def _judge_across_chains(previous: Turn, turn: Turn, cause: Cause) -> Pair:
     """Return the verdict on turns of two chains of a log, whose prompts are not compared."""
-    facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), billed=True)
+    facts = PairFacts(previous, turn, EXTENDED, counts.shortfall(previous, turn), comparable=True)
     return judge_unmeasured(facts, (cause,), facts.fell)
 
 

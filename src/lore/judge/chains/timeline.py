@@ -42,7 +42,7 @@ class LoggedChanges:
         self._unanswered.append(turn)
 
     def place(self, previous: Turn | None, turn: Turn) -> Turn:
-        """Return the turn with the changes that its prompt has."""
+        """Return the turn with the changes that its prompt has: with held ones, which are then forgotten."""
         if self._unanswered:
             turns = [*self._unanswered, turn]
             self._unanswered.clear()
@@ -51,7 +51,7 @@ class LoggedChanges:
         return turn if turn.basis is None or previous is None else self._place_compaction(previous, turn)
 
     def _place_compaction(self, previous: Turn, turn: Turn) -> Turn:
-        """Return the turn with the compaction that shortened its prompt, and without one that did not yet."""
+        """Return the turn with the compaction that shortened its prompt, and hold back one that did not yet."""
         before, after = counts.prompt_tokens(previous.usage), counts.prompt_tokens(turn.usage)
         compactions = tuple([change for change in turn.changes if change.cause == Code.COMPACTION])
         if compactions and after >= before >= _LONG:

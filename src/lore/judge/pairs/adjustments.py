@@ -32,11 +32,11 @@ class PairMeasures(Struct, frozen=True):
     facts: PairFacts
     sums: PairSums
     cacheable_bytes: int  # bytes of the previous prompt that were to be cached
-    per_token: float  # bytes of the current prompt
+    per_token: float  # bytes per token of the current prompt
     short: int | None  # tokens by which the read is smaller than the cached prompt; None: unknown
     tail: ReplacedTail | None  # what was removed from the end of the previous prompt before it was compared
     wrote_hour: bool  # a usage of the chain wrote for an hour, so the wish for it is passed on
-    find_remarks: Callable[[PairMeasures, _Causes], _Causes]  # of this chain, which reports some of them once
+    find_remarks: Callable[[PairMeasures, _Causes], _Causes]  # `Remarks.find`, which remembers them
 
     @property
     def shared(self) -> float:
@@ -48,7 +48,7 @@ _NEAR = 0.15  # the share by which a place in tokens, estimated from bytes, may 
 
 
 def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Return a change of shape as the cause of a fall that nothing else explains, if the read ended at its place.
+    """Replace an unexplained fall by a change of shape among the causes, if the read ended at its place.
 
     Anthropic documents text and block as one value; a read that stops there shows that the model saw two
     (anthropics/claude-code#93490: a system message within the history).
@@ -66,13 +66,13 @@ def blame_shape(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 
 def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Mark changes at the end of the prompt that are shorter than one block of the cache: no cache holds them.
+    """Turn changes at the prompt's end, if shorter than a cache block, into changes after the last breakpoint.
 
-    A change at an earlier place, or of a parameter, costs everything after it.
+    No cache holds a part of a block. A change at an earlier place, or of a parameter, costs everything after it.
     """
     facts, short = measures.facts, measures.short
     block = counts.block_tokens(facts.previous)
-    if facts.fell or not facts.billed or (short is not None and short > block):
+    if facts.fell or not facts.comparable or (short is not None and short > block):
         return causes
     prompt, new_causes = facts.previous.prompt, list[Cause]()
     for cause in causes:
@@ -90,7 +90,7 @@ def mark_within_block(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 
 def add_remarks(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Add what is reported although nothing was lost."""
+    """Add remarks, which are reported although nothing was lost, and remember them."""
     return (*causes, *measures.find_remarks(measures, causes))
 
 
@@ -107,7 +107,10 @@ def mark_nothing_lost(measures: PairMeasures, causes: _Causes) -> _Causes:
 
 
 def add_tail(measures: PairMeasures, causes: _Causes) -> _Causes:
-    """Add the replaced tail: the read fell because of a breakpoint on it, or by the tail's own cached tokens."""
+    """Add the replaced tail, if there is one; an unexplained fall is then dropped or replaced by its cause.
+
+    The fall is a breakpoint on changing text if the tail has one, and no break if it is at most the tail's tokens.
+    """
     facts, tail = measures.facts, measures.tail
     if tail is None:
         return causes
@@ -151,7 +154,7 @@ class RemarkRule(Struct, frozen=True):
 def find_contradicted_body(measures: PairMeasures, _: _Causes) -> Cause | None:
     """Return that a usage cannot belong to the recorded body."""
     facts, sums = measures.facts, measures.sums
-    if not facts.billed:
+    if not facts.comparable:
         return None
     unlike = counts.contradiction(facts.previous, sums.previous) or counts.contradiction(facts.current, sums.current)
     return None if unlike is None else Cause(Code.BILL_CONTRADICTS_BODY, None, unlike)
@@ -160,7 +163,7 @@ def find_contradicted_body(measures: PairMeasures, _: _Causes) -> Cause | None:
 def find_lost_lifetime(measures: PairMeasures, _: _Causes) -> Cause | None:
     """Return that an hour was asked for, and only five minutes were billed, in a chain that never wrote for an hour."""
     facts = measures.facts
-    if not facts.billed or measures.wrote_hour or wrote_for_an_hour(facts.current):
+    if not facts.comparable or measures.wrote_hour or wrote_for_an_hour(facts.current):
         return None
     lost = counts.lost_lifetime(facts.previous) or counts.lost_lifetime(facts.current)
     return None if lost is None else Cause(Code.LIFETIME_LOST, None, lost)
@@ -170,7 +173,7 @@ def find_far_breakpoint(measures: PairMeasures, causes: _Causes) -> Cause | None
     """Return that no breakpoint reaches the last entry, if no usage shows whether it was missed."""
     facts = measures.facts
     is_broken = any(not is_remark(cause) for cause in causes)
-    if not facts.billed or facts.fell is not None or is_broken or facts.current.is_rebuilt:
+    if not facts.comparable or facts.fell is not None or is_broken or facts.current.is_rebuilt:
         return None
     if find_named_route(facts) is not None or find_missing_answers(facts) is not None:
         return None

@@ -23,7 +23,10 @@ from lore.prefix.purpose import begins_user_turn
 
 
 def explain_answer(pair: Pair) -> Pair:
-    """Return the pair, with the changed answer as a cause if an engine read less than prompt and answer."""
+    """Return the pair, with the changed answer as a cause if an engine read less than prompt and answer.
+
+    The previous turn of that pair has its answer in its prompt and usage.
+    """
     current, previous = pair.current, None if pair.is_break else _with_answer(pair)
     read = counts.first_pass_read(current.usage)
     if previous is None or read is None:

@@ -101,8 +101,9 @@ def limit_by_verdict(facts: PairFacts, causes: tuple[Cause, ...]) -> tuple[Cause
     """Return the causes that a byte comparison found, with a cause first that agrees with the provider's verdict.
 
     Only a prompt that was rebuilt from a transcript is limited: its bytes were never sent, so they may differ where the
-    request did not. If none of the causes agrees, evidence that does is added, and they follow as contradicted. Bytes
-    from the wire are certain: then a cause may lead that the verdict contradicts (and LORE302 reports the difference).
+    request did not. If none of the causes agrees, one cause leads that does, or the verdict itself, and they are in its
+    `also` as contradicted. Bytes from the wire are certain: then a cause may lead that the verdict contradicts (and
+    LORE302 reports the difference).
     """
     verdict = provider_cause(facts) if facts.fell and facts.current.is_rebuilt else None
     if verdict is None or not causes or any(can_lead(cause.code, cause.section, verdict.section) for cause in causes):
@@ -126,9 +127,9 @@ def dispute_verdict(facts: PairFacts) -> Cause | None:
 
 
 def explain_unread(facts: PairFacts) -> Cause | None:
-    """Return why a turn read nothing, like the one before it; None if its cache has breakpoints or its history changed.
+    """Return why a log's turn missed the cache; the caller knows that it and the previous one read nothing.
 
-    The read did not fall, and the cache was missed again.
+    None if its cache has breakpoints or its history changed.
     """
     state = facts.state
     if state is None or not state.implicit or state.unchanged < state.entries:
@@ -137,5 +138,8 @@ def explain_unread(facts: PairFacts) -> Cause | None:
 
 
 def explain_by_clock(facts: PairFacts) -> Cause:
-    """Return the cause of a fallen read by the clock alone, for a log whose history is not the one that was sent."""
+    """Return the cause of a fallen read by the clock, else the unexplained one.
+
+    For a log whose history is not the one that was sent.
+    """
     return first_cause(facts, rules.BY_CLOCK) or unexplained(facts)

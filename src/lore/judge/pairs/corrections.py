@@ -1,4 +1,4 @@
-"""Corrections of a verdict: what cost nothing, what it cost in money, what alternates.
+"""Corrections of a verdict: losses that cost nothing, prices, values that alternate.
 
 Each function takes a pair and the state of its chain, and returns the pair. Their order is in `lore.judge.rules`.
 """
@@ -108,8 +108,8 @@ def drop_unread_below_minimum(pair: Pair, state: ChainState) -> Pair:
 def excuse_small_loss(pair: Pair, _: ChainState) -> Pair:
     """Return the pair with `little-lost` causes if usage shows that it lost less than a block, or 1 % of the prompt.
 
-    They keep their kind and become notes; a loss of less than a block costs nothing, and is expected. Only usage that
-    reports writes shows so small a loss.
+    The larger of both is the limit. Causes keep their kind and become notes; a loss of less than a block costs nothing,
+    and is expected. Only usage that reports writes shows so small a loss.
     """
     usage, lead = pair.current.usage, TurnVerdict(pair.current, pair).leading
     if lead is None or usage is None or counts.first_pass_read(usage) is None or not counts.bills_writes(pair.previous):
@@ -131,13 +131,13 @@ def _excuse(cause: Cause, qualifier: Qualifier, **changes: Any) -> Cause:
     return replace(cause, qualifiers=tuple(dict.fromkeys((*cause.qualifiers, qualifier))), **changes)
 
 
-# what it cost
+# prices
 
 
 def add_prices(pair: Pair, state: ChainState) -> Pair:
-    """Return the pair with prices if tokens were lost, and with the daily cost of a replaced tail.
+    """Return the pair with its price if tokens were lost, and dollars in a replaced tail or a cold compaction.
 
-    A recorded request without usage has the price of its estimated size.
+    A replaced tail is counted in the state. A recorded request without usage has the price of its estimated size.
     """
     turn, daily = pair.current, _count_tails_a_day(pair, state)
     lost = TurnVerdict(turn, pair).lost_tokens
@@ -159,7 +159,7 @@ def _estimate_usage(turn: Turn, size: int, lost: int) -> Usage:
 
 
 def _count_tails_a_day(pair: Pair, state: ChainState) -> float:
-    """Return how many tails the chain replaces a day; 0 if it is too short to tell."""
+    """Count the pair's replaced tail; return how many the chain has a day, 0 without one or in a short chain."""
     at = pair.current.at
     if state.began is None or at is None or all(cause.code != Code.TAIL_REPLACED for cause in pair.causes):
         return 0.0
@@ -194,7 +194,8 @@ def _add_costs(cause: Cause, price: Price, daily: float, usage: Usage | None, lo
 def mark_alternating(pair: Pair, state: ChainState) -> Pair:
     """Return the pair with a mark on changes of a setting, a model or tools back to the value before the last change.
 
-    A change from A to B and back to A is known from its second change on; the fix is to keep one of the two.
+    The state remembers the changes. One from A to B and back to A is known from its second change on; the fix is to
+    keep one of the two.
     """
     return replace(pair, causes=tuple([_mark_alternating(cause, state.changes) for cause in pair.causes]))
 

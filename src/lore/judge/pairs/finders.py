@@ -68,7 +68,7 @@ def find_expiry(facts: PairFacts) -> e.Paused | None:
 def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
     """Return the pause if entries may have expired by it: over five minutes at breakpoints, else over half an hour.
 
-    It is half an hour without breakpoints, and for a cache of which neither usage nor a rule tells the lifetime.
+    Half an hour also counts if neither usage nor a rule tells the lifetime. None if they surely had expired.
     """
     state, most = facts.state, entry_lifetime(facts)
     is_implicit = (facts.least_lifetime is not None or most is None) if state is None else state.implicit
@@ -80,13 +80,13 @@ def find_possible_expiry(facts: PairFacts) -> e.Paused | None:
 
 
 def _expiry(facts: PairFacts, lifetime: float | None) -> e.Paused | None:
-    if not facts.billed:
+    if not facts.comparable:
         return None
     return counts.expiry(facts.last_use or facts.previous, facts.current, lifetime, missed=bool(facts.fell))
 
 
 def entry_lifetime(facts: PairFacts) -> float | None:
-    """Return how many seconds the previous turn's writes live: by its usage, else by the rules of its cache.
+    """Return how many seconds the previous turn's writes live: by usage, else by the rules of its cache; None: unknown.
 
     If it wrote for an hour and for five minutes, and not all of the hour's part was read, that part was missed, too.
     """
@@ -107,7 +107,7 @@ def _has_unreported_writes(facts: PairFacts) -> bool:
 
 def find_parallel_start(facts: PairFacts) -> e.ParallelStart | None:
     """Return by how much the current request was sent before the entry that it would read was written."""
-    if not facts.billed:
+    if not facts.comparable:
         return None
     seconds = seconds_before_answer(facts.previous, facts.current)
     return None if seconds is None else e.ParallelStart(seconds)
@@ -139,7 +139,7 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
     requests of 348 public sessions.
     """
     pause, read, state = seconds_since(facts.previous, facts.current), facts.read, facts.state
-    if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.billed:
+    if pause is None or not 0 <= pause <= counts.SOON or not read or not facts.comparable:
         return None
     if not counts.bills_writes(facts.previous) or read == counts.cached(facts.previous.usage):
         return None
@@ -150,7 +150,7 @@ def find_older_entry(facts: PairFacts) -> e.OlderEntry | None:
 
 
 def seconds_since(previous: Turn, current: Turn) -> float | None:
-    """Return the seconds from the previous answer (from its request if that is unknown) to the current request."""
+    """Return the seconds from the previous answer, else from its request, to the current request; may be negative."""
     began_at = previous.answered_at if previous.answered_at is not None else previous.at
     return None if began_at is None or current.at is None else current.at - began_at
 
@@ -203,7 +203,7 @@ def find_missing_answers(facts: PairFacts, *, is_foreign: bool = False) -> e.Rou
     the previous request received. If the request continues one that is not the last of its chain, others of the
     recording received them.
     """
-    if facts.current.basis is not None or not facts.overlap.is_covered or not facts.billed:
+    if facts.current.basis is not None or not facts.overlap.is_covered or not facts.comparable:
         return None
     before, after = facts.previous.prompt.messages, facts.current.prompt.messages
     answers = [] if facts.last_use is not None else list(_call_ids(after.since(len(before))))
@@ -263,7 +263,7 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
         if state.new_positions <= POSITIONS or lookback(facts.current.at).runs:
             return None
         evidence = e.LookbackExceeded(state.new_positions, POSITIONS, facts.fell)
-    elif not facts.billed or facts.current.is_rebuilt:
+    elif not facts.comparable or facts.current.is_rebuilt:
         return None
     else:
         evidence = measure_lookback(facts)
@@ -271,7 +271,7 @@ def find_far_entry(facts: PairFacts, *, is_cut: bool) -> e.LookbackExceeded | No
 
 
 def measure_lookback(facts: PairFacts) -> e.LookbackExceeded | None:
-    """Return by how much the last entry of a recorded request is out of reach; None if it is within."""
+    """Return by how much the last entry of a recorded request is out of reach; None if it is within, or unknown."""
     gap = lookback_gap(facts.previous.prompt, facts.current.prompt, facts.current.at)
     if gap is None or gap.new < 0 or not gap.exceeded:
         return None
@@ -343,12 +343,12 @@ def find_shorter_history(facts: PairFacts) -> e.HistoryShrank | None:
 
 
 def signal_of(facts: PairFacts, name: str) -> Sign | None:
-    """Return the turn's signal of this name."""
+    """Return what the log notes at this turn under a name of `SIGNS`."""
     return next((sign for sign in facts.current.signs if sign.name == name), None)
 
 
 def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | None:
-    """Return a signal of the log (`lore.model.state.SIGNS`)."""
+    """Return as evidence what the log notes at this turn under a name of `model.state.SIGNS`."""
     sign = signal_of(facts, name)
     if sign is None:
         return None
@@ -362,7 +362,10 @@ def find_signal(name: str, facts: PairFacts) -> e.SignSeen | e.ToolsAnnounced | 
 
 
 def find_counted_signal(name: str, facts: PairFacts) -> e.Evidence | None:
-    """Return a signal after which most reads of this client's version and model fell (`cache.falls`)."""
+    """Return a signal after which most reads of this client's version and model fell (`cache.falls`).
+
+    Also one after which reads were not counted: a tool search in older versions.
+    """
     sign, state = signal_of(facts, name), facts.state
     if sign is None or state is None or state.implicit:
         return None
@@ -387,7 +390,7 @@ def find_resume(facts: PairFacts) -> e.Evidence | None:
 
 
 def state_signal(facts: PairFacts, name: str, *, is_delayed: bool = True) -> Signal | None:
-    """Return a signal; `is_delayed`: of text since the user's last prompt, which may be moved at this one."""
+    """Return a signal with its place; `is_delayed`: of text since the user's last prompt, which may move now."""
     signals = () if facts.state is None else facts.state.signals
     return next((signal for signal in signals if signal.name == name and signal.is_delayed == is_delayed), None)
 
@@ -490,7 +493,10 @@ def find_dropped_thinking(facts: PairFacts) -> e.ThinkingOmitted | None:
 
 
 def find_cleared_content(facts: PairFacts) -> e.Evidence | Cause | None:
-    """Return that the log records a clearing that names no result: of images, if the history has some."""
+    """Return that the log records a clearing that names no result: of images, if the history has some.
+
+    None if the prompt was billed for fewer tokens: then `find_removed` applies.
+    """
     evidence = find_signal("micro-compaction", facts)
     if evidence is None or not _has_same_history(facts) or _shrunk_total(facts) is not None:
         return None

@@ -24,7 +24,7 @@ from lore.prefix.overlap import ChainSums, PairSums, byte_size, list_new_segment
 
 
 def judge_unmeasured(facts: PairFacts, causes: tuple[Cause, ...], short: int | None) -> Pair:
-    """Return the verdict on two turns whose prompts were not built, as the second surely extends the first."""
+    """Return the verdict on two turns by these causes and usage alone: no prompt is built, and its bytes are 0."""
     return Pair(facts.previous, facts.current, facts.overlap, PairSums(0, 0, 0), 0, causes, facts.fell, short,
                 counts.BYTES_PER_TOKEN, counts.cached(facts.previous.usage), limit_rebilled(facts, causes))  # fmt: skip
 
@@ -136,7 +136,7 @@ def lost_bytes(facts: PairFacts, measured: ChainSums, position: int, cacheable: 
 def lost_of_head(pair: Pair, rules: Callable[[], DatedRules] | None) -> int:
     """Return how many tokens of the previous head were in a cache, and would have been read if the head were the same.
 
-    What precedes the change is not lost, nor a head that is too short for a cache.
+    What precedes the change is not lost, nor a head that is too short for a cache. May be negative: nothing was lost.
     """
     previous, overlap, read = pair.previous, pair.overlap, counts.first_pass_read(pair.current.usage)
     readable, end = pair.bytes.common + overlap.common_bytes, pair.bytes.previous

@@ -66,10 +66,10 @@ class PairFacts(Struct, frozen=True):
     current: Turn
     overlap: Overlap
     fell: int | None  # tokens by which the read fell (`counts.significant_fall`); None: unknown
-    billed: bool  # they follow one another, so that their usages can be compared
+    comparable: bool  # one follows the other, so that their usages can be compared
     lifetime: float | None = None  # seconds that the previous turn's writes live; None: unknown
     earlier: int | None = None  # tokens that the turn before the previous one left in the cache
-    state: TurnState | None = None  # of a transcript, before the current usage was read
+    state: TurnState | None = None  # of a transcript, before the current usage was read; None: not needed, or no log
     last_use: Turn | None = None  # the last request with all of the previous prompt, if it is a later one
     tallies: Mapping[str, Tally] = {}  # by name, signals of earlier turns, and how often the read fell with them
     hash_causes: tuple[Cause, ...] = ()  # what differs by the client's hashes, since the last request that has some
@@ -108,20 +108,20 @@ class Pair(Struct, frozen=True):
     current: Turn
     overlap: Overlap
     bytes: PairSums
-    tail_bytes: int
+    tail_bytes: int  # of the previous prompt
     causes: tuple[Cause, ...]
     fell: int | None  # tokens by which the read fell, 0 within tolerance; None: unknown
     short: int | None  # the same without tolerance
     bytes_per_token: float  # of the current prompt, from its usage or a default
     available: int | None  # tokens that the previous request left in the cache; None: unknown
     rebilled: int | None = None  # the most tokens that can have been billed again; None: the bytes show no limit
-    price: Price | None = None
+    price: Price | None = None  # of the current turn; None: unknown, or no cost is asked for
     priced_as: Usage | None = None  # usage whose prices apply to lost tokens if the current turn has none
     uncacheable: bool = False  # one of the two is shorter than its model caches, so nothing was lost
 
     @property
     def lost_bytes(self) -> int:
-        """The bytes that all causes together cost."""
+        """The bytes that the causes cost together: those of the one that costs most, which include the others'."""
         return max((cause.lost for cause in self.causes), default=0)
 
     @property
@@ -137,7 +137,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The worst kind among the causes."""
+        """The worst kind among the causes of a break; `expected` without any."""
         kinds = [cause.kind for cause in self.causes if not is_remark(cause)]
         return max(kinds, key=("expected", "unattributable", "waste").index, default="expected")
 
@@ -204,7 +204,7 @@ def _tools_after_system(pair: Pair, cause: Cause) -> int:
 
 
 def dispute_of(pair: Pair) -> Disputed | None:
-    """Return how bytes, usage and the provider's verdict contradict one another; None if they agree."""
+    """Return how bytes, usage and verdict contradict one another, or that a fall is unexplained; else None."""
     dispute = next((cause.evidence for cause in pair.causes if isinstance(cause.evidence, Disputed)), None)
     if dispute is None and pair.fell and any(cause.code in UNEXPLAINED for cause in pair.causes):
         return Disputed("unexplained", tokens=pair.fell)
@@ -221,7 +221,7 @@ _OTHER_CACHE = frozenset((
 def find_dispute(facts: PairFacts, causes: tuple[Cause, ...], shared: float) -> Disputed | None:
     """Return how bytes, usage and verdict contradict one another; None if they do not. `shared` is in tokens."""
     current = facts.current
-    if not facts.billed or current.is_rebuilt or current.fidelity == "rendered":
+    if not facts.comparable or current.is_rebuilt or current.fidelity == "rendered":
         return None
     if any(cause.code in _OTHER_CACHE for cause in causes):
         return None

@@ -233,7 +233,7 @@ class ReplacedTail(Struct, frozen=True):
 
     begin: int  # its place among the previous prompt's messages
     segments: tuple[Segment, ...]
-    role: str
+    role: str  # of its first message; empty: not text
     repeated: bool  # it ends the current prompt again
     retried: bool  # the current prompt is the same request with another end
 

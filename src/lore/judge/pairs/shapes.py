@@ -17,7 +17,7 @@ from lore.prefix.purpose import asks_for_summary
 
 
 def find_restart(facts: PairFacts) -> Cause | None:
-    """Return that the current chain begins as another one that was given up for it, without its tools."""
+    """Return that the current chain continues one that was given up for it, whose tools it dropped."""
     previous, current = facts.previous, facts.current
     if previous.chain == current.chain or current.given_up != previous.chain:
         return None

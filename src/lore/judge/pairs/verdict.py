@@ -87,9 +87,9 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
         previous.prompt, current.prompt, facts.overlap, current.changes,
         previous_call=previous.call, current_call=current.call,
         pause=None if previous.at is None or current.at is None else current.at - previous.at,
-        fell=_count_unread(facts, all_read=all_read), all_read=facts.billed and all_read,
+        fell=_count_unread(facts, all_read=all_read), all_read=facts.comparable and all_read,
     )  # fmt: skip
-    if not is_beginning_read(facts):
+    if not can_change_cost(facts):
         causes = tuple([
             replace(entry, override="expected", qualifiers=(*entry.qualifiers, "nothing-lost")) for entry in causes
         ])  # fmt: skip
@@ -101,8 +101,8 @@ def _find_in_bytes(facts: PairFacts) -> tuple[Cause, ...]:
     return causes
 
 
-def is_beginning_read(facts: PairFacts) -> bool:
-    """Return False if an engine reads nothing although two prompts begin alike: then no change costs anything.
+def can_change_cost(facts: PairFacts) -> bool:
+    """Return whether a change can cost anything: not if an engine reads nothing although two prompts begin alike.
 
     Templates write tools before or after the system prompt, so before a change in it only its own bytes count.
     """
@@ -142,7 +142,7 @@ def _find_other_place(facts: PairFacts) -> tuple[Cause, ...]:
 
     A provider that a router returns to reads what it cached before, and lacks what another one cached since.
     """
-    if not facts.billed:
+    if not facts.comparable:
         return ()
     if facts.fell == 0:
         lacks = (counts.shortfall(facts.previous, facts.current) or 0) > counts.block_tokens(facts.previous)
@@ -172,7 +172,8 @@ def judge_pair(
     """Return the verdict on two turns.
 
     `measured` has the bytes of the previous prompt, and afterwards those of the current one. `short` is by how many
-    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt.
+    tokens the read is smaller than the cached prompt. `tail` was removed from the previous prompt. `remarks` remembers
+    those that it returns.
     """
     previous, current, overlap = facts.previous, facts.current, facts.overlap
     tail_bytes, cacheable = measured.tail, measured.sum_before(count_cached_segments(previous.prompt))
@@ -205,11 +206,11 @@ class Remarks:
         self.wrote_hour = False  # a usage of the chain wrote for an hour
 
     def note(self, turn: Turn) -> None:
-        """Remember a turn of the chain."""
+        """Remember whether a turn of the chain wrote for an hour."""
         self.wrote_hour = self.wrote_hour or wrote_for_an_hour(turn)
 
     def find(self, measures: PairMeasures, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
-        """Return the remarks on two turns with these causes."""
+        """Return the remarks on two turns with these causes, and remember them: some are reported once a chain."""
         remarks: list[Cause] = []
         for row in rules.REMARKS:
             if (row.once and row.code in self._reported) or row.unless in self._reported:

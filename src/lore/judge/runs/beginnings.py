@@ -79,7 +79,7 @@ class Beginnings:
             self._unread_beginnings[key] = beginning
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each beginning that was never read."""
+        """Yield a finding for each beginning that was repeated unread, and forget these beginnings."""
         for start in self._unread_beginnings.values():
             provider = served_by(start.latest).provider
             has_key = start.latest.prompt.params.get("prompt_cache_key", b"null") != b"null"

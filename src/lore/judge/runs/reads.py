@@ -39,7 +39,7 @@ UNTIMED = 60.0  # seconds within which a response has surely begun, if its begin
 FEWEST_WRITES = 2  # fewer writes without a read are not reported
 
 
-class ReadShort:
+class ShortReads:
     """Find turns of one chain that read less than predicted; reported once a chain."""
 
     def __init__(self, shared: Shared) -> None:
@@ -53,11 +53,11 @@ class ReadShort:
         self._is_doubted = False  # a usage of the chain contradicts its body
         self._wrote_hour: Turn | None = None  # the last turn that wrote for an hour
         self._anchor: Turn | None = None  # the latest turn whose usage shows something cached
-        self.latest: Turn | None = None
+        self.latest: Turn | None = None  # the last turn that was examined
         self.is_settled = True  # its breakpoints in tools and system prompt are at their first places
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Examine the next turn."""
+        """Examine the next turn, and remember it as one that later turns of any chain may read."""
         if turn.failed or turn.fidelity not in ("wire", "parsed"):
             return
         causes = () if pair is None else pair.causes
@@ -67,12 +67,12 @@ class ReadShort:
             read = counts.first_pass_read(turn.usage)
             if read is not None and counts.prompt_tokens(turn.usage.first_pass) - read > self._tolerated(turn):
                 writers = self._writers(turn, read, breaks)
-                if writers and self._reads.may_predict():
+                if writers and self._reads.count_prediction():
                     self._examine(turn, writers, read)
         self._remember(turn, breaks)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Report the chain's short reads, at the first of them."""
+        """Yield a finding for all short reads of the chain, at the first; no other chain is compared with it then."""
         self._reads.chains.pop(self._chain, None)
         if self._short is not None:
             turn, short = self._short
@@ -209,7 +209,7 @@ def _as_sole_writer(turn: Turn) -> Turn:
     return structs.replace(turn, usage=usage)
 
 
-class Unread:
+class UnreadWrites:
     """Find writes of one chain that were never read, by any chain.
 
     The last write could not be read yet. Nothing is reported if a usage is missing, if a pause was longer than the
@@ -224,7 +224,7 @@ class Unread:
         self._tokens = self._writes = 0
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
-        """Examine the next turn."""
+        """Examine the next turn, and pass its read to the other chains of the recording."""
         usage = turn.usage
         if turn.failed:
             return
@@ -259,7 +259,7 @@ class Unread:
         self._writes += 1
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Report writes that were paid for nothing."""
+        """Yield a finding if at least two writes were never read."""
         turn = self._first
         if self._is_silent or turn is None or self._writes < FEWEST_WRITES or self._tokens <= counts.TOLERANCE_TOKENS:
             return

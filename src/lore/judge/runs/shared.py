@@ -14,26 +14,26 @@ from lore.model.limits import PREDICTED_TURNS, TURNS_PER_PREDICTION
 from lore.model.turn import Turn
 
 if TYPE_CHECKING:
-    from lore.judge.runs.reads import ReadShort
+    from lore.judge.runs.reads import ShortReads
 
 
 class ChainReads:
     """The chains of one recording, the latest last, and their reads."""
 
     def __init__(self) -> None:
-        self.chains: OrderedDict[str, ReadShort] = OrderedDict()
-        self.turns = self._predicted = 0
+        self.chains: OrderedDict[str, ShortReads] = OrderedDict()
+        self.turns = self._predicted = 0  # turns that were examined; those that were predicted
         self._most_read: dict[str | None, dict[str, int]] = {}  # by model: the two chains that read most
 
-    def may_predict(self) -> bool:
-        """Return whether one more turn may be predicted, and count it; a recording of misses costs no more."""
+    def count_prediction(self) -> bool:
+        """Count one more predicted turn and return True; False if the recording has reached its limit."""
         if self._predicted >= PREDICTED_TURNS + self.turns // TURNS_PER_PREDICTION:
             return False
         self._predicted += 1
         return True
 
     def note_read(self, turn: Turn, read: int) -> None:
-        """Remember the read of a turn."""
+        """Remember the tokens that a turn read, if they are the most of its chain."""
         most = self._most_read.setdefault(turn.model, {})
         if read > most.get(turn.chain, 0):
             most[turn.chain] = read
@@ -41,7 +41,7 @@ class ChainReads:
                 del most[min(most, key=most.__getitem__)]
 
     def most_read(self, turn: Turn) -> int:
-        """Return the most that another chain of the turn's model read."""
+        """Return the most tokens that a turn of another chain with the same model read; 0 if none did."""
         most = self._most_read.get(turn.model, {})
         return max((read for chain, read in most.items() if chain != turn.chain), default=0)
 

@@ -92,7 +92,7 @@ class Siblings:
         self._shared[turn.model, path] = _SharedBeginning(beginning.turn, block, beginning.lost + lost, dollars)
 
     def findings(self, place: Place) -> Iterator[Finding]:
-        """Yield a finding for each shared beginning."""
+        """Yield a finding for each shared beginning, and forget these beginnings."""
         for shared in self._shared.values():
             path = shared.block.path
             yield finding(
