@@ -336,8 +336,8 @@ class Trial:
             self._lifetime = c.billed_lifetime(usage) or self._lifetime
         self._growth += max(0, tokens - (previous or tokens))
         self._costs = self._request_costs(request, tokens, usage)
-        partial = usage is not None and is_partial(self._rules, usage.client)
-        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), partial)
+        is_partial_count = usage is not None and is_partial(self._rules, usage.client)
+        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), is_partial_count)
 
     def _policy_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""

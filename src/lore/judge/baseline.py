@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
-from lore.judge.base import finding, lasting_chain, lasting_path
+from lore.judge.base import finding as make_finding
+from lore.judge.base import lasting_chain, lasting_path
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.deferred import pattern
@@ -122,7 +123,7 @@ def find_stale(findings: KnownFindings, place: Place, covers: Callable[[Baseline
         if covers(entry):
             where = " ".join(filter(None, (entry.path, entry.json_path)))
             unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - unmatched)
-            yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
+            yield make_finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
 
 
 def encode(entries: Iterable[BaselineEntry]) -> bytes:

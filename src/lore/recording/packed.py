@@ -83,9 +83,9 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _sort_by_number(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
+def _sort_by_number(names: Iterable[str], name_pattern: re.Pattern[str]) -> list[str]:
     """Return the names of a pattern, by the number in them."""
-    pairs = ((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match is not None)
+    pairs = ((int(match[1]), match[0]) for match in map(name_pattern.fullmatch, names) if match is not None)
     return [name for _, name in sorted(pairs)]
 
 

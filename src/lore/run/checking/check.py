@@ -320,8 +320,9 @@ def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
     """Yield a note for each entry of `per_path` whose path matches no file."""
     may_match = _Unjudged(totals, context.root).may_match
     for number, entry in enumerate(context.policy.per_path):
-        pattern = PathPattern(entry.path)
-        if not any(map(pattern.matches, (*totals.complete_keys, *totals.partial_keys))) and not may_match(entry.path):
+        path_pattern = PathPattern(entry.path)
+        judged_keys = (*totals.complete_keys, *totals.partial_keys)
+        if not any(map(path_pattern.matches, judged_keys)) and not may_match(entry.path):
             yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
@@ -337,14 +338,14 @@ class _Unjudged:
 
     def may_match(self, path: str) -> bool:
         """Return whether a pattern may match an unjudged file; True if that is unknown (remote, hidden, outside)."""
-        pattern = PathPattern(path)
-        suffix = "" if pattern.is_literal else pattern.text.removeprefix(pattern.folder)
+        path_pattern = PathPattern(path)
+        suffix = "" if path_pattern.is_literal else path_pattern.text.removeprefix(path_pattern.folder)
         is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
-        base = pattern.text if pattern.is_literal else pattern.folder.rstrip("/")
+        base = path_pattern.text if path_pattern.is_literal else path_pattern.folder.rstrip("/")
         folder = path_of(base, self._root) if base else self._root or os.curdir
         if filesystem.is_remote(path) or is_hidden or not self._is_inside(folder):
             return True
-        return any(map(pattern.matches, self._keys(folder)))
+        return any(map(path_pattern.matches, self._keys(folder)))
 
     def _list(self, path: str) -> list[str]:
         """Return the unjudged files at or below a path, relative to the settings."""
