@@ -271,8 +271,8 @@ class Session:
         'u1'
         """
         name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
-        body = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
-        item = user_message(name, body, source=source)
+        blocks = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
+        item = user_message(name, blocks, source=source)
         if is_empty_message(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
@@ -406,10 +406,11 @@ class Session:
         fault = (
             error if isinstance(error, str) else "" if isinstance(error, bool) else f"{type(error).__name__}: {error}"
         )
-        body = None if output is None and fault else result_output(output, self.dialect.name)
+        output_json = None if output is None and fault else result_output(output, self.dialect.name)
         result_event = patch_tool_call(
-            call_id, "failed" if error else "completed", output=body, error=fault or None, at=self._time(), chain=chain
-        )
+            call_id, "failed" if error else "completed", output=output_json, error=fault or None, at=self._time(),
+            chain=chain,
+        )  # fmt: skip
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"
             raise LoreError(message, hint="sent messages do not change: add it as a message")

@@ -211,11 +211,11 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
             out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
-    count = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
+    extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
     hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
     hints += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
     message = f"no sessions{selected}: lore sessions lists all" if selected else "no sessions of agents that lore reads"
-    out.print(line(f"{count}{hints}" if result.found else message))
+    out.print(line(f"{extent}{hints}" if result.found else message))
     for logs in result.unread:
         what = f"{counted(logs.files, 'file')} in {shorten_path(logs.path, home, 40)}"
         out.print(line((f"not read: {logs.title}, {what}: {logs.message}", "yellow")))

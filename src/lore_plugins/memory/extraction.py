@@ -140,8 +140,8 @@ def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = N
         [entries[at] for at in range(*ends) if not is_injected(entries[at].item)]
         for ends in ((begin, place), (place, end))
     )
-    exchanges = [*old_entries, *new_entries]
-    return NewEntries(exchanges, len(old_entries)) if new_entries and has_real_activity(exchanges) else NO_ENTRIES
+    all_entries = [*old_entries, *new_entries]
+    return NewEntries(all_entries, len(old_entries)) if new_entries and has_real_activity(all_entries) else NO_ENTRIES
 
 
 EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
