@@ -148,7 +148,7 @@ def _size(path: str) -> int:
 
 
 def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:
-    """Return the row of a session with its subagents' requests; `message` is its message if it has no ledger."""
+    """Return the row of a session with its subagents' requests; `message` says why it has no ledger."""
     main_log = logs[0]
     row = FoundSession(
         "" if main_log.agent is None else main_log.agent.name, corpus.show(main_log.file.path),

@@ -150,11 +150,11 @@ class Trial:
         self._open: _Request | None = None
         # the copy with the policy's compactions
         self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
-        self._policy_turns: list[TurnCost] = []  # the turns
+        self._policy_turns: list[TurnCost] = []  # costs of the turns, with the policy
         self._firings: list[_TrialFiring] = []
         self._refusals = 0  # compactions that would not have made the prompt shorter
         self._pause: float | None = None  # longest pause before a message, in seconds
-        self._pruned_uuids: set[str] = set()  # uuids
+        self._pruned_uuids: set[str] = set()
         self._added_tokens = 0  # tokens that compactions added and that are still there, outside context included
         self._context = 0  # those of outside context, which has no events here: no source is asked
         self._new_tokens = 0  # tokens added without pruning since the last request

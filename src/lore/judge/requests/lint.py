@@ -110,8 +110,8 @@ class Linter:
         key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
         rules = self._heads.get(key)
         if rules is None:
-            surely = list(laws.volatile_head(prompt, self._labels))
-            rules = [*surely, *_varying(head, surely), *_unsorted(head)]
+            certain_faults = list(laws.volatile_head(prompt, self._labels))
+            rules = [*certain_faults, *_varying(head, certain_faults), *_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
             self._heads[key] = rules
@@ -213,8 +213,8 @@ def _text_of(segment: Segment) -> str:
     return text_of(members["description"]) if members.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
-    """Find text in tools and system prompt that often varies, each kind once, except text of the `surely` findings."""
+def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
+    """Find text in tools and system prompt that often varies, each kind once, except text of the `certain_faults`."""
     kinds: set[str] = set()
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
@@ -226,9 +226,9 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
                 continue
             kinds.add(word.kind)
             if any(
-                isinstance(sure.evidence, d.VolatileText) and sure.at == at
-                and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
-                for sure in surely
+                isinstance(fault.evidence, d.VolatileText) and fault.at == at
+                and 0 <= word.start - fault.start < len(fault.evidence.excerpt)
+                for fault in certain_faults
             ):  # fmt: skip
                 continue
             masked_word = masked_text[word.start : word.start + len(word.text)]

@@ -84,7 +84,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
-    longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG` tokens, and their recording
+    longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
     @property

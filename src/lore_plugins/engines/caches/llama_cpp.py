@@ -161,7 +161,7 @@ class LlamaCpp(EngineCache):
         return best_slot, reason
 
     def _compute(self, slot: _Slot, request: Request, path: TreePath, layout: RequestLayout, slot_tokens: int) -> int:
-        """Return how many of the found tokens are read, and simulate the memory while the rest is computed."""
+        """Return how many of the `slot_tokens` are read, and simulate the memory while the rest is computed."""
         if self._resuming is None:
             return slot_tokens
         places = self._users.setdefault(request.chain, [])
