@@ -117,9 +117,11 @@ def renew_entries(
     return list(by_name.values()), unseen
 
 
-def find_stale(findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
+def find_stale(
+    known_findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]
+) -> Iterator[Finding]:
     """Find entries that nothing matches any more; `covers` returns whether this run could have matched one."""
-    for entry, unmatched in sorted(findings.unused(), key=lambda pair: _order(pair[0])):
+    for entry, unmatched in sorted(known_findings.unused(), key=lambda pair: _order(pair[0])):
         if covers(entry):
             where = " ".join(filter(None, (entry.path, entry.json_path)))
             unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - unmatched)

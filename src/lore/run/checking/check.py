@@ -104,8 +104,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     files = _list_files(paths, context, run)
     previous = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
-    earlier = None if previous is None else KnownFindings(previous)
-    totals, judged, errors = RunTotals(earlier, recorder), 0, list[LoreError]()
+    known_findings = None if previous is None else KnownFindings(previous)
+    totals, judged, errors = RunTotals(known_findings, recorder), 0, list[LoreError]()
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
@@ -132,7 +132,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             notes.append(no_recordings(folder or paths[0], run.looked, by_time=True).message)
         elif folder is not None:  # named files that are not recordings are counted
             raise no_recordings(folder, run.looked, by_time=False)
-    result = conclude(totals, context, paths[0], None if context.update else earlier, is_all=stopped is UNSET)
+    result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
@@ -163,18 +163,19 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
 
 
 def conclude(
-    totals: RunTotals, context: CheckContext, path: str, earlier: KnownFindings | None = None, *, is_all: bool = True
-) -> CheckResult:
+    totals: RunTotals, context: CheckContext, path: str, known_findings: KnownFindings | None = None, *,
+    is_all: bool = True,
+) -> CheckResult:  # fmt: skip
     """Return the result of all files; findings about budgets of the run name `path`.
 
-    `earlier` are the findings of the baseline; `is_all`: all files were judged.
+    `known_findings` are the findings of the baseline; `is_all`: all files were judged.
     """
     findings = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
     if is_all:
         findings += unused_exemptions(totals, context)
-        if earlier is not None:
+        if known_findings is not None:
             could_match = partial(_could_match, totals, context)
-            findings += baseline.find_stale(earlier, place_of(context.path, context.root), could_match)
+            findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
     totals.conclude(findings, context.ruling(""), context.redactor)
     return totals.checked()
 
