@@ -201,13 +201,13 @@ class _Lint:
             self._examine_recording(recording, place, ruling, name)
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
-            unrecognised = isinstance(error, UnrecognisedError)
+            is_unrecognised = isinstance(error, UnrecognisedError)
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-            if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
-                if not unrecognised:
+            if file.is_named and file.error is None and not is_damaged and not (is_unrecognised and file.optional):
+                if not is_unrecognised:
                     raise
                 self.refused.append(error)
-            elif unrecognised and not is_damaged:
+            elif is_unrecognised and not is_damaged:
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
