@@ -272,8 +272,8 @@ class Session:
         'u1'
         """
         name = uuid or fresh_uuid(self.state.chain(chain), "u", chain)
-        body = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
-        item = user_message(name, body, source=source)
+        blocks = content if isinstance(content, str) else blocks_from(content, self.dialect.name, "content")
+        item = user_message(name, blocks, source=source)
         if is_empty_message(item):
             raise LoreError("the message says nothing", hint="providers refuse an empty message: leave it out")
         state = self.state.chain(chain)
@@ -410,16 +410,18 @@ class Session:
             hint = did_you_mean(call_id, names, "calls that wait") if names else _NO_CALL
             raise LoreError(f"there is no call {cut_masked(call_id, 80)!r}", hint=hint)
         expect(error, (str, BaseException, bool), "error", "a text, an exception or True")
-        body, reason = result_body(output, error, self.dialect.name)
+        output_json, reason = result_body(output, error, self.dialect.name)
         status = "completed" if error is False else "failed"
-        event = patch_tool_call(call_id, status, output=body, error=reason, at=self._time(), chain=chain)
+        result_event = patch_tool_call(
+            call_id, status, output=output_json, error=reason, at=self._time(), chain=chain
+        )  # fmt: skip
         if call.status == "running" and place is not None and place < state.sent_entries:
             message = f"the call {call_id!r} was sent without a result"
             raise LoreError(message, hint="sent messages do not change: add it as a message")
         if call.status == "running":
-            self.apply(event)
+            self.apply(result_event)
         elif (call.status, bytes(call.output), bytes(call.error)) != (
-            event.status, bytes(event.output), bytes(event.error)
+            result_event.status, bytes(result_event.output), bytes(result_event.error)
         ):  # fmt: skip
             raise LoreError(f"the call {call_id!r} has another result already", hint="sent messages do not change")
 
@@ -477,7 +479,7 @@ class Session:
         The cache after the changed place is lost. Tools that were sent keep their places, new ones follow them. A model
         of another dialect needs a session of its own. A value that is the same already changes nothing.
         """
-        event = session_changed(
+        change = session_changed(
             model=model, system=system, tools=tools, at=self._time(), chain=chain,
             params=None if params is None else params_of(params, self.dialect.name),
         )  # fmt: skip
@@ -488,12 +490,12 @@ class Session:
             raise LoreError(message, hint="begin another session")
         is_same = (
             model in (None, state.model)
-            and (event.tools is None or sorted_tools(event.tools) == sorted_tools(state.tools or ()))
-            and (is_absent(event.system) or canonical(bytes(event.system)) == canonical(bytes(state.system)))
-            and (is_absent(event.params) or canonical(bytes(event.params)) == canonical(bytes(state.params)))
+            and (change.tools is None or sorted_tools(change.tools) == sorted_tools(state.tools or ()))
+            and (is_absent(change.system) or canonical(bytes(change.system)) == canonical(bytes(state.system)))
+            and (is_absent(change.params) or canonical(bytes(change.params)) == canonical(bytes(state.params)))
         )  # fmt: skip
         if not is_same:
-            self.apply(event)
+            self.apply(change)
 
     @with_lock
     @reject_unknown_names
@@ -554,11 +556,11 @@ class Session:
         problems = tail_of(self._folding.session, volatile, separate=False).problems
         if problems:
             raise LoreError(problems[0].message, hint=CONTEXT)
-        event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)
+        turn_event = TurnStarted(turn=number, context=volatile, chain=chain, at=at)
         before = self._folding.state()
-        derived_events = self._plan(event)
+        derived_events = self._plan(turn_event)
         late = self._folding.save(chain)
-        events = (*derived_events, event)
+        events = (*derived_events, turn_event)
         event_problems = [problem for new_event in events for problem in self._folding.apply(new_event)]
         try:
             assembly = self.assembled(chain)
@@ -591,12 +593,12 @@ class Session:
             assembler = self._assemblers[chain] = Assembler(dialect, self.rules, accepted_breakpoints)
         return assembler.assemble(self._folding.session, self._folding.chain(chain))
 
-    def _plan(self, event: TurnStarted) -> list[Event]:
-        planner = self._planners.get(event.chain)
+    def _plan(self, turn_event: TurnStarted) -> list[Event]:
+        planner = self._planners.get(turn_event.chain)
         if planner is None:
-            planner = self._planners[event.chain] = Planner(self.rules, self._saved)
+            planner = self._planners[turn_event.chain] = Planner(self.rules, self._saved)
         in_loops = expresses(self.dialect, IN_LOOPS)
-        return planner.plan(self._folding.session, self._folding.chain(event.chain), event, in_loops=in_loops)
+        return planner.plan(self._folding.session, self._folding.chain(turn_event.chain), turn_event, in_loops=in_loops)
 
     def write(self, prompt: Prompt) -> bytes:
         """Return a prompt's request body. Costs O(its bytes)."""

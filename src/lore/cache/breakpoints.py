@@ -200,9 +200,9 @@ class Breakpoints:
         short = usage.write_5m_tokens or 0
         if short and self._is_unasked(pending.request, recorded, read):
             return f"{short:,} tokens were written for five minutes, and no breakpoint asks for them"
-        why = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
-        if why:
-            return why
+        doubt = self._ruler.learn(last, read + write) if write or pending.hit in (-1, last) else ""
+        if doubt:
+            return doubt
         for latest in pending.request.breakpoints[-1:]:  # the usage shows that there were enough tokens before it
             node = pending.path.nodes[latest.place]
             if latest.place >= last and node not in self._entries:

@@ -232,7 +232,7 @@ def careful_breakpoints(request: Request) -> tuple[Breakpoint, ...]:
     They are at the end of each section, and before the last block of the first message: a question after a document
     that other conversations begin with, too.
     """
-    pieces, lives = request.pieces, {breakpoint.place: breakpoint.lifetime for breakpoint in request.breakpoints}
+    pieces, lives = request.pieces, {mark.place: mark.lifetime for mark in request.breakpoints}
     ends = [at for at in range(len(pieces) - 1) if pieces[at].section != pieces[at + 1].section]
     opens = [at for at in range(len(pieces)) if pieces[at].kind == "envelope" and pieces[at].section == "messages"][:2]
     first = pieces[opens[0] : opens[1] if len(opens) > 1 else None] if opens else ()

@@ -21,7 +21,8 @@ from lore.commands import common, flags
 from lore.commands.check import context_of, name_unjudged, protected_files
 from lore.commands.pages import page_among, write_pages
 from lore.errors import LoreError
-from lore.judge.base import damage, finding
+from lore.judge.base import damage
+from lore.judge.base import finding as make_finding
 from lore.judge.policy import Budgets, Ruling
 from lore.judge.requests.lint import Defect, Linter, is_refused
 from lore.judge.requests.outlook import Outlook
@@ -200,13 +201,13 @@ class _Lint:
             self._examine_recording(recording, place, ruling, name)
             self.summary.files += max(1, len(file.together))
         except LoreError as error:
-            unrecognised = isinstance(error, UnrecognisedError)
+            is_unrecognised = isinstance(error, UnrecognisedError)
             is_damaged = isinstance(error, UnrecognisedError) and error.is_damaged and not file.optional
-            if file.is_named and file.error is None and not is_damaged and not (unrecognised and file.optional):
-                if not unrecognised:
+            if file.is_named and file.error is None and not is_damaged and not (is_unrecognised and file.optional):
+                if not is_unrecognised:
                     raise
                 self.refused.append(error)
-            elif unrecognised and not is_damaged:
+            elif is_unrecognised and not is_damaged:
                 self.summary.skipped += 1
                 self._context.options.log(f"{place.path}: no requests, skipped")
                 return
@@ -344,7 +345,7 @@ def _requests(recording: Recording) -> Iterator[_LintedRequest]:
 def _finding(defect: Defect, request: _LintedRequest, place: Place) -> Finding:
     broken, turn = defect.broken, request.turn
     at = _offsets(request.body, turn, broken.path, defect.text, broken.start)
-    lint_finding = finding(
+    lint_finding = make_finding(
         broken.code, place, broken.evidence, kind=broken.kind, at=turn, section=broken.section or None,
         json_path=broken.path or None, offset=at and at[1], tokens="estimated", confidence="rule",
     )  # fmt: skip

@@ -163,7 +163,7 @@ def _size(path: str) -> int:
 
 
 def _row(logs: list[AgentLog], by_path: Mapping[str, Ledger], message: str, copies: Copies) -> FoundSession:
-    """Return the row of a session with its subagents' requests; `message` is its message if it has no ledger."""
+    """Return the row of a session with its subagents' requests; `message` says why it has no ledger."""
     main_log = logs[0]
     row = FoundSession(
         "" if main_log.agent is None else main_log.agent.name, corpus.show(main_log.file.path),
@@ -226,11 +226,11 @@ def write_sessions(result: FoundSessions, out: Console, *, now: float, home: str
             out.print(line(("at least: some tokens (mostly output) or a price of the session are unknown", "dim")))
     for failure in result.failed:
         out.print(line((f"! {failure}", "yellow")))
-    count = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
+    extent = f"{len(result.sessions):,} of {counted(result.found, 'session')}"
     hints = ", the newest (--all lists all)" if result.found > len(result.sessions) else ""
     hints += "; the costliest first: lore --by session --since DATE" if result.found > 1 else ""
     if result.found or selected:
-        out.print(line(f"{count}{hints}" if result.found else f"no sessions{selected}: lore sessions lists all"))
+        out.print(line(f"{extent}{hints}" if result.found else f"no sessions{selected}: lore sessions lists all"))
     else:
         write_no_sessions(out)
     for logs in result.unread:

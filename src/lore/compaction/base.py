@@ -82,7 +82,7 @@ class SessionMemory(Protocol):
     """Learns from one session, and gives it the remembered topics; a harness or a command passes it to a compaction.
 
     Implemented by lore's plug-in `memory`. Entries are those of the session's main chain; a time is in seconds since
-    1970. Only `before_drop`, `events` and `rest` may take long.
+    1970. Only `before_drop`, `events` and `remember_idle_session` may take long.
     """
 
     def before_drop(self, entries: Entries, stop: int | None = None, /) -> object:

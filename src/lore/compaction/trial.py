@@ -151,11 +151,11 @@ class Trial:
         self._open: _Request | None = None
         # the copy with the policy's compactions
         self._activity, self._folding, self._copy_sizes = SessionActivity(), Folding(recorded()), TimelineSizes()
-        self._policy_turns: list[TurnCost] = []  # the turns
+        self._policy_turns: list[TurnCost] = []  # costs of the turns, with the policy
         self._firings: list[_TrialFiring] = []
         self._refusals = Counter[Trigger]()  # compactions that would not have made the prompt shorter
         self._pause: float | None = None  # longest pause before a message, in seconds
-        self._pruned_uuids: set[str] = set()  # uuids
+        self._pruned_uuids: set[str] = set()
         self._added_tokens = 0  # tokens that compactions added and that are still there, outside context included
         self._context = 0  # those of outside context, which has no events here: no source is asked
         self._new_tokens = 0  # tokens added without pruning since the last request
@@ -339,8 +339,8 @@ class Trial:
             self._lifetime = c.billed_lifetime(usage) or self._lifetime
         self._growth += max(0, tokens - (previous or tokens))
         self._costs = self._request_costs(request, tokens, usage)
-        partial = usage is not None and is_partial(self._rules, usage.client)
-        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), partial)
+        is_partial_count = usage is not None and is_partial(self._rules, usage.client)
+        return TurnCost(tokens, usage, self._costs.price, _input_cost(usage, self._costs.price), is_partial_count)
 
     def _policy_cost(self, request: _Request, turn: TurnCost) -> TurnCost:
         """Return what a recorded turn would have cost with the policy."""

@@ -69,12 +69,12 @@ class Folding:
     def state(self) -> FoldedSession:
         """Return the state after all events so far. Costs O(chains)."""
         if self._copies or self._chains is not self.session.chains:
-            changed_chains = {
+            current_chains = {
                 name: chain
                 for name, chain in self._copies.items()
                 if name in self._chains or not self._is_untouched(chain)
             }
-            self._session = replace(self.session, chains={**self._chains, **changed_chains})
+            self._session = replace(self.session, chains={**self._chains, **current_chains})
             self._chains, self._copies = self._session.chains, {}
         return self.session
 

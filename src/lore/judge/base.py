@@ -169,9 +169,9 @@ def sum_known(parts: Iterable[float | None]) -> float | None:
     return float(round(sum(map(Decimal, map(repr, amounts)), start=Decimal(0)), 6)) if amounts else None
 
 
-def sum_ints(counts: Iterable[int | None]) -> int | None:
+def sum_ints(values: Iterable[int | None]) -> int | None:
     """Return the sum of the known counts; None if all are unknown."""
-    known_counts = [count for count in counts if count is not None]
+    known_counts = [count for count in values if count is not None]
     return sum(known_counts) if known_counts else None
 
 
@@ -363,13 +363,13 @@ def _also(cause: Cause) -> SecondaryCause:
     )  # fmt: skip
 
 
-def damage(problems: Iterable[Problem], counts: dict[str, int], place: Place) -> Iterable[Finding]:
+def damage(problems: Iterable[Problem], count_by_code: dict[str, int], place: Place) -> Iterable[Finding]:
     """Yield one finding for each kind of problem of a recording, at its first place, with their number."""
     codes: set[str] = set()
     for problem in problems:
         if problem.code not in codes:
             codes.add(problem.code)
-            evidence = Damage(problem.message, counts.get(problem.code, 1) - 1)
+            evidence = Damage(problem.message, count_by_code.get(problem.code, 1) - 1)
             yield finding(problem.code, place, evidence, line=problem.line)
 
 

@@ -15,7 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from lore.errors import LoreError, Where
-from lore.judge.base import finding, lasting_chain, lasting_path
+from lore.judge.base import finding as make_finding
+from lore.judge.base import lasting_chain, lasting_path
 from lore.model.cause import Place
 from lore.model.codes import Code
 from lore.model.deferred import pattern
@@ -116,13 +117,15 @@ def renew_entries(
     return list(by_name.values()), unseen
 
 
-def find_stale(findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]) -> Iterator[Finding]:
+def find_stale(
+    known_findings: KnownFindings, place: Place, covers: Callable[[BaselineEntry], bool]
+) -> Iterator[Finding]:
     """Find entries that nothing matches any more; `covers` returns whether this run could have matched one."""
-    for entry, unmatched in sorted(findings.unused(), key=lambda pair: _order(pair[0])):
+    for entry, unmatched in sorted(known_findings.unused(), key=lambda pair: _order(pair[0])):
         if covers(entry):
             where = " ".join(filter(None, (entry.path, entry.json_path)))
             unneeded = Unneeded("baseline", entry.code, where, entries=entry.count, left=entry.count - unmatched)
-            yield finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
+            yield make_finding(Code.BASELINE_STALE, place, unneeded, json_path=f"findings[{entry.fingerprint}]")
 
 
 def encode(entries: Iterable[BaselineEntry]) -> bytes:

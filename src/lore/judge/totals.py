@@ -407,9 +407,12 @@ class RunTotals:
 
     def _is_known(self, decided: Decision) -> bool:
         """Return whether the baseline has a finding; a removed one about unjudged parts is looked up and used up."""
-        finding, baseline = decided.finding, self._known_findings
-        is_left_out = bool(decided.out) and baseline is not None and is_unjudged(finding)
-        return decided.out == "known" or (is_left_out and baseline is not None and baseline.take(finding.fingerprint))
+        finding, known_findings = decided.finding, self._known_findings
+        if decided.out == "known":
+            return True
+        if not decided.out or known_findings is None or not is_unjudged(finding):
+            return False
+        return known_findings.take(finding.fingerprint)
 
     def _count(self, result: FileResult) -> None:
         """Add the counts. A session of several files counts once, a file without a session's id as one."""

@@ -110,7 +110,7 @@ class Assembler:
             self._end = _End(place=first)
         self._update_inserts(chain)
         self._render(chain.entries)
-        tail, odd = self._tail(session, chain)
+        tail, tail_problems = self._tail(session, chain)
         params = self._params_with_key(session, chain)
         placed = self._with_breakpoints(session, chain, params)
         prompt = Prompt(
@@ -120,7 +120,7 @@ class Assembler:
             auto_breakpoint=params.get(b.AUTOMATIC, b"null") != b"null",
         )  # fmt: skip
         return Assembled(
-            self.finish(prompt) if finished else prompt, (*problems, *odd, *placed.problems), self._omitted
+            self.finish(prompt) if finished else prompt, (*problems, *tail_problems, *placed.problems), self._omitted
         )
 
     def finish(self, prompt: Prompt) -> Prompt:

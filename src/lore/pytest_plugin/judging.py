@@ -55,8 +55,10 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
     unused = [word for code, word in allowed.items() if code not in judged.codes]
     if unused:
         warnings.warn(LoreWarning(f"allow={', '.join(unused)}: no request needs this; remove it"), stacklevel=3)
-    filtered = [pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved]
-    moved = [pair for pair in filtered if pair.findings]
+    disallowed_pairs = [
+        pair._replace(findings=[f for f in pair.findings if f.code not in allowed]) for pair in judged.moved
+    ]
+    moved = [pair for pair in disallowed_pairs if pair.findings]
     test = PROCESS.test
     if moved and test is not None and test.reason is not None:
         for pair in moved:

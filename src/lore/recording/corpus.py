@@ -107,9 +107,9 @@ class Source:
 
     def recording(self) -> Iterator[bytes]:
         """Yield what a reader of recordings reads: the bytes, unpacked."""
-        pieces = self.pieces(HEAD)
-        first = next(pieces, b"")
-        yield from self._unpack(first, pieces)
+        chunks = self.pieces(HEAD)
+        first = next(chunks, b"")
+        yield from self._unpack(first, chunks)
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         """Return the pieces of the recording: decompressed, and in UTF-8; an archive or a database as what it holds."""
@@ -121,16 +121,16 @@ class Source:
         return _plain_text(_decompress(whole, kind, show(self.name)) if kind else whole)
 
 
-def _decompress(pieces: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
+def _decompress(chunks: Iterator[bytes], kind: str, label: str) -> Iterator[bytes]:
     try:
-        yield from unpack(pieces, kind, must_end=True)
+        yield from unpack(chunks, kind, must_end=True)
     except ContentError as error:
         raise LoreError(f"cannot read {label}: {error}", where=Where(label)) from None
 
 
-def _plain_text(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _plain_text(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield text as readers expect it: in UTF-8 (PowerShell writes UTF-16), each record separator (0x1E) as a space."""
-    start, whole = peek(pieces)
+    start, whole = peek(chunks)
     if start == _SEPARATOR:
         return (piece.replace(_SEPARATOR, b" ") for piece in whole)
     first = next(whole, b"")
@@ -266,16 +266,16 @@ class Remote(Source):
             raise unreadable(self.name, error) from None
 
     def recording(self) -> Iterator[bytes]:
-        pieces = self.pieces(HEAD)
+        chunks = self.pieces(HEAD)
         try:
-            first = next(pieces, b"")
+            first = next(chunks, b"")
         except LoreError:  # most are files: a folder is tried only after an error
             whole = packed.folder_stream(self.name)
             if whole is None:
                 raise
             yield from whole
         else:
-            yield from self._unpack(first, pieces)
+            yield from self._unpack(first, chunks)
 
     def _unpack(self, first: bytes, tail: Iterator[bytes]) -> Iterator[bytes]:
         if first.startswith(SQLITE) and all(name in first for name in _OPENCODE):

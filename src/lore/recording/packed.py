@@ -83,9 +83,9 @@ def files_together(folder: str) -> tuple[str, tuple[str, ...]]:
     return "", ()
 
 
-def _sort_by_number(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
+def _sort_by_number(names: Iterable[str], name_pattern: re.Pattern[str]) -> list[str]:
     """Return the names of a pattern, by the number in them."""
-    pairs = ((int(match[1]), match[0]) for match in map(pattern.fullmatch, names) if match is not None)
+    pairs = ((int(match[1]), match[0]) for match in map(name_pattern.fullmatch, names) if match is not None)
     return [name for _, name in sorted(pairs)]
 
 
@@ -307,7 +307,7 @@ def archive_stream(path: str) -> Iterator[bytes]:
                 yield from _member(PackHeader(kind, ""))
                 return
             yield from _samples(archive, infos, INFLATION * total + PIECE)
-    except _damage() as error:
+    except _damage_errors() as error:
         kind = kind if path.endswith(".eval") else "archive"
         yield from _member(PackHeader(kind, os.path.basename(path)), fault=f"no whole archive: {_why(error)}")
 
@@ -326,13 +326,13 @@ def _samples(archive: ZipFile, infos: list[ZipInfo], room: int) -> Iterator[byte
                 with archive.open(info) as file:
                     data = _read(file.read, limit)
                 fault = "longer than the archive says" if data is None else ""
-            except (*_damage(), NotImplementedError, RuntimeError) as error:
+            except (*_damage_errors(), NotImplementedError, RuntimeError) as error:
                 fault = f"cannot be unpacked: {_why(error)}"
         room -= len(data or b"")
         yield from _member(header, data or b"", fault=fault)
 
 
-def _damage() -> tuple[type[Exception], ...]:
+def _damage_errors() -> tuple[type[Exception], ...]:
     """Return the errors that a damaged archive raises."""
     import struct  # noqa: PLC0415 - as above
     import zlib  # noqa: PLC0415 - as above

@@ -265,7 +265,7 @@ class Continuations:
         self._room += (previous.size if previous else 0) - size
         self._responses[name] = _Response(
             prompt.messages, items, tuple(segment for segment in prompt.head if _ITEM.match(segment.path)),
-            tuple((place - heads, breakpoint) for place, breakpoint in marked if place >= heads),
+            tuple((place - heads, mark) for place, mark in marked if place >= heads),
             output, prompt.partial, size,
         )  # fmt: skip
         while self._room < 0 and len(self._responses) > 1:
@@ -288,13 +288,13 @@ def _join_prompts(before: _Response, prompt: Prompt, dialect: Dialect) -> tuple[
     head = (*own_head, *system)
     breakpoints = [
         *_breakpoints(head, 0),
-        *((len(head) + place, breakpoint) for place, breakpoint in before.breakpoints),
+        *((len(head) + place, mark) for place, mark in before.breakpoints),
         *_breakpoints(new, len(head) + len(before.messages)),
     ]
     whole = msgspec.structs.replace(
         prompt, head=head, messages=before.messages.extend(new), partial=before.partial or not before.output,
         breakpoints=tuple(place for place, _ in breakpoints),
-        breakpoint_values=tuple(breakpoint for _, breakpoint in breakpoints),
+        breakpoint_values=tuple(mark for _, mark in breakpoints),
     )  # fmt: skip
     return whole, items + _items(prompt)
 

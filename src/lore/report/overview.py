@@ -291,9 +291,9 @@ def _write_rebilled(result: Overview, out: Console, choice: OverviewSelection, *
     if total.dollars and dollars:
         cost = f"{rebilled_of(total)} of {cost_of(total)} ({percent(dollars / total.dollars)}), "
     out.print(line((f"re-billed: {cost}{tokens_of(tokens)} tokens", "bold"), ", paid for again though cached"))
-    kinds = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
+    dollars_by_kind = {words: getattr(total, name) or 0.0 for name, words in _KINDS.items()}
     if dollars:
-        out.print(line("  " + ", ".join(f"{words} {money(part)}" for words, part in kinds.items() if part)))
+        out.print(line("  " + ", ".join(f"{words} {money(part)}" for words, part in dollars_by_kind.items() if part)))
     rows, other_causes = list[tuple[Cell, ...]](), list[SpendingCause]()
     for cause in result.causes:
         amounts, is_small = _amounts([cause]), 0 < (cause.dollars or 0.0) < _CENT

@@ -170,11 +170,11 @@ def draw(rows: Sequence[tuple[str, list[int], str]], out: Console) -> None:
 def _problems(result: results.SimulateResult, out: Console, *, verbose: bool) -> None:
     """Write the number of problems, and with -v each; without it only those that make measured sums wrong."""
     visible_problems = [problem for problem in result.problems if verbose or problem.code == Code.ENGINES_MIXED]
-    count = f"{counted(len(result.problems), 'problem')} in the recordings"
+    extent = f"{counted(len(result.problems), 'problem')} in the recordings"
     if len(visible_problems) < len(result.problems):
-        out.hint(count, "-v shows them")
+        out.hint(extent, "-v shows them")
     elif visible_problems:
-        out.print(line(count))
+        out.print(line(extent))
     write_problems(visible_problems, out)
 
 
@@ -185,8 +185,8 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
         missing = f"; {counted(totals.unpriced, 'turn')} without price or usage" if totals.unpriced else ""
         billed = f"{'at least ' if cost.at_least else ''}{format_money(cost.billed)} billed{prices and f' ({prices})'}"
         priced = [turn.cost for turn in result.turns if turn.cost is not None and turn.cost.predicted is not None]
-        amounts = format_money(sum_known(entry.billed for entry in priced))
-        predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), amounts)}"
+        billed_of_priced = format_money(sum_known(entry.billed for entry in priced))
+        predicted = f"{format_money(cost.predicted)} predicted{_of_turns(result, len(priced), billed_of_priced)}"
         out.print(line(f"cost: {billed}{missing}; {predicted}"))
     for text in describe_surcharges(cost.surcharges or ()):
         out.print(line(text))
@@ -200,9 +200,10 @@ def _sums(result: results.SimulateResult, out: Console) -> None:
     missed = [f"{entry.code} {entry.name}" for turn in result.turns for entry in turn.causes if not entry.is_break]
     if sums.missed_tokens:
         out.print(line(f"  cause: {', '.join(dict.fromkeys(missed))}"))
-    predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
-    amounts = format_usage(UsageResult.sum_of(filter(None, predicted)))
-    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, _of_turns(result, len(predicted), amounts))]
+    billed_of_predicted = [turn.billed for turn in result.turns if turn.predicted.read_tokens is not None]
+    usage_of_predicted = format_usage(UsageResult.sum_of(filter(None, billed_of_predicted)))
+    of_predicted_turns = _of_turns(result, len(billed_of_predicted), usage_of_predicted)
+    rows = [("billed", totals.billed, ""), ("predicted", totals.predicted, of_predicted_turns)]
     if isinstance(totals.other_passes, UsageResult):
         response_count = sum(isinstance(turn.other_passes, UsageResult) for turn in result.turns)
         rows.append(("of other passes", totals.other_passes, f" (in {counted(response_count, 'response')})"))

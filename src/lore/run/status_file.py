@@ -51,10 +51,10 @@ def line(
     coloured = is_shown and not os.environ.get("NO_COLOR") if colour is None else colour
     columns = os.environ.get("COLUMNS", "")
     width = width or (int(columns) if re.fullmatch(r"[0-9]{1,4}", columns) else 0) or None
-    status, unjudged = status_of(path, stdin_data, current_folder(), status_folder(), time.time())
+    facts, unjudged = status_of(path, stdin_data, current_folder(), status_folder(), time.time())
     if unjudged:
         start([sys.executable, "-P", "-m", "lore", "statusline", "--refresh", "--", unjudged])
-    return status_line(status._replace(redact=redact), parts, width=width, colour=coloured) + "\n"
+    return status_line(facts._replace(redact=redact), parts, width=width, colour=coloured) + "\n"
 
 
 def status_of(name: str, stdin_data: bytes, project: str, folder: str, now: float) -> tuple[LineFacts, str]:
@@ -75,8 +75,8 @@ def status_of(name: str, stdin_data: bytes, project: str, folder: str, now: floa
         figures, current = read_status(folder, path)
         if not current and (figures is None or not figures.judged_at <= now < figures.judged_at + PACE * figures.cost):
             unjudged = unjudged or path
-    status = LineFacts(None if figures is None else figures.running, client, now, judging=not current)
-    return status, unjudged if unjudged and claim(folder, unjudged, now) else ""
+    facts = LineFacts(None if figures is None else figures.running, client, now, judging=not current)
+    return facts, unjudged if unjudged and claim(folder, unjudged, now) else ""
 
 
 def read_status(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
@@ -88,20 +88,20 @@ def read_status(folder: str, path: str) -> tuple[KeptStatus | None, bool]:
             return None, False
         break_fields = cast("dict[str, Any] | None", fields.pop("last_break"))
         running = RunningTotals(**fields, last_break=None if break_fields is None else LastBreak(**break_fields))
-        status = KeptStatus(running, *(state[field] for field in KeptStatus._fields[1:]))
+        kept_status = KeptStatus(running, *(state[field] for field in KeptStatus._fields[1:]))
     except (TypeError, KeyError, AttributeError):
         return None, False
     now = stamp_of(path)
-    if now is not None and now[0] < status.size:
+    if now is not None and now[0] < kept_status.size:
         return None, False
-    return status, now == (status.size, status.written)
+    return kept_status, now == (kept_status.size, kept_status.written)
 
 
 def stamp_of(path: str) -> tuple[int, int] | None:
     """Return a file's size and time; None if it is not a file."""
     with suppress(OSError, ValueError):
-        status = os.stat(path)
-        return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+        info = os.stat(path)
+        return (info.st_size, info.st_mtime_ns) if stat.S_ISREG(info.st_mode) else None
     return None
 
 

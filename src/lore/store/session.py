@@ -5,8 +5,8 @@
     answer = client.messages.create(**session.request(current_time=now()))      saved, then it may be sent
     session.assistant(answer)                                                   saved
 
-`request` and `assistant` save before they return. Events of `user`, `result`, `apply` and `begin_turn` are held until
-then, or until `save`; they touch no store. The next delta is everything held since the head. The head advances when
+`request` and `assistant` save before they return. Events of `user`, `result`, `apply` and `begin_turn` remain
+unsaved until then, or until `save`; they touch no store. The next delta is all unsaved events. The head advances when
 the store has answered, so a delta that failed or was never answered is sent again: the store recognises its events. A
 stored session has a `created_at` and an `updated_at` by its clock, and as `leaf_id` the uuid of the main chain's last
 item (before there is one, the session's own id).
@@ -201,7 +201,7 @@ class StoredSession(Session):
     def save(self, *, at: str | None = None) -> Head:
         """Save the new events, durably. Raises ConflictError if another writer was faster: then `reload`.
 
-        After any error everything that was not saved is still held.
+        After any error the unsaved events remain, for the next save.
         """
         self._refuse_while_saving()
         delta = self.delta(at=at)
@@ -258,7 +258,7 @@ class StoredSession(Session):
         return tuple(new)
 
     def close(self) -> None:
-        """Save the held events, and close the store if `lore.open` opened it."""
+        """Save the unsaved events, and close the store if `lore.open` opened it."""
         try:
             self.save()
         finally:
@@ -289,7 +289,7 @@ def _is_empty(delta: SessionDelta) -> bool:
     return not delta.new_events and delta.leaf_id is None and delta.metadata == EMPTY
 
 
-# events that were held while another writer stored its own
+# unsaved events, after another writer stored its own
 
 
 def rebase_events(unsaved: Sequence[e.Event], stored: FoldedSession, new: Iterable[e.Event]) -> list[e.Event]:

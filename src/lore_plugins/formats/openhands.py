@@ -474,8 +474,8 @@ class OpenHands(PackReader):
         if not self._counts_cached:
             return separate
         if min(whole, read, write, output) < 0:
-            odd = f"{read + write} cached tokens are more than all {whole} of the input"
-            return e.Usage(None, read, separate.write_tokens, output, client=CLIENT, contradiction=odd)
+            fault = f"{read + write} cached tokens are more than all {whole} of the input"
+            return e.Usage(None, read, separate.write_tokens, output, client=CLIENT, contradiction=fault)
         return usage_with_cached_input(whole, read, separate.write_tokens, output, client=CLIENT)
 
 

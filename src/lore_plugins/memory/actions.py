@@ -70,8 +70,8 @@ def _read_buckets(
 
 def without_contents(memory: results.MemoryShown) -> results.MemoryShown:
     """Return the result without texts and without the contents of topics."""
-    summaries = [[replace(topic, content="") for topic in agent.topics] for agent in memory.agents]
-    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(memory.agents, summaries, strict=True)]
+    bare_topics = [[replace(topic, content="") for topic in agent.topics] for agent in memory.agents]
+    agents = [replace(agent, texts=[], topics=topics) for agent, topics in zip(memory.agents, bare_topics, strict=True)]
     return replace(memory, agents=agents)
 
 

@@ -140,8 +140,8 @@ def select_new_entries(entries: Entries, mark: Mark | None, stop: int | None = N
         [entries[at] for at in range(*ends) if not is_injected(entries[at].item)]
         for ends in ((begin, place), (place, end))
     )
-    exchanges = [*old_entries, *new_entries]
-    return NewEntries(exchanges, len(old_entries)) if new_entries and has_real_activity(exchanges) else NO_ENTRIES
+    all_entries = [*old_entries, *new_entries]
+    return NewEntries(all_entries, len(old_entries)) if new_entries and has_real_activity(all_entries) else NO_ENTRIES
 
 
 EXTRACT_SHARE, EXTRACT_CALLS = 0.3, 10
@@ -222,23 +222,23 @@ _SMALL_WORDS = frozenset(
 
 def extract_by_rule(messages: Iterable[Utterance], known_texts: Texts) -> Texts:
     """Return the known texts after these messages. Costs O(their text)."""
-    memory = {section: dict.fromkeys(known_texts[section]) for section in SECTIONS}
+    texts_by_section = {section: dict.fromkeys(known_texts[section]) for section in SECTIONS}
     for message in messages:
         facts = key_value_facts(message.text) if message.is_new and message.role == "user" else ()
         for fact in facts:
-            _add_text(memory, "facts", fact)
+            _add_text(texts_by_section, "facts", fact)
         for sentence in _split_sentences(message.text) if message.is_new and not facts else ():
-            _learn_sentence(memory, message.role, sentence)
-    return {section: tuple(texts) for section, texts in memory.items()}
+            _learn_sentence(texts_by_section, message.role, sentence)
+    return {section: tuple(texts) for section, texts in texts_by_section.items()}
 
 
-def _learn_sentence(memory: dict[str, dict[str, None]], role: str, sentence: str) -> None:
+def _learn_sentence(texts_by_section: dict[str, dict[str, None]], role: str, sentence: str) -> None:
     speech = _REPORTED_SPEECH.search(sentence)
     own_length = len(sentence) if speech is None else speech.start()  # characters before words of somebody else
     if role == "user" and (forget := _FORGET.match(sentence)):
-        _remove_matching(memory, SECTIONS, forget[1])
+        _remove_matching(texts_by_section, SECTIONS, forget[1])
     elif (completion := _COMPLETION.match(sentence)) and completion.end() <= own_length:
-        _remove_matching(memory, ("tasks", "open_items"), completion[1] or completion[2])
+        _remove_matching(texts_by_section, ("tasks", "open_items"), completion[1] or completion[2])
     else:
         sections = (
             section
@@ -247,11 +247,11 @@ def _learn_sentence(memory: dict[str, dict[str, None]], role: str, sentence: str
         )
         section = next(sections, None)
         if section is not None:
-            _add_text(memory, section, sentence)
+            _add_text(texts_by_section, section, sentence)
 
 
-def _add_text(memory: dict[str, dict[str, None]], section: str, sentence: str) -> None:
-    texts, form = memory[section], normal_form(sentence)
+def _add_text(texts_by_section: dict[str, dict[str, None]], section: str, sentence: str) -> None:
+    texts, form = texts_by_section[section], normal_form(sentence)
     for text in [text for text in texts if text != sentence and normal_form(text) == form]:
         del texts[text]  # the new wording wins
     texts[sentence] = None
@@ -259,12 +259,12 @@ def _add_text(memory: dict[str, dict[str, None]], section: str, sentence: str) -
         del texts[next(iter(texts))]
 
 
-def _remove_matching(memory: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:
+def _remove_matching(texts_by_section: dict[str, dict[str, None]], sections: Iterable[str], about: str) -> None:
     """Remove texts that contain every significant word of `about`; without such a word, remove nothing."""
     words = _significant_words(about)
     for section in sections if words else ():
-        for old_text in [text for text in memory[section] if words <= _significant_words(text)]:
-            del memory[section][old_text]
+        for old_text in [text for text in texts_by_section[section] if words <= _significant_words(text)]:
+            del texts_by_section[section][old_text]
 
 
 def _significant_words(text: str) -> frozenset[str]:

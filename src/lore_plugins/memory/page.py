@@ -299,7 +299,7 @@ def _lines(text: str) -> Markup:
 
 
 _FUNCTIONS: dict[str, object] = {
-    "link": _link, "raw": escape, "lines": _lines, "counted": counted, "named": quote,
+    "link": _link, "raw": escape, "lines": _lines, "counted": counted, "quote": quote,
     "agent_label": report.agent_label, "format_counts": report.format_counts, "kind_label": report.kind_label,
     "describe_change": report.describe_change, "describe_owner": report.describe_owner,
 }  # fmt: skip

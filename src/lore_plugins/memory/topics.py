@@ -62,8 +62,10 @@ class Consolidation(NamedTuple):
 def consolidate(memory: KnownMemory, ask: Ask | None, *, at: str) -> Consolidation:
     """Return the topics of the known texts; never raises. Without a model the result is deterministic."""
     dream = _dream_by_rule(memory.texts, at) if ask is None else _dream_by_model(memory, ask, at)
-    old_names = [name for name, topic in memory.topics.items() if has_expired(topic, at) and name not in dream.topics]
-    dream = dream._replace(supersedes=(*dream.supersedes, *old_names))
+    expired_names = [
+        name for name, topic in memory.topics.items() if has_expired(topic, at) and name not in dream.topics
+    ]
+    dream = dream._replace(supersedes=(*dream.supersedes, *expired_names))
     other_names = [name for name in memory.topics if name not in dream.topics and name not in dream.supersedes]
     excess_names = other_names[: max(0, len(other_names) + len(dream.topics) - MOST_TOPICS)]
     return dream._replace(supersedes=(*dream.supersedes, *excess_names))

@@ -62,8 +62,8 @@ def sent_in_words(layout: ReplayedLayout, *, alone: bool) -> str:
     if not layout.capture:
         return f"{name}{counted(layout.planned, 'request')} as {layout.dialect}: nothing was sent"
     again = f", {layout.resumed:,} of them by an earlier run" if layout.resumed else ""
-    requests = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
-    return f"{name}{requests}{again}, written to {layout.capture}"
+    what_was_sent = f"{layout.requests:,} of {counted(layout.planned, 'request')} sent as {layout.dialect}"
+    return f"{name}{what_was_sent}{again}, written to {layout.capture}"
 
 
 def _same(layout: ReplayedLayout) -> str:
@@ -78,9 +78,9 @@ def _cells(layout: ReplayedLayout) -> tuple[str, ...]:
     share = "" if layout.read_share is None else _percent(layout.read_share)
     counts = (layout.prompt_tokens, layout.read_tokens, layout.computed_tokens, predicted)
     tokens, read, computed, predicted_read = ("unknown" if count is None else f"{count:,}" for count in counts)
-    requests = f"{layout.requests:,} of {layout.planned:,}"
+    what_was_sent = f"{layout.requests:,} of {layout.planned:,}"
     name = layout.name, layout.dialect, layout.tail or ""
-    return *name, requests, tokens, read, share, computed, predicted_read, layout.capture
+    return *name, what_was_sent, tokens, read, share, computed, predicted_read, layout.capture
 
 
 def changes_in_words(layout: ReplayedLayout) -> str:

@@ -66,7 +66,7 @@ class Laws:
         self._tools = ToolHistory()
         self._head: tuple[Segment, ...] = ()
         self._is_volatile = False  # a head has text that is new in each request
-        self._previous_prompt: Prompt | None = None  # the last prompt
+        self._previous_prompt: Prompt | None = None
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Examine the next turn; `pair` is its comparison with the previous one."""

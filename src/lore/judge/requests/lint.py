@@ -76,17 +76,17 @@ class Linter:
             cache_named(cache)  # an unknown name raises before anything is read
 
     def defects(self, turn: Turn) -> list[Defect]:
-        """Return the rules that a request breaks; its usage is ignored."""
+        """Return the faults that a request breaks; its usage is ignored."""
         sized = self._sized(turn)
         price = None if self._cache else price_of(self._rules(), turn, size=sized.upto[-1] if sized.upto else 0)
-        rules = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
+        faults = [*laws.request_laws(turn, self._rules), *self._of_head(turn), *self._of_place(sized)]
         tools = ToolHistory()
         tools.read(turn.prompt)
         orphan = tools.find_orphan(turn)
-        rules += [] if orphan is None else [orphan]
-        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in rules):
-            return [_defect(turn, broken, (None, None)) for broken in rules]  # nothing is cached that could be lost
-        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in rules]
+        faults += [] if orphan is None else [orphan]
+        if any(broken.code == Code.PROMPT_UNDER_MINIMUM for broken in faults):
+            return [_defect(turn, broken, (None, None)) for broken in faults]  # nothing is cached that could be lost
+        return [_defect(turn, broken, _cost(broken, sized, price)) for broken in faults]
 
     def outlook(self, turn: Turn) -> Outlook:
         """Return what the cache would keep of a request that is sent twice, and the costs."""
@@ -108,14 +108,14 @@ class Linter:
     def _of_head(self, turn: Turn) -> list[laws.Broken]:
         prompt, head = turn.prompt, turn.prompt.head
         key = head, tuple([place for place in prompt.breakpoints if place < len(head)])
-        rules = self._heads.get(key)
-        if rules is None:
-            surely = list(laws.volatile_head(prompt, self._labels))
-            rules = [*surely, *_varying(head, surely), *_unsorted(head)]
+        faults = self._heads.get(key)
+        if faults is None:
+            certain_faults = list(laws.volatile_head(prompt, self._labels))
+            faults = [*certain_faults, *_varying(head, certain_faults), *_unsorted(head)]
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            self._heads[key] = rules
-        return rules
+            self._heads[key] = faults
+        return faults
 
     def _of_place(self, sized: Sized) -> Iterator[laws.Broken]:
         """Yield the rules about sizes that a request breaks."""
@@ -213,8 +213,8 @@ def _text_of(segment: Segment) -> str:
     return text_of(members["description"]) if members.get("description", b"")[:1] == b'"' else ""
 
 
-def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[laws.Broken]:
-    """Find text in tools and system prompt that often varies, each kind once, except text of the `surely` findings."""
+def _varying(head: tuple[Segment, ...], certain_faults: list[laws.Broken]) -> Iterator[laws.Broken]:
+    """Find text in tools and system prompt that often varies, each kind once, except text of the `certain_faults`."""
     kinds: set[str] = set()
     for at, segment in enumerate(head):
         if segment.kind == "envelope":
@@ -226,9 +226,9 @@ def _varying(head: tuple[Segment, ...], surely: list[laws.Broken]) -> Iterator[l
                 continue
             kinds.add(word.kind)
             if any(
-                isinstance(sure.evidence, d.VolatileText) and sure.at == at
-                and 0 <= word.start - sure.start < len(sure.evidence.excerpt)
-                for sure in surely
+                isinstance(fault.evidence, d.VolatileText) and fault.at == at
+                and 0 <= word.start - fault.start < len(fault.evidence.excerpt)
+                for fault in certain_faults
             ):  # fmt: skip
                 continue
             masked_word = masked_text[word.start : word.start + len(word.text)]

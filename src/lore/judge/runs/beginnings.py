@@ -34,7 +34,7 @@ _FEWEST = 3  # requests that repeat a beginning
 _BEGINNINGS = 64  # that are remembered
 
 
-class _UnreadBeginning(Struct, frozen=True):
+class _Beginning(Struct, frozen=True):
     """Successive first requests that begin alike."""
 
     latest: Turn
@@ -50,8 +50,8 @@ class Beginnings:
 
     def __init__(self, shared: Shared) -> None:
         self._rules, self._reads = shared.rules, shared.reads
-        self._beginnings: dict[object, _UnreadBeginning] = {}
-        self._unread_beginnings: dict[object, _UnreadBeginning] = {}
+        self._beginnings: dict[object, _Beginning] = {}
+        self._unread_beginnings: dict[object, _Beginning] = {}
 
     def turn(self, turn: Turn, pair: Pair | None) -> None:
         """Add the first request of a chain."""
@@ -66,10 +66,10 @@ class Beginnings:
         tokens = round(head / bytes_per_token(turn, size)) if size else 0
         if tokens < max(TOLERANCE_TOKENS, minimum_tokens(self._rules(), turn) or 0):
             return
-        beginning = _UnreadBeginning(turn)
+        beginning = _Beginning(turn)
         if previous is not None and _could_read(previous.latest, turn):
             dollars = sum_known((previous.dollars, paid_again(price_of(self._rules(), turn), turn.usage, tokens)))
-            beginning = _UnreadBeginning(
+            beginning = _Beginning(
                 turn, previous.first or turn, previous.repeats + 1, tokens, previous.unread + tokens, dollars
             )  # fmt: skip
         self._beginnings[key] = beginning

@@ -84,7 +84,7 @@ class CheckOutcome(Struct, frozen=True):
     recordings: list[str] = []  # paths of the recordings that were judged, up to a limit
     baselined: int | None = None  # findings of the baseline that was written
     unseen: int = 0  # of them, those that this run did not look for
-    longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG` tokens, and their recording
+    longest: tuple[int, str] = (0, "")  # most turns with a prompt of over `LONG_PROMPT` tokens, and their recording
     notes: list[str] = []  # settings that hold for no file; that no file is new
 
     @property
@@ -104,8 +104,8 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
     files = _list_files(paths, context, run)
     previous = _read_baseline(context)
     recorder = BaselineRecorder() if context.update else None
-    earlier = None if previous is None else KnownFindings(previous)
-    totals, judged, errors = RunTotals(earlier, recorder), 0, list[LoreError]()
+    known_findings = None if previous is None else KnownFindings(previous)
+    totals, judged, errors = RunTotals(known_findings, recorder), 0, list[LoreError]()
     with closing(_judge_files(files, run, context)) as results:
         for file, result in zip(files, results, strict=False):  # an interrupted run has fewer results
             judged += 1
@@ -132,7 +132,7 @@ def check(paths: list[str], context: CheckContext = DEFAULTS, run: CheckRun = EV
             notes.append(no_recordings(folder or paths[0], run.looked, by_time=True).message)
         elif folder is not None:  # named files that are not recordings are counted
             raise no_recordings(folder, run.looked, by_time=False)
-    result = conclude(totals, context, paths[0], None if context.update else earlier, is_all=stopped is UNSET)
+    result = conclude(totals, context, paths[0], None if context.update else known_findings, is_all=stopped is UNSET)
     entries, unseen_count = None, 0
     if recorder is not None and previous is not None and stopped is UNSET:
         entries, unseen_count = baseline.renew_entries(
@@ -163,18 +163,19 @@ def _list_files(paths: list[str], context: CheckContext, run: CheckRun) -> list[
 
 
 def conclude(
-    totals: RunTotals, context: CheckContext, path: str, earlier: KnownFindings | None = None, *, is_all: bool = True
-) -> CheckResult:
+    totals: RunTotals, context: CheckContext, path: str, known_findings: KnownFindings | None = None, *,
+    is_all: bool = True,
+) -> CheckResult:  # fmt: skip
     """Return the result of all files; findings about budgets of the run name `path`.
 
-    `earlier` are the findings of the baseline; `is_all`: all files were judged.
+    `known_findings` are the findings of the baseline; `is_all`: all files were judged.
     """
     findings = [*totals.find_over_budget(context.budgets, context.policy, place_of(path, context.root))]
     if is_all:
         findings += unused_exemptions(totals, context)
-        if earlier is not None:
+        if known_findings is not None:
             could_match = partial(_could_match, totals, context)
-            findings += baseline.find_stale(earlier, place_of(context.path, context.root), could_match)
+            findings += baseline.find_stale(known_findings, place_of(context.path, context.root), could_match)
     totals.conclude(findings, context.ruling(""), context.redactor)
     return totals.checked()
 
@@ -320,8 +321,9 @@ def unmatched_paths(totals: RunTotals, context: CheckContext) -> Iterator[str]:
     """Yield a note for each entry of `per_path` whose path matches no file."""
     may_match = _Unjudged(totals, context.root).may_match
     for number, entry in enumerate(context.policy.per_path):
-        pattern = PathPattern(entry.path)
-        if not any(map(pattern.matches, (*totals.complete_keys, *totals.partial_keys))) and not may_match(entry.path):
+        path_pattern = PathPattern(entry.path)
+        judged_keys = (*totals.complete_keys, *totals.partial_keys)
+        if not any(map(path_pattern.matches, judged_keys)) and not may_match(entry.path):
             yield f"{context.settings or 'lore.toml'}: check.per_path[{number}]: no file matches {entry.path!r}"
 
 
@@ -337,14 +339,14 @@ class _Unjudged:
 
     def may_match(self, path: str) -> bool:
         """Return whether a pattern may match an unjudged file; True if that is unknown (remote, hidden, outside)."""
-        pattern = PathPattern(path)
-        suffix = "" if pattern.is_literal else pattern.text.removeprefix(pattern.folder)
+        path_pattern = PathPattern(path)
+        suffix = "" if path_pattern.is_literal else path_pattern.text.removeprefix(path_pattern.folder)
         is_hidden = suffix != "." and (suffix.startswith(".") or "/." in suffix)  # hidden files are not listed
-        base = pattern.text if pattern.is_literal else pattern.folder.rstrip("/")
+        base = path_pattern.text if path_pattern.is_literal else path_pattern.folder.rstrip("/")
         folder = path_of(base, self._root) if base else self._root or os.curdir
         if filesystem.is_remote(path) or is_hidden or not self._is_inside(folder):
             return True
-        return any(map(pattern.matches, self._keys(folder)))
+        return any(map(path_pattern.matches, self._keys(folder)))
 
     def _list(self, path: str) -> list[str]:
         """Return the unjudged files at or below a path, relative to the settings."""

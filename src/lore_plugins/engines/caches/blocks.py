@@ -119,13 +119,13 @@ class Vllm(EngineCache):
 
     def learn(self, usage: Usage | None) -> str:
         """Learn from a response's usage, then keep the request's blocks at the sizes that it implies."""
-        contradiction = super().learn(usage)
-        if self._unstarted is not None and usage is not None and not contradiction:
+        doubt = super().learn(usage)
+        if self._unstarted is not None and usage is not None and not doubt:
             request, path = self._unstarted
             self._names.forget(path.nodes[path.new :])
             self._name_blocks(request, path)
         self._start_pending()
-        return contradiction
+        return doubt
 
     def _start_pending(self) -> None:
         """Start the request that was predicted last."""

@@ -89,12 +89,12 @@ class LlamaCpp(EngineCache):
             rule_options = (look("checkpoints", None, None), look("checkpoint_step", None, None))
             options = (batch, ubatch, checkpoints, checkpoint_step)
             pairs = zip(options, (None, None, *rule_options), Batches(), strict=True)
-            sizes = [next(int(value) for value in values if value is not None) for values in pairs]
-            if min(window, sizes[2], sizes[3]) < 0 or min(sizes[:2]) < 1:
+            batch_options = [next(int(value) for value in values if value is not None) for values in pairs]
+            if min(window, batch_options[2], batch_options[3]) < 0 or min(batch_options[:2]) < 1:
                 hint = "--what-if window=1024, --what-if ubatch=512, --what-if checkpoints=0"
                 raise LoreError("llama.cpp: a window and checkpoints are at least 0, a batch is at least 1", hint=hint)
             self._resuming = Resuming(
-                Batches(*sizes), window=0 if states else window, slots=len(self._slots), unified=self._unified,
+                Batches(*batch_options), window=0 if states else window, slots=len(self._slots), unified=self._unified,
                 full=swa_full and not states,
             )  # fmt: skip
         self._clock = 0
@@ -117,10 +117,10 @@ class LlamaCpp(EngineCache):
         slot_tokens = self._common_tokens(slot.content, target)
         self._store_pieces(path.nodes[path.same :], request.pieces[path.same :])
         shifted_tokens = self._shift(slot, target, slot_tokens) if self._reuse > 0 else 0
-        slot_tokens = self._compute(slot, request, path, layout, slot_tokens + shifted_tokens)
+        read_tokens = self._compute(slot, request, path, layout, slot_tokens + shifted_tokens)
         is_alone = self._resuming is None or all(other.busy_until <= at for other in self._slots if other is not slot)
         self._put(slot, request, layout, at)
-        read = self._corrected_position(layout, min(slot_tokens, max(0, layout.prompt - 1)))
+        read = self._corrected_position(layout, min(read_tokens, max(0, layout.prompt - 1)))
         exact = is_exact and is_alone and not shifted_tokens and not self._has_dropped
         return self._predict_read(request, read, reason, exact=exact, hybrid=self._hybrid)
 
@@ -138,7 +138,7 @@ class LlamaCpp(EngineCache):
     def _choose_slot(self, request: Request, target: _SlotContent, at: float) -> tuple[_Slot, str]:
         """Return the slot of a request, loaded with a copy if one is better, and the reason of the choice."""
         named_slot, free_slots = self._named_slot(request), [slot for slot in self._slots if slot.busy_until <= at]
-        best_slot, best_share, is_copied = named_slot, 0.0, False
+        best_slot, best_share, needs_copy = named_slot, 0.0, False
         if self._similarity > 0:
             for slot in free_slots if named_slot is None else [named_slot]:
                 share = _round_single(self._common_tokens(slot.content, target) / max(1, target.size))
@@ -147,21 +147,21 @@ class LlamaCpp(EngineCache):
             if best_slot is not None:
                 size = best_slot.content.size
                 kept_share = _round_single(_round_single(best_share * target.size) / size) if size else math.nan
-                is_copied = kept_share < _COPY_BELOW
+                needs_copy = kept_share < _COPY_BELOW
         reason = (
             "the slot that the request names" if named_slot is not None else "the slot with the longest common prefix"
         )
         if best_slot is None:
             best_slot = min(reversed(free_slots), key=lambda slot: slot.last_use)
-            is_copied, reason = True, "the least recently used slot: no other has enough in common"
-        if is_copied and self._host:
+            needs_copy, reason = True, "the least recently used slot: no other has enough in common"
+        if needs_copy and self._host:
             self._copy(best_slot)
             if self._load(best_slot, target):
                 reason += ", with a copy from main memory"
         return best_slot, reason
 
     def _compute(self, slot: _Slot, request: Request, path: TreePath, layout: RequestLayout, slot_tokens: int) -> int:
-        """Return how many of the found tokens are read, and simulate the memory while the rest is computed."""
+        """Return how many of the `slot_tokens` are read, and simulate the memory while the rest is computed."""
         if self._resuming is None:
             return slot_tokens
         places = self._users.setdefault(request.chain, [])
