@@ -93,9 +93,10 @@ _COMPARED = pattern(rb'\[\s*\{\s*"equalTo(?:Json)?"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 def open_content(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
-    """Return the bytes of a content, whose headers name an `encoding`. Raises ContentError.
+    """Return the decoded bytes of a content, whose headers name an `encoding`. Raises ContentError.
 
-    Bytes that are not text are refused, unless `binary` accepts them.
+    For form `events` this is the recorded JSON array, which `events_in` splits. Bytes that are not text are refused,
+    unless `binary` accepts them.
     """
     if len(content.raw) > BODY_BYTES:
         raise ContentError(f"it is {too_much(BODY_BYTES)}", large=True)
@@ -286,7 +287,7 @@ def _content_by_kind(members: dict[str, bytes]) -> Content | None:
 
 
 def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
-    """Return the events of a list: those that are JSON, and the joined text of the others."""
+    """Split a JSON list of stream events into (events that are JSON, the text of the others joined)."""
     events, text = list[bytes](), list[bytes]()
     for event in array(raw):
         if event[:1] == b'"':

@@ -65,7 +65,7 @@ class InspectLog(Documents):
     paths: ClassVar[tuple[str, ...]] = (".samples",)
     words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
     longest: ClassVar[int] = SAMPLE_BYTES
-    most: ClassVar[int] = SAMPLE_VALUES
+    max_values: ClassVar[int] = SAMPLE_VALUES
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -76,7 +76,7 @@ class InspectLog(Documents):
 
     def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
-        if not line.data or is_crowded(line.data, self.most):
+        if not line.data or is_crowded(line.data, self.max_values):
             return super().read_line(line)
         return (placed(value, line) for value in _calls_of_sample(line.data))
 
@@ -85,7 +85,7 @@ class InspectArchive(PackReader):
     """Reader of the samples of an `.eval` archive."""
 
     name: ClassVar[str] = "inspect-archive"
-    most: ClassVar[int] = SAMPLE_VALUES
+    max_values: ClassVar[int] = SAMPLE_VALUES
 
     def _read_member(self, member: PackMember) -> Iterator[Judged]:
         return _calls_of_sample(member.data, member.header.name)

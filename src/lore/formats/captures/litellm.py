@@ -77,7 +77,7 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     body = _sent_body(record)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
-    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_from="LiteLLM's usage_object")
+    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_label="LiteLLM's usage_object")
     return exchanges_of(call)
 
 
