@@ -26,7 +26,7 @@ from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.recording import corpus, filesystem
 from lore.recording.base import register_plugins
-from lore.recording.opening import kind_of
+from lore.recording.opening import reader_class_for
 from lore.report.forms.registry import REPORTS, Report
 from lore.store.registry import is_file_of_store
 
@@ -93,7 +93,7 @@ def refuse_recording(path: str) -> None:
     """Raise LoreError if a file that is to be written is a recording: lore never replaces one."""
     head = corpus.open_head(path).head if os.path.isfile(path) else b""
     is_sarif = b"sarif" in head[:100]  # its help texts quote members of requests
-    if head and not is_sarif and kind_of(head, None) is not None:
+    if head and not is_sarif and reader_class_for(head, None) is not None:
         raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
