@@ -28,10 +28,10 @@ __all__ = [
     "LostConnectionError",
     "NoAnswerError",
     "TryAgainError",
-    "ask_again",
+    "ask_with_retries",
     "display_url",
     "error_message",
-    "is_near",
+    "is_loopback_url",
     "key_in",
     "httpx_for",
     "url_of",
@@ -41,28 +41,29 @@ __all__ = [
 class Deadline(threading.Timer):
     """Closes the connection if a whole try takes too long: httpx' time-outs restart with each piece of an answer.
 
-    With `near` it closes a connection to another machine before a byte is sent: a name may resolve to any address.
+    With `loopback_only` it closes a connection to another machine before a byte is sent, as a name may resolve to any
+    address.
     """
 
-    def __init__(self, seconds: float, *, near: bool = False) -> None:
-        super().__init__(seconds, self.hang_up)
+    def __init__(self, seconds: float, *, loopback_only: bool = False) -> None:
+        super().__init__(seconds, self.close)
         self.daemon = True
-        self._near = near
+        self._loopback_only = loopback_only
         self.is_over = False
         self._socket: socket.socket | None = None
 
-    def note(self, name: str, info: Mapping[str, Any]) -> None:
+    def on_trace_event(self, name: str, info: Mapping[str, Any]) -> None:
         """Note the socket of a new connection; raises OSError for one to another machine."""
         if name.endswith(("connect_tcp.complete", "start_tls.complete")):
             connection: socket.socket = info["return_value"].get_extra_info("socket")
             self._socket = connection
             if self.is_over:
-                self.hang_up()
-            elif self._near and not _is_loopback(address := connection.getpeername()[0]):
+                self.close()
+            elif self._loopback_only and not _is_loopback(address := connection.getpeername()[0]):
                 connection.close()
                 raise OSError(f"it leads to {address}, which is not this machine")
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Close the connection."""
         self.is_over = True
         if self._socket is not None:
@@ -127,14 +128,14 @@ class Endpoint(NamedTuple):
 
     httpx: Any  # the module
     label: str  # its URL without user, password and query
-    is_near: bool  # whether it is on this machine
-    clean: Callable[[str], str]  # removes the key from an error's text
+    is_loopback: bool  # whether it is on this machine
+    mask_key: Callable[[str], str]  # removes the key from an error's text
     trust_env: bool = False  # as for httpx
     proxy: str | None = None  # as for httpx
 
     def ask(self, request: HttpRequest) -> HttpAnswer:
         """Send a request once, over a new connection. Raises LostConnectionError and NoAnswerError."""
-        http, deadline = self.httpx, Deadline(request.seconds, near=self.is_near)
+        http, deadline = self.httpx, Deadline(request.seconds, loopback_only=self.is_loopback)
         late = NoAnswerError(f"{self.label}: no whole answer after {request.seconds:g} s")
         deadline.start()
         try:
@@ -144,10 +145,10 @@ class Endpoint(NamedTuple):
         except http.HTTPError as error:
             if deadline.is_over:
                 raise late from None
-            reason = one_line(self.clean(str(error))) or type(error).__name__
+            reason = one_line(self.mask_key(str(error))) or type(error).__name__
             raise LostConnectionError(reason, unreached=isinstance(error, http.ConnectError)) from None
         except (http.InvalidURL, ImportError, OSError, ValueError) as error:  # a host, a proxy, certificates
-            raise NoAnswerError(f"{self.label} cannot be asked: {one_line(self.clean(str(error)))}") from None
+            raise NoAnswerError(f"{self.label} cannot be asked: {one_line(self.mask_key(str(error)))}") from None
         finally:
             deadline.cancel()
         if deadline.is_over:  # a closed connection may look like the end
@@ -156,10 +157,10 @@ class Endpoint(NamedTuple):
 
     def _exchange(self, request: HttpRequest, deadline: Deadline) -> HttpAnswer:
         httpx = self.httpx
-        plain = request.url.startswith("http:") and (self.is_near or not self.trust_env)
+        plain = request.url.startswith("http:") and (self.is_loopback or not self.trust_env)
         verify = SSLContext(PROTOCOL_TLS_CLIENT) if plain else httpx.create_ssl_context()  # 25 ms
         body, sent_at = bytearray(), time.time()
-        extensions = {"trace": deadline.note}
+        extensions = {"trace": deadline.on_trace_event}
         with (
             httpx.Client(
                 timeout=request.seconds, follow_redirects=False, verify=verify,
@@ -177,7 +178,7 @@ class Endpoint(NamedTuple):
             return HttpAnswer(response.status_code, dict(response.headers), bytes(body), sent_at, began, time.time())
 
 
-def ask_again(
+def ask_with_retries(
     ask: Callable[[], HttpAnswer], pauses: Sequence[float], note: Callable[[TryAgainError, float], None], *,
     sleep: Callable[[float], None],
 ) -> HttpAnswer:  # fmt: skip
@@ -220,7 +221,7 @@ def url_of(endpoint: str, name: str, *, hint: str) -> SplitResult:
     raise LoreError(f"{name} is not an http or https URL", hint=hint)
 
 
-def is_near(url: str) -> bool:
+def is_loopback_url(url: str) -> bool:
     """Return whether an endpoint is on this machine, so that no proxy is used."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):

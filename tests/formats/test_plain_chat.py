@@ -19,7 +19,7 @@ from lore.model.canonical import text_of
 from lore.model.codes import Code, Problem
 from lore.model.items import AssistantMessage, RawBlock, ToolCall, UserMessage
 from lore.model.state import FoldedSession
-from lore.recording.opening import kind_of
+from lore.recording.opening import reader_class_for
 from lore.testing import ReaderContract, everything
 from model.making import dumps
 
@@ -254,7 +254,7 @@ def test_reader_of_a_plugin_is_asked_first(monkeypatch):
         name = "diary"
 
     monkeypatch.setitem(READERS, "diary", Diary)
-    assert kind_of(lines(*PLAIN), None) is Diary
+    assert reader_class_for(lines(*PLAIN), None) is Diary
 
 
 @each([

@@ -20,8 +20,8 @@ NOBODY = Call()
 
 def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
     pairs = ComparedChain(**fields)
-    pairs.advance(turn(parsed(left), usage=bills[0], call=calls[0], sent=at[0]))
-    found = pairs.advance(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
+    pairs.compare_next(turn(parsed(left), usage=bills[0], call=calls[0], sent=at[0]))
+    found = pairs.compare_next(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
     assert found is not None
     return found
 
@@ -147,6 +147,6 @@ def test_request_to_another_host_cannot_read_this_cache(mine, theirs, code):
 def test_finding_on_a_whole_chain_is_reported_once():
     pairs, said = ComparedChain(), []
     for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
-        found = pairs.advance(turn(parsed(one), number, usage=Usage(3, 9000, 0)))
+        found = pairs.compare_next(turn(parsed(one), number, usage=Usage(3, 9000, 0)))
         said += [] if found is None else [cause.code for cause in found.causes]
     assert said == ["LORE303"]

@@ -58,7 +58,7 @@ def judged(left, right):
     chains, pairs = Chains(), ComparedChain()
     prompts = [parsed(one, "openai-responses") for one in (left, right)]
     names = [chains.add(one, Exchange(dumps(raw), "wire"))[0] for one, raw in zip(prompts, (left, right), strict=True)]
-    found = [pairs.advance(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
+    found = [pairs.compare_next(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
     assert found is not None
     return names, [(cause.code, cause.kind) for cause in found.causes]
 
@@ -109,7 +109,7 @@ def test_new_summary_is_not_rebilled(kept):
     usages = Usage(2_000, 10_000, None), Usage(sent, round(len(dumps(bodies[1])) / 4) - sent, None)
     pairs = ComparedChain()
     found = [
-        pairs.advance(turn(parsed(one, "openai-responses"), number, usage=usage))
+        pairs.compare_next(turn(parsed(one, "openai-responses"), number, usage=usage))
         for number, (one, usage) in enumerate(zip(bodies, usages, strict=True), 1)
     ][-1]
     assert found is not None

@@ -17,7 +17,7 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 def pair(*turns):
     pairs = ComparedChain()
-    found = [pairs.advance(one) for one in turns][-1]
+    found = [pairs.compare_next(one) for one in turns][-1]
     assert found is not None
     return found
 
@@ -110,9 +110,9 @@ def test_request_within_seconds_may_get_older_entry(at, read, code):
 def test_failed_request_is_in_no_pair():
     """A refused request between two others made the next one lose a cache that it had read."""
     pairs = ComparedChain()
-    assert pairs.advance(asked(1, LONG, read=0, write=9000)) is None
-    assert pairs.advance(asked(2, "broken", status=429)) is None
-    found = pairs.advance(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
+    assert pairs.compare_next(asked(1, LONG, read=0, write=9000)) is None
+    assert pairs.compare_next(asked(2, "broken", status=429)) is None
+    found = pairs.compare_next(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
     assert found is not None
     assert (found.previous.number, found.causes) == (1, ())
 

@@ -26,7 +26,7 @@ CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 def pair(*turns, **fields):
     pairs = ComparedChain(**fields)
-    return [pairs.advance(one) for one in turns][-1]
+    return [pairs.compare_next(one) for one in turns][-1]
 
 
 def turns(left, right, *, usages=(None, None), at=(0.0, 10.0), **fields):
@@ -41,7 +41,7 @@ def codes(found):
 
 
 def test_first_turn_makes_no_pair():
-    assert ComparedChain().advance(turn(parsed(ONE))) is None
+    assert ComparedChain().compare_next(turn(parsed(ONE))) is None
 
 
 def test_edit_loses_the_bytes_after_it():

@@ -21,8 +21,8 @@ RIGHT = body("one", assistant("two"), "x", system="Today is 2026-01-02.")
 
 def pair(left, right, *, usages=(None, None), **fields):
     pairs = ComparedChain()
-    pairs.advance(turn(parsed(left), 1, usage=usages[0]))
-    return pairs.advance(turn(parsed(right), 2, usage=usages[1], line=7, **fields))
+    pairs.compare_next(turn(parsed(left), 1, usage=usages[0]))
+    return pairs.compare_next(turn(parsed(right), 2, usage=usages[1], line=7, **fields))
 
 
 def judged(found):

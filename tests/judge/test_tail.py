@@ -165,8 +165,8 @@ def test_tail_with_a_bare_clock_is_named(said, holds):
 
 def pair(left, right, *, usages=(None, None), at=0.0, **fields):
     pairs = ComparedChain(**fields)
-    pairs.advance(turn(parsed(left), 1, usage=usages[0], sent=at))
-    made = pairs.advance(turn(parsed(right), 2, usage=usages[1], sent=at + 10.0))
+    pairs.compare_next(turn(parsed(left), 1, usage=usages[0], sent=at))
+    made = pairs.compare_next(turn(parsed(right), 2, usage=usages[1], sent=at + 10.0))
     assert made is not None
     return made
 
@@ -209,7 +209,7 @@ def test_transcript_has_no_tail():
     left, right = parsed(body("a", "now")), parsed(body("a", assistant("b"), "c"))
     for number, prompt in enumerate((left, right), 1):
         prompt = replace(prompt, fidelity="reconstructed")
-        made = pairs.advance(turn(prompt, number))
+        made = pairs.compare_next(turn(prompt, number))
     assert made is not None
     assert "LORE156" not in [cause.code for cause in made.causes]
 
@@ -252,7 +252,7 @@ def billed_chat(reads):
     pairs, made = ComparedChain(), None
     for number, (one, read) in enumerate(zip(sent, reads, strict=True), 1):
         usage = Usage(10_000 - read, read, 0)
-        made = pairs.advance(turn(parsed(one, "openai-chat"), number, usage=usage, sent=10.0 * number))
+        made = pairs.compare_next(turn(parsed(one, "openai-chat"), number, usage=usage, sent=10.0 * number))
     assert made is not None
     return made
 

@@ -7,7 +7,7 @@ from cache.talk import Talk, bill
 from helpers.each import each
 from judge.foretelling import PLACE, START
 from lore.cache.base import UNKNOWN, Prediction
-from lore.cache.predictor import Transcripts
+from lore.cache.predictor import LazyTranscriptPredictor
 from lore.cache.transcripts import Predicted
 from lore.judge.base import findings_of
 from lore.judge.pairs.pair import provider_verdict
@@ -133,7 +133,7 @@ def test_quick_judge_agrees_on_a_transcript(sign):
 def test_prediction_does_not_use_the_turns_usage():
     found = []
     for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
-        talk, judge, levels = Talk(), Dated().judge(), Transcripts(packaged)
+        talk, judge, levels = Talk(), Dated().judge(), LazyTranscriptPredictor(packaged)
         talk.ask()
         for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
             talk.turn(one, signs=("effort",) if number == 2 else ())
@@ -146,7 +146,7 @@ def test_prediction_does_not_use_the_turns_usage():
 
 
 def test_given_prediction_outlasts_a_waiting_turn():
-    talk, levels = Talk(), Transcripts(packaged)
+    talk, levels = Talk(), LazyTranscriptPredictor(packaged)
     talk.ask()
     talk.turn(bill(10_000, 2_000))
     levels.take(talk.last)
@@ -158,7 +158,7 @@ def test_given_prediction_outlasts_a_waiting_turn():
 
 def test_turn_after_many_waiting_ones_has_a_state():
     """Regression: the turn with which the waiting ones are predicted lost its prediction."""
-    talk, levels = Talk(), Transcripts(packaged)
+    talk, levels = Talk(), LazyTranscriptPredictor(packaged)
     talk.ask()
     for number in range(513):
         talk.turn(bill(10_000, 2_000) if number == 0 else bill(12_000, 10))

@@ -26,7 +26,7 @@ from lore.errors import LoreError
 from lore.formats.registry import READERS
 from lore.model.cause import Place
 from lore.model.results import Finding
-from lore.pytest_plugin.judging import judge
+from lore.pytest_plugin.judging import judge_records
 from lore.recording.base import Problems, UnrecognisedError
 from lore.recording.inputs import inputs
 from lore.recording.opening import Options
@@ -202,7 +202,7 @@ def assert_plugin_agrees(path: str) -> None:
         one for one in check([path], CheckContext(options=READ)).result.findings
         if one.turn is not None and one.code.startswith(OF_TURNS)
     ]  # fmt: skip
-    judged = judge(bodies(path))
+    judged = judge_records(bodies(path))
     assert judged.codes == {one.code for one in found}
     counted = [one for moved in judged.moved for one in moved.findings]
     assert said(one for one in counted if one.kind == "waste") == said(one for one in found if one.kind == "waste")

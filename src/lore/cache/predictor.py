@@ -45,7 +45,7 @@ class ChangeCounts(Struct):
     A lifetime applies only to Anthropic's caches; it and breakpoints only to turns with breakpoints or writes.
     """
 
-    changed: int = 0  # turns that get another prediction
+    changed: int = 0  # turns whose breakpoints, usage or model the what-if changes; their prediction may stay equal
     already: int = 0  # turns that were recorded as the what-if asks
 
     def count(self, *, changed: bool) -> None:
@@ -54,8 +54,8 @@ class ChangeCounts(Struct):
         self.already += not changed
 
 
-class _Requests(Struct, frozen=True):
-    """The recorded requests of one cache and recording."""
+class _RequestPredictor(Struct, frozen=True):
+    """Predicts one recording's requests with one cache model."""
 
     model: CacheModel  # predicts reads and writes
     provider: str  # whose rules the model asks for
@@ -66,12 +66,12 @@ class _Requests(Struct, frozen=True):
 
     def predict(self, turn: Turn) -> Prediction:
         request = self.views.of(turn)
-        recorded, breakpoints = request.breakpoints, self._changed(request, turn)
+        recorded, breakpoints = request.breakpoints, self._apply_change(request, turn)
         request = structs.replace(request, chain=f"{self.recording}:{turn.chain}", breakpoints=breakpoints)
         return self.model.predict(request if breakpoints == recorded else structs.replace(request, recorded=recorded))
 
-    def _changed(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
-        """Return the breakpoints with the change applied."""
+    def _apply_change(self, request: Request, turn: Turn) -> tuple[Breakpoint, ...]:
+        """Return the request's breakpoints with the what-if applied, and count the turn if it can apply."""
         change, breakpoints, usage = self.change, request.breakpoints, turn.usage
         if change.breakpoints:
             breakpoints = careful_breakpoints(request)
@@ -90,14 +90,15 @@ class _Requests(Struct, frozen=True):
         return breakpoints
 
     def learn(self, turn: Turn) -> str:
+        """Update the model from the usage; return why the usage is not believed, "" if it is."""
         if turn.usage is not None and turn.usage.uncached_tokens is not None:
             self.views.count = None  # from here on usage says what a token is
         doubt = "" if turn.usage is None else reason_to_doubt(turn.usage)
         return self.model.learn(None if doubt else turn.usage) or doubt
 
 
-class _ProlongedTranscripts(TranscriptCache):
-    """Transcripts whose entries live as long as a change asks for, if it does."""
+class _WhatIfTranscriptCache(TranscriptCache):
+    """Predicts transcripts; their entries live as long as the what-if asks for, if it names a lifetime."""
 
     def __init__(
         self, rules: DatedRules, seconds: float | None, change_counts: ChangeCounts, where: Served, *, breakpoints: bool
@@ -146,11 +147,11 @@ class Predictor:
         self._cache, options = (None, ()) if cache is None else parse_cache(cache)
         self._change = change = change._replace(options=(*options, *change.options))
         self._models: dict[tuple[str, str, str], CacheModel] = {}
-        self._of_recording: dict[tuple[str, str, str], _Requests | _ProlongedTranscripts] = {}
+        self._of_recording: dict[tuple[str, str, str], _RequestPredictor | _WhatIfTranscriptCache] = {}
         self._recording = 0
         self._by_response: dict[str, Predicted] = {}
         if self._cache is not None:  # an unknown cache or option is an error before anything is read
-            make(self._cache, _look_up(rules, self._cache, ""), dict(change.options))
+            make(self._cache, _rule_lookup(rules, self._cache, ""), dict(change.options))
 
     def begin_recording(self) -> None:
         """Forget the chains of the previous recording; cache entries and predictions by response id remain."""
@@ -178,52 +179,52 @@ class Predictor:
             return Predicted(name, UNKNOWN)
         if self.model is not None:
             self.change_counts.count(changed=normal_name(turn.model) != normal_name(self.model))
-        turns = self._turns_of(turn, where, name)
-        prediction = turns.predict(turn).fitted()
-        state = turns.state if isinstance(turns, _ProlongedTranscripts) else None
-        return Predicted(name, prediction, turns.learn(turn), state)
+        predictor = self._predictor_for(turn, where, name)
+        prediction = predictor.predict(turn).fitted()
+        state = predictor.state if isinstance(predictor, _WhatIfTranscriptCache) else None
+        return Predicted(name, prediction, predictor.learn(turn), state)
 
     def learn(self, turn: Turn) -> None:
         """Learn from the usage of a transcript's turn whose prediction is not needed."""
         where = served_by(turn)
         name = self._cache or cache_of(turn, where)
-        turns = None if name not in CACHES_OF_TRANSCRIPTS or turn.failed else self._turns_of(turn, where, name)
-        if isinstance(turns, _ProlongedTranscripts):
-            turns.observe(turn)
-            turns.learn(turn)
+        predictor = None if name not in CACHES_OF_TRANSCRIPTS or turn.failed else self._predictor_for(turn, where, name)
+        if isinstance(predictor, _WhatIfTranscriptCache):
+            predictor.observe(turn)
+            predictor.learn(turn)
 
-    def _turns_of(self, turn: Turn, where: Served, name: str) -> _Requests | _ProlongedTranscripts:
-        """Return the recording's turns of the cache that served this one."""
+    def _predictor_for(self, turn: Turn, where: Served, name: str) -> _RequestPredictor | _WhatIfTranscriptCache:
+        """Return the recording's predictor for the cache that served this turn."""
         by_usage = name in CACHES_OF_TRANSCRIPTS and is_transcript(turn)
         key = ("transcripts" if by_usage else name, name if name in ENGINES else where.provider, where.platform)
-        turns = self._of_recording.get(key)
-        if turns is None:
-            turns = self._of_recording[key] = (
-                _ProlongedTranscripts(
+        predictor = self._of_recording.get(key)
+        if predictor is None:
+            predictor = self._of_recording[key] = (
+                _WhatIfTranscriptCache(
                     self.rules, self._change.lifetime, self.change_counts, where, breakpoints=name in WITH_BREAKPOINTS
-                ) if by_usage else self._requests(key, turn)
+                ) if by_usage else self._request_predictor(key, turn)
             )  # fmt: skip
-        return turns
+        return predictor
 
-    def _requests(self, key: tuple[str, str, str], turn: Turn) -> _Requests:
+    def _request_predictor(self, key: tuple[str, str, str], turn: Turn) -> _RequestPredictor:
         name, provider, platform = key
         if key not in self._models:
-            self._models[key] = make(name, _look_up(self.rules, provider, platform), dict(self._change.options))
+            self._models[key] = make(name, _rule_lookup(self.rules, provider, platform), dict(self._change.options))
         view, model = view_of(name), self.model or turn.model
         order = self.rules.text("order", provider, model, platform, turn.at)
         most = self.rules.number("max_breakpoints", provider, model, platform, turn.at)
         sections = cast("tuple[Section, ...]", tuple(order.split(","))) if order else view.order
         view = structs.replace(view, order=sections, most=view.most if most is None else int(most))
         views = Views(view, self._count, self.model)
-        return _Requests(
+        return _RequestPredictor(
             self._models[key], cache_named(name).provider, views, self._recording, self._change, self.change_counts
         )
 
 
-class Transcripts:
-    """Predicts the turns of one recording that are transcripts, when a prediction is asked for.
+class LazyTranscriptPredictor:
+    """Queues a recording's transcript turns and predicts only when `state()` is called.
 
-    Most turns lose nothing, and their predictions are never asked for: turns wait, at most `_WAITING` of them.
+    Most turns lose nothing, so that their predictions are not needed. The queue holds at most `_WAITING` turns.
     """
 
     def __init__(self, rules: Callable[[], DatedRules]) -> None:
@@ -256,7 +257,7 @@ class Transcripts:
         self.latest = predictor.predict(latest) if is_predicted else None
 
 
-def _look_up(rules: DatedRules, provider: str, platform: str) -> Look:
+def _rule_lookup(rules: DatedRules, provider: str, platform: str) -> Look:
     """Return the rules of one provider on one platform as models ask for them: numbers."""
 
     def look(rule: str, model: str | None, at: float | None) -> float | None:

@@ -128,7 +128,9 @@ def _write_one(options: AssembleOptions, name: Name, opening: Options, append: A
     output = assemble(name, opening)
 
     def explain() -> None:
-        common.answer(describe(output, opening.ruled), write_explanation, as_json=options.as_json, color=options.color)
+        common.answer(
+            describe(output, opening.effective_rules), write_explanation, as_json=options.as_json, color=options.color
+        )
 
     with common.destination(options.output, force=options.force, inputs=(name.path,)) as file:
         if not options.explain or options.output is not None:
@@ -219,9 +221,11 @@ def assemble(name: Name, options: Options) -> Assembly:
         main_id = recording.state.main().id
         recording.begin(TurnStarted(turn=1, chain=main_id))  # knowledge is pinned as in a first turn
         chain = recording.state.chain(main_id)
-        draft = Assembler(dialect, options.ruled, accepted_breakpoints).assemble(recording.state, chain)
+        draft = Assembler(dialect, options.effective_rules, accepted_breakpoints).assemble(recording.state, chain)
         omitted, opaque = draft.omitted, OpaqueTypes().types_in(chain.entries)
-        prompt = raise_to_structural(draft.prompt, whole=recording.is_whole(chain), left_out=len(omitted) + len(opaque))
+        prompt = raise_to_structural(
+            draft.prompt, whole=recording.is_whole(chain), omitted_count=len(omitted) + len(opaque)
+        )
         notes = [f"{NO_TURN}: its prompt so far is assembled"]
     notes += _describe_omissions(recording, chain.id, prompt, omitted, opaque)
     return Assembly(

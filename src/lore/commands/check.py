@@ -25,7 +25,7 @@ from lore.report.plain import counted, place_of
 from lore.report.sentences.findings import describe_interruption
 from lore.run.checking.check import CheckOutcome, CheckRun, Cluster, check, cluster_at
 from lore.run.checking.verdicts import CheckContext
-from lore.run.outputs import Target, reporting_errors, targets, write_reports
+from lore.run.outputs import Target, parse_targets, reporting_errors, write_reports
 
 if TYPE_CHECKING:
     import typer
@@ -96,7 +96,7 @@ def run(options: CheckOptions) -> int:
     loaded = common.find_settings(options.config)
     context, workers = _context(options, loaded), _workers(options.jobs)
     tables, kinds = _tables_among(options.report or [])
-    reports = targets(kinds, as_json=options.as_json)
+    reports = parse_targets(kinds, as_json=options.as_json)
     page = page_among(reports, opens=False, protected=protected_files(loaded, options.baseline), name="check")
     selection = common.chosen_inputs(options.paths or [], last=options.last, since=options.since, format=options.format)
     page_files = [] if page is None else require_rereadable(inputs(selection.paths, selection.accepts))

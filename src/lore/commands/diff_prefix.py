@@ -239,8 +239,8 @@ def _pair_of(first: Turn, second: Turn, comparison: TurnComparison, *, same_chai
     # Turns that are named are compared even if their requests failed.
     first, second = [msgspec.structs.replace(turn, call=Call()) if turn.failed else turn for turn in (first, second)]
     chain = ComparedChain(billed=same_chain and second.number == first.number + 1, rules=comparison.dated.rules)
-    chain.advance(first)
-    pair = chain.advance(second)
+    chain.compare_next(first)
+    pair = chain.compare_next(second)
     assert pair is not None  # a second turn makes a pair
     state = ChainState(comparison.dated.rules)
     return add_prices(drop_loss_below_minimum(pair, state), state)

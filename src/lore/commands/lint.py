@@ -45,7 +45,7 @@ from lore.report.forms.lint import LintTerminal, worded_lint
 from lore.report.forms.registry import Report
 from lore.report.redacted import redacted
 from lore.run.checking.verdicts import CheckContext, place_of
-from lore.run.outputs import reporting_errors, targets, write_reports
+from lore.run.outputs import parse_targets, reporting_errors, write_reports
 from lore.tokens.o200k import Counter
 
 
@@ -88,7 +88,7 @@ def run(options: LintOptions) -> int:
     """
     verbose = options.verbose
     loaded, audience = common.find_settings(options.config), common.audience_named(options.audience)
-    reports = targets(options.report or (), as_json=options.as_json)
+    reports = parse_targets(options.report or (), as_json=options.as_json)
     opening = Options(
         format=options.format, dialect=options.dialect, rules=loaded.settings.assemble, counter=Counter(),
         log=common.log(verbose),

@@ -120,7 +120,7 @@ def _write_trace(
     for file, ledger in ledgers.read(files_by_time, progress):
         recordings += 1
         if ledger.message is not None:
-            failures.append(_failure(file, ledger, redact=options.redact))
+            failures.append(_describe_incomplete(file, ledger, redact=options.redact))
         for request in requests_of(ledger, AgentLog(None, file, None), copies, set()):
             redacted_request = request._replace(row=common.redacted_if(options.redact, request.row))
             requests.append((corpus.show(file.path), redacted_request))
@@ -139,7 +139,7 @@ def _write_trace(
     return 3 if failures else 0
 
 
-def _failure(file: Input, ledger: Ledger, *, redact: bool) -> str:
+def _describe_incomplete(file: Input, ledger: Ledger, *, redact: bool) -> str:
     """Return why a recording is not complete; raises LoreError if it was named and has no request."""
     from lore.report.redacted import redacted_error
 

@@ -61,7 +61,7 @@ class OpenAISummarizer:
         self._url, self._display_url = parts._replace(path=path, fragment="").geturl(), http.display_url(endpoint)
         self._key = http.key_in(environ, key_env, "key_env")
         self._limit = "max_tokens"
-        near = http.is_near(self._url)  # no proxy is asked then
+        near = http.is_loopback_url(self._url)  # no proxy is asked then
         self._endpoint = http.Endpoint(
             http.httpx_for('summarizer = "openai"'), self._display_url, near, self._without_key, trust_env=not near
         )
@@ -111,7 +111,7 @@ class OpenAISummarizer:
             self._tell(f"{error}; asked again")
 
         try:
-            return http.ask_again(ask, PAUSES, note, sleep=self._pause)
+            return http.ask_with_retries(ask, PAUSES, note, sleep=self._pause)
         except http.TryAgainError as error:
             raise GivenUpError(f"{error}, {len(PAUSES) + 1} times") from None
         except http.NoAnswerError as error:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lore.formats.builder import DocumentReader as DocumentReader, LogReader as LogReader
     from lore.formats.builder import Message as Message, SessionBuilder as SessionBuilder
     from lore.formats.captures.lore_capture import LoreCapture as LoreCapture
-    from lore.formats.contents import ContentError as ContentError, array_of as array_of, decompress as decompress
+    from lore.formats.contents import ContentError as ContentError, build_array as build_array, decompress as decompress
     from lore.formats.contents import object_of as object_of
     from lore.formats.folders import PackMember as PackMember, PackReader as PackReader, in_file as in_file
     from lore.formats.http import FIELDS as FIELDS, account_of as account_of, call_of as call_of, is_body as is_body

@@ -123,7 +123,10 @@ class _PlainUsage(_Counts, frozen=True, kw_only=True):
     inference_geo: str | None = None
 
     def billed(self, client: str) -> Usage | None:
-        """Return the usage; None if it has no counts, or more than those of one pass (see `billed_from`)."""
+        """Return the usage; None if it has no counts, or if `billed_from` is needed.
+
+        That is so for several passes, totals that differ from the pass, and requests of server tools.
+        """
         counts = (self.input_tokens, self.cache_read_input_tokens, self.cache_creation_input_tokens, self.output_tokens)
         if self.iterations:
             part = self.iterations[0]
@@ -246,11 +249,11 @@ def with_cost(usage: Usage | None, stated: bytes) -> Usage | None:
     return usage if usage is None or recorded is None else replace(usage, recorded=recorded)
 
 
-def name_of(at: object, bill: Usage | None) -> str | None:
+def synthetic_response_id(at: object, usage: Usage | None) -> str | None:
     """Return an id for a response without one, from its time in ms and its counts, which a fork's copy shares."""
-    if bill is None or not isinstance(at, int):
+    if usage is None or not isinstance(at, int):
         return None
-    counts = (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens)
+    counts = (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens)
     return f"{at}:{'-'.join(str(count or 0) for count in counts)}"
 
 
@@ -273,22 +276,22 @@ def reconcile(used: Usage | None, other: Usage | None, used_from: str, other_fro
     return used
 
 
-def with_terms(bill: Usage, usage: Mapping[str, Any]) -> Usage:
+def with_terms(total_usage: Usage, usage: Mapping[str, Any]) -> Usage:
     """Add the other parts of the JSON to a usage: other passes, service tier, speed, server tools."""
     if usage.keys().isdisjoint(_TERMS):
-        return bill
+        return total_usage
     listed = usage.get("iterations")
     entries = cast("list[Any]", listed) if isinstance(listed, list) else []
     passes = [_pass(cast("dict[str, Any]", entry)) for entry in entries if isinstance(entry, dict)]
     if len(passes) > 1 or any(model_pass.kind != "message" for model_pass in passes):
-        bill = _with_passes(bill, passes)
-    if passes and not bill.contradiction and (differing := _disagreement(usage, passes)):
-        bill = replace(bill, contradiction=differing)
+        total_usage = _with_passes(total_usage, passes)
+    if passes and not total_usage.contradiction and (differing := _disagreement(usage, passes)):
+        total_usage = replace(total_usage, contradiction=differing)
     used = _object(usage, "server_tool_use")
     counts = ((name, _count_at(used, name)) for name in used if name.endswith(_REQUESTS))
     tools = tuple((name.removesuffix(_REQUESTS), count) for name, count in counts if count)
     served = {name: value for name in _SERVED if isinstance(value := usage.get(name), str) and value}
-    return replace(bill, server_tools=tools, **served) if tools or served else bill
+    return replace(total_usage, server_tools=tools, **served) if tools or served else total_usage
 
 
 _SERVED = ("speed", "service_tier", "inference_geo")
@@ -311,7 +314,7 @@ def _split_by_lifetime(split: dict[str, Any]) -> tuple[int | None, int | None]:
     return _count_at(split, "ephemeral_5m_input_tokens"), _count_at(split, "ephemeral_1h_input_tokens")
 
 
-def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
+def _with_passes(usage: Usage, passes: list[Usage]) -> Usage:
     """Return a usage with the counts of the last pass that answered, and the other passes.
 
     If only one pass answered, the usage has its counts already. An attempt before a fallback without output declined,
@@ -326,9 +329,9 @@ def _with_passes(bill: Usage, passes: list[Usage]) -> Usage:
         if at != last and not (at < fallback and at in answering and model_pass.output_tokens == 0)
     ]
     if len(answering) > 1:
-        bill = bill.with_counts(passes[last])
+        usage = usage.with_counts(passes[last])
     model = passes[last].model if last >= 0 and last == fallback else None
-    return replace(bill, iterations=tuple(others), model=model)
+    return replace(usage, iterations=tuple(others), model=model)
 
 
 def _disagreement(usage: Mapping[str, Any], passes: list[Usage]) -> str:

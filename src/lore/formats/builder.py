@@ -306,7 +306,7 @@ class DocumentReader(LogReader):
     """
 
     reads_arrays: ClassVar[bool] = False
-    times: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
+    line_limit_factor: ClassVar[int] = ENTRY_BYTES // RECORD_BYTES
     longest: ClassVar[int] = ENTRY_BYTES
 
     def _read_array(self, records: ElementCutter) -> Iterator[Read]:

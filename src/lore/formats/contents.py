@@ -93,9 +93,10 @@ _COMPARED = pattern(rb'\[\s*\{\s*"equalTo(?:Json)?"\s*:\s*("(?:[^"\\]|\\.)*+")')
 
 
 def open_content(content: Content, encoding: str = "", *, binary: Callable[[bytes], bool] | None = None) -> bytes:
-    """Return the bytes of a content, whose headers name an `encoding`. Raises ContentError.
+    """Return the decoded bytes of a content, whose headers name an `encoding`. Raises ContentError.
 
-    Bytes that are not text are refused, unless `binary` accepts them.
+    For form `events` this is the recorded JSON array, which `events_in` splits. Bytes that are not text are refused,
+    unless `binary` accepts them.
     """
     if len(content.raw) > BODY_BYTES:
         raise ContentError(f"it is {too_much(BODY_BYTES)}", large=True)
@@ -153,7 +154,7 @@ def decompress(data: bytes, encoding: str = "") -> bytes:
     """
     name, limit = encoding.lower().strip(), min(BODY_BYTES, max(len(data), 1024) * INFLATION)
     is_text = data[:1] in (b"{", b"[", b":") or data[:5] in (b"data:", b"event")
-    kind = packing_of(data)
+    kind = compression_of(data)
     if not kind and (not name or name == "identity" or is_text):
         return data
     if not kind and name not in ("deflate", "br"):
@@ -178,7 +179,7 @@ def _unpack_part(data: bytes, kind: str, limit: int) -> bytes:
     return bytes(output)
 
 
-def packing_of(data: bytes) -> str:
+def compression_of(data: bytes) -> str:
     """Return how a file or a body that begins like this is compressed: gzip or zstandard; empty if it is not."""
     return "gzip" if data[:3] == _GZIP else "zstandard" if data[:4] == _ZSTD else ""
 
@@ -286,7 +287,7 @@ def _content_by_kind(members: dict[str, bytes]) -> Content | None:
 
 
 def events_in(raw: bytes) -> tuple[list[bytes], bytes]:
-    """Return the events of a list: those that are JSON, and the joined text of the others."""
+    """Split a JSON list of stream events into (events that are JSON, the text of the others joined)."""
     events, text = list[bytes](), list[bytes]()
     for event in array(raw):
         if event[:1] == b'"':
@@ -328,42 +329,42 @@ def _payload_of_event(payload: bytes) -> bytes:
     return payload
 
 
-def array_of(elements: Iterable[bytes]) -> bytes:
+def build_array(elements: Iterable[bytes]) -> bytes:
     """Return a JSON array of elements."""
     return b"[" + b",".join(elements) + b"]"
 
 
-def body_of(
+def build_body(
     model: bytes, messages: Iterable[bytes], tools: bytes = b"", params: Mapping[str, bytes] | None = None
 ) -> bytes:
     """Return a body made of JSON pieces; `tools` is an array, or empty."""
     members = {"model": model or b"null"}
     if tools[:1] == b"[" and tools.strip(b"[] \t\r\n"):
         members["tools"] = tools
-    return object_of({**members, **(params or {}), "messages": array_of(messages)})
+    return object_of({**members, **(params or {}), "messages": build_array(messages)})
 
 
-def message_of(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:
+def build_message(role: str, content: Iterable[bytes] = (), calls: Iterable[bytes] = ()) -> bytes:
     """Return a message of content blocks and calls."""
     called = b",".join(calls)
     end = b',"tool_calls":[' + called + b"]}" if called else b"}"
     return b'{"role":' + encode(role) + b',"content":[' + b",".join(content) + b"]" + end
 
 
-def call_of(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
+def build_call(call_id: bytes, name: bytes, arguments: bytes) -> bytes:
     """Return a call; arguments that are not text become text, unchanged."""
     text = arguments if arguments[:1] == b'"' else encode(arguments.decode("utf-8", "backslashreplace"))
     function = b'{"name":' + name + b',"arguments":' + text + b"}"
     return b'{"id":' + call_id + b',"type":"function","function":' + function + b"}"
 
 
-def result_of(call_id: bytes, content: bytes) -> bytes:
+def build_result(call_id: bytes, content: bytes) -> bytes:
     """Return a call's result; content that is neither text nor a list becomes text, unchanged."""
     text = content if content[:1] in (b'"', b"[") else encode(content.decode("utf-8", "backslashreplace"))
     return b'{"role":"tool","tool_call_id":' + call_id + b',"content":' + text + b"}"
 
 
-def messages_of(members: Mapping[str, bytes]) -> list[bytes]:
+def to_openai_messages(members: Mapping[str, bytes]) -> list[bytes]:
     """Return another tool's message as messages of OpenAI: one with text and calls, and one for each result.
 
     Content is text, blocks, or OpenTelemetry's parts; a call has its name and arguments itself, or in its `function`.
@@ -371,7 +372,7 @@ def messages_of(members: Mapping[str, bytes]) -> list[bytes]:
     role = text_of(members.get("role", b'"user"'))
     listed = members.get("parts", members.get("content", b""))
     if role == "tool" and "parts" not in members:
-        return [result_of(members.get("tool_call_id", members.get("id", b'""')), listed or b'""')]
+        return [build_result(members.get("tool_call_id", members.get("id", b'""')), listed or b'""')]
     parts = array(listed) if listed[:1] == b"[" else [listed] if listed not in (b"", b"null") else []
     called = members.get("tool_calls", b"")
     calls = [_call_in(raw_members(call) or {}) for call in (array(called) if called[:1] == b"[" else ())]
@@ -383,10 +384,10 @@ def messages_of(members: Mapping[str, bytes]) -> list[bytes]:
             calls.append(_call_in(inner))
         elif kind == b'"tool_call_response"':
             output = next((inner[key] for key in ("response", "result", "content") if key in inner), b'""')
-            results.append(result_of(_id_in(inner), output))
+            results.append(build_result(_id_in(inner), output))
         else:
             content.append(part_of(part, inner))
-    message = [message_of(role, content, calls)] if content or calls or not results else []
+    message = [build_message(role, content, calls)] if content or calls or not results else []
     return [*message, *results]
 
 
@@ -404,7 +405,7 @@ def _call_in(call: Mapping[str, bytes]) -> bytes:
     function = call.get("function", b'""')
     inner = raw_members(function) or {"name": function}
     both = {**inner, **call}
-    return call_of(_id_in(call), both.get("name", b'""'), both.get("arguments", b"{}"))
+    return build_call(_id_in(call), both.get("name", b'""'), both.get("arguments", b"{}"))
 
 
 class RecordedBody(Struct, frozen=True):

@@ -1,9 +1,9 @@
-"""JSON documents that hold their records in one array: the array cut into elements, and readers of such documents.
+"""Stream the elements of an array in a large JSON document. Readers are `lore.formats.builder.DocumentReader`.
 
 The array is never held as a whole, because recordings of browsers and exports reach hundreds of megabytes. What
-precedes it is held, up to 4 MiB. An element longer than 24 MiB is given without its
-bytes. A damaged element is given as it is, and hides none that follow. Other documents may follow, in the same list or
-file: their arrays are read too.
+precedes it is held, up to 4 MiB. An element longer than 24 MiB is returned without its bytes. A damaged element is
+returned as it is, and hides none that follow. Other documents may follow, in the same list or file: their arrays are
+read too.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class ElementCutter:
 def end_of_value(data: memoryview, at: int) -> int | None:
     """Return where the JSON value at a byte ends; -1 if the data ends before, None if msgspec refuses the value.
 
-    msgspec names the byte at which something follows a value.
+    The end is found from the byte in msgspec's "trailing characters" error.
     """
     try:
         _VALUE.decode(data[at:])
@@ -239,7 +239,7 @@ def end_of_value(data: memoryview, at: int) -> int | None:
 
 
 def _scan(data: bytes | memoryview, at: int, depth: int) -> tuple[int, int, bool]:
-    """Count brackets outside strings; return the depth, where the value ends or the scan stopped, and which it is."""
+    """Count brackets outside strings, `depth` of which are open; return (depth, position, whether the value ended)."""
     for match in _TOKENS.finditer(data, at):
         opening = data[match.start()]
         if opening == 0x22:

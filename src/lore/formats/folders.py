@@ -108,7 +108,7 @@ class PackReader:
     name: ClassVar[str]
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
-    most: ClassVar[int] = RECORD_VALUES  # of one member
+    max_values: ClassVar[int] = RECORD_VALUES  # of one member
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -126,8 +126,8 @@ class PackReader:
         header = member.header
         if header.fault:
             fault = Problem(Code.ARCHIVE_REFUSED, f"{header.name}: {header.fault}")
-        elif is_crowded(member.data, self.most):
-            fault = Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.most)}")
+        elif is_crowded(member.data, self.max_values):
+            fault = Problem(Code.CAPTURE_TOO_LARGE, f"{header.name} is passed over: {too_many(self.max_values)}")
         elif is_deep(member.data):
             fault = Problem(Code.UNREADABLE_LINE, f"{header.name}: unreadable: {TOO_DEEP}")
         else:

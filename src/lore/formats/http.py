@@ -63,7 +63,8 @@ class Http(Struct, frozen=True):
     method: str = ""
     headers: Headers = {}
     request: Content = NO_CONTENT
-    fidelity: Fidelity | None = None  # of a body that was surely sent to a model; None: what `request` shows
+    fidelity: Fidelity | None = None  # only of a body known to be a model request, which then needs fewer fields;
+    # None: derived from `request`
     status: int | None = None
     response_headers: Headers = {}
     response: Content = NO_CONTENT
@@ -72,7 +73,7 @@ class Http(Struct, frozen=True):
     ended: float | None = None
     usage: Usage | None = None  # this, and all that follow, are recorded apart from request and response
     cost: bytes = b""  # in US dollars, JSON
-    usage_from: str = ""  # its name, if the usage in the response outweighs it
+    usage_label: str = ""  # what messages call `usage`; if set, usage in the response takes precedence over it
     session: str = ""
     agent: str = ""
     purpose: str = ""
@@ -81,7 +82,7 @@ class Http(Struct, frozen=True):
     account: str = ""  # the digest of a key that the recorder left out of the headers
     deployment: str = ""
     failure: str = ""  # what the client said of a call that failed
-    is_export: bool = False  # a program wrote it: ids in the response may come from an earlier provider's answer
+    is_export: bool = False  # not a capture: response ids and headers may be another provider's, and are ignored
 
 
 def exchanges_of(http: Http) -> list[Judged]:
@@ -110,8 +111,8 @@ def exchanges_of(http: Http) -> list[Judged]:
     if http.status in (None, 200) and answer.usage is None and (status := _status_in(http.response)) is not None:
         http = replace(http, status=status)
     usage = (
-        reconcile(answer.usage, http.usage, "the response", http.usage_from)
-        if http.usage_from
+        reconcile(answer.usage, http.usage, "the response", http.usage_label)
+        if http.usage_label
         else reconcile(http.usage, answer.usage, "the record's usage", "its response")
     )
     call = _completed_call(http, call_of(http.headers, members, endpoint=endpoint, status=http.status), answer)

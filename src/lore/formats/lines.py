@@ -304,11 +304,11 @@ class TextReader:
 
     yields: ClassVar[Yields] = "exchanges"
     clock: ClassVar[Clock] = "end"
-    times: ClassVar[int] = 1  # how many times as long as usual a line may be
+    line_limit_factor: ClassVar[int] = 1  # how many times as long as usual a line may be
 
     def read(self, data: Iterable[bytes]) -> Iterator[Read]:
         """Yield what a file holds; `data` are its bytes in pieces of any size."""
-        for line in read_lines(data, times=self.times):
+        for line in read_lines(data, times=self.line_limit_factor):
             yield from self.read_line(line)
         yield from self.end()
 
@@ -333,7 +333,7 @@ class LineReader(TextReader):
 
     reads_arrays: ClassVar[bool] = True  # the records are on lines, or the elements of JSON arrays one after another
     paths: ClassVar[tuple[str, ...]] = ("",)  # of the array of a document that holds its records; "": the document
-    most: ClassVar[int] = RECORD_VALUES  # values of a record
+    max_values: ClassVar[int] = RECORD_VALUES  # values of a record
     longest: ClassVar[int] = RECORD_BYTES  # bytes of an element of an array
 
     def __init__(self) -> None:
@@ -381,7 +381,7 @@ class LineReader(TextReader):
 
     def _read_lines(self, data: Iterable[bytes]) -> Iterator[Read]:
         read_line = self.read_line
-        for records in read_records(data, times=self.times):
+        for records in read_records(data, times=self.line_limit_factor):
             reads = list[Read]()
             for record in records:
                 reads += read_line(record)
@@ -440,8 +440,8 @@ class LineReader(TextReader):
 
     def _whole(self, line: Line) -> Sequence[Read] | None:
         """Return the reads of a line that is one record within the limits; else None."""
-        if is_crowded(line.data, self.most):
-            return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.most)}", line),)
+        if is_crowded(line.data, self.max_values):
+            return (problem(Code.CAPTURE_TOO_LARGE, f"a record is passed over: {too_many(self.max_values)}", line),)
         return None if is_deep(line.data) else self._record(line)
 
     def _join_broken(self, line: Line) -> Sequence[Read]:
@@ -477,7 +477,11 @@ class LineReader(TextReader):
 
     def _unreadable(self, line: Line, reason: str = "") -> Sequence[Read]:
         if not line.data:
-            return (problem(Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.times)}", line),)
+            return (
+                problem(
+                    Code.LINE_TOO_LONG, f"line passed over: {too_much(LineCutter.limit * self.line_limit_factor)}", line
+                ),
+            )
         code = Code.TORN_LAST_LINE if line.is_torn else Code.UNREADABLE_LINE
         return (problem(code, f"unreadable line: {reason or fault(line.data)}", line),)
 

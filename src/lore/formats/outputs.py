@@ -23,7 +23,7 @@ from lore.formats.answers import output_in
 from lore.formats.contents import (
     Content,
     ContentError,
-    array_of,
+    build_array,
     events_in,
     framed_events,
     is_framed,
@@ -69,7 +69,7 @@ def items_of_events(events: Iterable[bytes]) -> bytes:
             for following in filter(None, map(raw_members, remaining)):
                 collector.take(following)
             answer = collector.answer()
-            return array_of([answer]) if answer else b""
+            return build_array([answer]) if answer else b""
     return b""
 
 
@@ -114,8 +114,8 @@ def _response_items(events: Iterable[bytes]) -> bytes:
     pieces = [(raw_members(raw) or {}).get("delta", b"") for raw in deltas]
     if text := b"".join([piece[1:-1] for piece in pieces if piece[:1] == b'"']):
         part = object_of({"type": b'"output_text"', "text": b'"' + text + b'"'})
-        items.append(object_of({"type": b'"message"', "role": _ASSISTANT, "content": array_of([part])}))
-    return array_of(items) if output in (b"", b"[]") and items else output
+        items.append(object_of({"type": b'"message"', "role": _ASSISTANT, "content": build_array([part])}))
+    return build_array(items) if output in (b"", b"[]") and items else output
 
 
 class _Growing:
@@ -150,7 +150,7 @@ class _Growing:
             before = members.get(key, b"")
             members[key] = b'"%s%s"' % (before[1:-1] if before[:1] == b'"' else b"", b"".join(pieces))
         for key, elements in self._lists.items():
-            members[key] = array_of([*array(members.get(key, b"")), *elements])
+            members[key] = build_array([*array(members.get(key, b"")), *elements])
         return members | {key: object_of(grown.members()) for key, grown in self.inner.items()}
 
 
@@ -170,7 +170,7 @@ class _BlockParts:
 
     def answer(self) -> bytes:
         blocks = [block for place in sorted(self._blocks) if (block := self._finish(self._blocks[place]))]
-        return object_of({"role": _ASSISTANT, "content": array_of(map(object_of, blocks))}) if blocks else b""
+        return object_of({"role": _ASSISTANT, "content": build_array(map(object_of, blocks))}) if blocks else b""
 
     def _finish(self, block: _Growing) -> dict[str, bytes]:
         """Return a block in the dialect's form; nothing if it is empty."""
@@ -246,7 +246,7 @@ class _ChatParts:
             return b""
         members = {"role": _ASSISTANT, "content": b"null"} | self._message.members()
         if self._calls:
-            members["tool_calls"] = array_of(object_of(call.members()) for _, call in sorted(self._calls.items()))
+            members["tool_calls"] = build_array(object_of(call.members()) for _, call in sorted(self._calls.items()))
         return object_of(members)
 
 
@@ -276,7 +276,7 @@ class _GeminiParts:
         self._open = flag if part.keys() <= self._PLAIN else None  # a signature belongs to its own part
 
     def answer(self) -> bytes:
-        parts = array_of(object_of(part.members()) for part in self._parts)
+        parts = build_array(object_of(part.members()) for part in self._parts)
         return object_of({"role": b'"model"', "parts": parts}) if self._parts else b""
 
 
@@ -326,7 +326,7 @@ class _ConverseParts(_BlockParts):
         members = block.members()
         text = {"text": members["text"]} if "text" in members else {}
         if "citations" in members:
-            cited = {"content": array_of([object_of(text)] if text else []), "citations": members["citations"]}
+            cited = {"content": build_array([object_of(text)] if text else []), "citations": members["citations"]}
             return {"citationsContent": object_of(cited)}
         return text
 

@@ -87,7 +87,7 @@ class Parts(Generic[K]):
 
     def _decode_part(self, raw: bytes) -> K | Other:
         try:
-            part = lenient.decode_or_convert(self._one, raw)
+            part = lenient.decode_tolerating_surrogates(self._one, raw)
         except (ValueError, RecursionError):
             return Other(Raw(raw))
         config, fields = part.__struct_config__, {"type", *part.__struct_fields__}
@@ -167,7 +167,7 @@ def parts_in(content: Raw, read: Callable[[Raw], T]) -> tuple[T | TextBlock, ...
         case '"':
             return (TextBlock(content),) if memoryview(content).nbytes > len('""') else ()
         case "[":
-            return tuple([read(raw) for raw in lenient.decode_or_convert(_LIST, content)])
+            return tuple([read(raw) for raw in lenient.decode_tolerating_surrogates(_LIST, content)])
         case "n":
             return ()
         case _:
@@ -182,7 +182,7 @@ def blocks_in(content: Raw) -> tuple[Block, ...]:
 def block_in(raw: Raw) -> Block:
     """Return a text block as text, and any other block unchanged."""
     try:
-        block = lenient.decode_or_convert(_BLOCK, raw)
+        block = lenient.decode_tolerating_surrogates(_BLOCK, raw)
     except ValueError:
         block = _TextValue()
     return TextBlock(block.text) if (block.type in _TEXTS and opens(block.text) == '"') else RawBlock(Raw(bytes(raw)))

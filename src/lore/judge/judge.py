@@ -33,7 +33,7 @@ from lore.model.turn import Turn
 from lore.prefix.purpose import counts_tokens
 
 if TYPE_CHECKING:
-    from lore.cache.predictor import Transcripts
+    from lore.cache.predictor import LazyTranscriptPredictor
     from lore.cache.transcripts import Predicted
 
 
@@ -52,7 +52,7 @@ class Judge:
         self._dated = rules  # returns the dated rules; called when they are first needed
         self._quick = quick  # no pair is made of a turn that extends the previous one and read all of it
         self._chains = ComparedChains(rules)
-        self._transcripts: Transcripts | None = None
+        self._transcripts: LazyTranscriptPredictor | None = None
         self._states: dict[str, ChainState] = {}  # by chain
         self._shared = Shared(rules, Linter(rules, labels), tolerance, labels)
         self._rules: dict[str, list[TurnRule]] = {}  # by chain
@@ -86,15 +86,15 @@ class Judge:
         state.cached = None if usage is None or is_doubted else counts.position(usage)
         return TurnVerdict(turn, pair, compared=extends or pair is not None, predicted=predicted, cached=cached)
 
-    def _follow(self, turn: Turn, predicted: Predicted | None) -> Transcripts | None:
+    def _follow(self, turn: Turn, predicted: Predicted | None) -> LazyTranscriptPredictor | None:
         """Add a transcript's turn, and return the object that predicts it on demand; None for a recorded request."""
         if not is_transcript(turn):
             return None
         transcripts = self._transcripts
         if transcripts is None:
-            from lore.cache.predictor import Transcripts  # noqa: PLC0415 - request bodies need none
+            from lore.cache.predictor import LazyTranscriptPredictor  # noqa: PLC0415 - request bodies need none
 
-            transcripts = self._transcripts = Transcripts(self._dated)
+            transcripts = self._transcripts = LazyTranscriptPredictor(self._dated)
         # a prediction for another cache than the one that served the turn is of no use here
         is_own = predicted is not None and predicted.state and predicted.cache == cache_of(turn, served_by(turn))
         transcripts.take(turn, predicted if is_own else None)

@@ -152,7 +152,7 @@ _LEAST = 0.0001  # dollars: the smallest amount that is written
 
 
 def format_money(dollars: float | None) -> str:
-    """Return US dollars with two decimals, with four if nonzero and below $0.10 either way; "unknown" for None."""
+    """Return US dollars with two decimals, with four if nonzero and below $0.10, of either sign; "unknown" for None."""
     if dollars is None:
         return "unknown"
     if 0 < abs(dollars) < _LEAST / 2:
@@ -181,7 +181,7 @@ def count_of(count: int, noun: str) -> str:
 def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
     """Return `added a, b; removed c`: five names a group at most, empty groups left out.
 
-    `more` is a number of further names: of the group if there is one, else of all groups together.
+    `more` counts further names: if only one group is listed they belong to it, otherwise they are appended at the end.
     """
     changes = [(word, list(names)) for word, names in kinds]
     nonempty = [(word, names) for word, names in changes if names]

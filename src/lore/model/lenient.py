@@ -1,8 +1,8 @@
 """Decode JSON that msgspec refuses into the same structs: lone surrogates, camelCase keys, unknown keys.
 
 JavaScript writes lone surrogates, other programs spell lore's keys in camelCase, and a later version may write keys
-that this one does not know. Fields of type `Raw` are exact slices of the text. Slices each level by itself: use it
-only for text that a msgspec decoder has refused.
+that this one does not know. Fields of type `Raw` are exact slices of the text. `convert` is slow, as it parses each
+nesting level separately: try a msgspec decoder first, unless keys may have the other spelling.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def camel(name: str) -> str:
     return _UNDERSCORE.sub(lambda match: match[1].upper(), name)
 
 
-def decode_or_convert(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
-    """Decode JSON with `decoder`; text that it does not parse (lone surrogates, deep nesting) with `convert`.
+def decode_tolerating_surrogates(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
+    """Decode JSON with `decoder`, or with `convert` if msgspec cannot parse the text (lone surrogates, deep nesting).
 
-    A value that does not fit the type, or a key in camelCase, raises msgspec's ValidationError, a ValueError, if the
-    decoder meets it before text that it does not parse. Raises as `convert` for text that neither parses.
+    `decoder` knows one spelling of a key: another one is unknown and ignored, or raises msgspec's ValidationError, a
+    ValueError, if the struct forbids unknown keys or requires the field. Raises as `convert` if no parser accepts it.
     """
     try:
         return decoder.decode(data)
@@ -52,8 +52,8 @@ def decode_or_convert(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T:
 
 
 def decoding(kind: type[T]) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes JSON into `kind` as `decode_or_convert` does."""
-    return partial(decode_or_convert, msgspec.json.Decoder(kind))
+    """Return a function that decodes JSON into `kind` as `decode_tolerating_surrogates` does."""
+    return partial(decode_tolerating_surrogates, msgspec.json.Decoder(kind))
 
 
 def convert(raw: bytes, kind: Any) -> Any:

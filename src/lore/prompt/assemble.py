@@ -4,8 +4,9 @@ The segments up to the tail are a prefix of the next turn's, unless an event is 
 change since the last call is not rendered again but shared, so that all turns of a session cost O(its bytes); the
 result is the same as that of a new assembler.
 
-Deltas and persisted context are put before the entry of their place, or before the next one that text may precede: they
-are never last, and come after a tool's results only before a real user message. Not safe between threads: one assembler
+An insert (a durable delta or persisted context) is rendered before the entry at which it was recorded; if no text may
+be placed there, before the next entry that allows it. Inserts are never last, and come after a tool's results only
+before a real user message. A group is the entries that are rendered together. Not safe between threads: one assembler
 follows one chain.
 """
 
@@ -51,8 +52,8 @@ class Assembled(NamedTuple):
     omitted: Vector[str]  # names of what the dialect could not express
 
 
-class _End(Struct, frozen=True, gc=False):
-    """The end of the rendered messages: counts, and whose message is last."""
+class _RenderState(Struct, frozen=True, gc=False):
+    """The state after a group of entries is rendered, from which rendering can restart."""
 
     entries: int = 0  # entries of the timeline that are rendered
     inserts: int = 0  # those before entries
@@ -89,8 +90,8 @@ class Assembler:
         self._entries: Vector[Entry] = Vector()
         self._inserts = _Inserts()
         self._segments: Vector[Segment] = Vector()
-        self._ends: list[_End] = []
-        self._end = _End()
+        self._ends: list[_RenderState] = []
+        self._end = _RenderState()
         self._omitted: Vector[str] = Vector()
         self._recorded: list[tuple[int, bytes]] = []  # recorded breakpoints by position in the messages
 
@@ -107,7 +108,7 @@ class Assembler:
             self._drop_from(0)
         if (self._ends[0] if self._ends else self._end).place != first:
             self._drop_from(0)
-            self._end = _End(place=first)
+            self._end = _RenderState(place=first)
         self._update_inserts(chain)
         self._render(chain.entries)
         tail, tail_problems = self._tail(session, chain)
@@ -202,7 +203,7 @@ class Assembler:
 
     def _render_group(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item, segments: list[Segment], omitted: list[str]
-    ) -> _End:
+    ) -> _RenderState:
         """Render the group of `size` entries at `at`, with the inserts before it and those after its results.
 
         Adds to `segments` and `omitted`, and to the recorded breakpoints; returns the new end, and does not set `_end`.
@@ -210,7 +211,7 @@ class Assembler:
         end = self._end
         inserts, after_results, units = self._with_inserts(units, at, size, first)
         place, role, breakpoint_at = end.place, end.role, end.breakpoint_at
-        count, left_out = end.segments, end.omitted
+        count, omitted_count = end.segments, end.omitted
         for unit in units:
             rendered = self._render_unit(unit, place)
             for position, segment in enumerate(rendered.segments, count):
@@ -221,10 +222,12 @@ class Assembler:
             count += len(rendered.segments)
             segments += rendered.segments
             omitted += rendered.omitted
-            left_out += len(rendered.omitted)
+            omitted_count += len(rendered.omitted)
             place = rendered.after
             role = unit.role if rendered.segments and not unit.joins else role
-        return _End(end.entries + size, inserts, after_results, count, left_out, place, role, breakpoint_at)
+        return _RenderState(
+            end.entries + size, inserts, after_results, count, omitted_count, place, role, breakpoint_at
+        )
 
     def _with_inserts(
         self, units: tuple[base.Unit, ...], at: int, size: int, first: Item
@@ -341,8 +344,9 @@ class _Inserts:
         self._contexts: tuple[Vector[Insert], ...] = (Vector(), Vector())
 
     def update(self, chain: Chain) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Update both lists from a chain; return how much of each stayed, or None if nothing changed.
+        """Update both lists from a chain; return None if nothing changed.
 
+        Otherwise return for each list the number of leading inserts unchanged, and the entry index of the next insert.
         Costs O(deltas + changes).
         """
         previous, current = self._deltas, chain.deltas
@@ -363,7 +367,7 @@ class _Inserts:
 
 
 def _merge(inserts: list[Insert], dropped: list[Insert], new: list[Insert], *, after_results: bool) -> tuple[int, int]:
-    """Remove and add inserts of one kind in order; return how many leading ones stayed, and the place of the next."""
+    """Remove and add inserts of one kind in order; return (leading ones unchanged, entry index of the next one)."""
     removed = {insert.key: insert for insert in dropped if insert.after_results is after_results}
     added = [insert for insert in new if insert.after_results is after_results]
     same = len(inserts)
@@ -414,8 +418,8 @@ class OpaqueTypes:
         return self._types
 
 
-def raise_to_structural(prompt: Prompt, *, whole: bool, left_out: int) -> Prompt:
-    """Return a `reconstructed` prompt as `structural` if the recording is `whole` and nothing `left_out`."""
-    if not whole or left_out or prompt.fidelity != "reconstructed":
+def raise_to_structural(prompt: Prompt, *, whole: bool, omitted_count: int) -> Prompt:
+    """Return a `reconstructed` prompt as `structural` if the recording is `whole` and nothing was omitted."""
+    if not whole or omitted_count or prompt.fidelity != "reconstructed":
         return prompt
     return msgspec.structs.replace(prompt, fidelity="structural")

@@ -1,8 +1,9 @@
 """Judge successive requests as `lore check` does, and write the message of a failing test.
 
-A finding counts if `lore check` would fail by it (waste), or if bytes that were to be reused moved and the cause is
-unattributable. Expected breaks (another model, a compaction, a rewind) do not count. A test may allow causes by code or
-name, but neither damage of a recording nor a budget. Credentials are masked in the message, bodies never shown.
+A finding counts if `lore check` would fail by it (waste), if bytes that were to be reused moved and the cause is
+unattributable, or if its prompt may be shorter than what can be cached (`under-minimum`), as prompts of tests are
+short. Expected breaks (another model, a compaction, a rewind) do not count. A test may allow causes by code or name,
+but neither damage of a recording nor a budget. Credentials are masked in the message, bodies never shown.
 
 Requests come as tests have them: bodies as objects, text or bytes; requests of `httpx` and `requests`;
 `{request, response | usage, timestamp}`; recorded ones. Each becomes a JSON record that lore reads: text and bytes are
@@ -46,10 +47,14 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> str:
-    """Return the message of the failure; empty if the requests are stable. Raises LoreError."""
+    """Return the assertion message, also if no two requests could be compared. Raises LoreError.
+
+    Return "" if no finding counts, or in a test marked `moves_cache_prefix`, whose moves are recorded on the test. Warn
+    of allowances that no request needs.
+    """
     allowed = allowances(allow)
-    records = entries(requests)
-    judged = judge(records)
+    records = to_records(requests)
+    judged = judge_records(records)
     if not judged.pairs:
         return nothing_compared(requests, len(records), judged.requests)
     unused = [word for code, word in allowed.items() if code not in judged.codes]
@@ -66,13 +71,13 @@ def check_requests(requests: Iterable[object], allow: str | Iterable[str]) -> st
             place = f" at {first.json_path}" if first.json_path else ""
             test.moved.append(f"request {pair.previous} → {pair.current}: {first.code} {first.name}{place}")
         return ""
-    return failure(judged.pairs, moved) if moved else ""
+    return failure_message(judged.pairs, moved) if moved else ""
 
 
 # requests as records
 
 
-def entries(requests: Iterable[object]) -> list[tuple[bytes, bool]]:
+def to_records(requests: Iterable[object]) -> list[tuple[bytes, bool]]:
     """Return each request as a JSON record, and whether the caller passed it as a body, and so it has to be one.
 
     Raises LoreError for a value that is not a request.
@@ -153,14 +158,14 @@ class JudgedRequests(NamedTuple):
     codes: set[str]  # of everything that was found
 
 
-def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
+def judge_records(records: list[tuple[bytes, bool]]) -> JudgedRequests:
     """Judge requests in the order in which they were sent; raises LoreError for one that lore does not know.
 
     Cost O(bytes of all requests).
     """
     problems, moved, codes = Problems(), list[MovedPrefix](), set[str]()
     prompts = pairs = 0
-    data = b"\n".join(record for record, _ in entries)
+    data = b"\n".join(record for record, _ in records)
     recording = Options(format="bodies").open("requests", problems, opened=Opened(data, iter([data])))
     for verdict, of_chains in verdicts(recording, PACKAGED.judge(), PLACE):
         for finding in of_chains:
@@ -176,19 +181,19 @@ def judge(entries: list[tuple[bytes, bool]]) -> JudgedRequests:
         findings = [finding for _, finding in findings_of(pair, PLACE)]
         findings += [finding for rule in RULES.values() for finding in rule.pair(pair, PLACE)]
         codes.update(finding.code for finding in findings)
-        failing = [finding for finding in findings if _counts(finding, pair)]
+        failing = [finding for finding in findings if _is_failing(finding, pair)]
         if failing:
             moved.append(
                 MovedPrefix(pair.previous.line or 0, pair.current.line or 0, pair.current.chain, failing, pair)
             )
     for problem in problems.kept:
         number = problem.line or 1
-        if entries[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
+        if records[number - 1][1] and problem.code != Code.BILL_CONTRADICTS_BODY:
             raise LoreError(f"request {number} cannot be judged: {problem.message}", hint=_HINT)
     return JudgedRequests(prompts, pairs, moved, codes)
 
 
-def _counts(finding: Finding, pair: Pair) -> bool:
+def _is_failing(finding: Finding, pair: Pair) -> bool:
     if "under-minimum" in finding.qualifiers:  # the prompts of tests are short, and usage of mocks is made up
         return True
     if finding.kind != "unattributable":
@@ -211,7 +216,9 @@ def _code(word: object) -> str:
     if cause is not None:
         return cause
     if text.upper() in CODES:
-        raise LoreError(f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx")
+        raise LoreError(
+            f"{text} is not a cause: it cannot be allowed", hint="`lore explain` lists the causes, LORE1xx and LORE3xx"
+        )
     hint = did_you_mean(text.lower(), codes)
     hint = hint if hint.startswith("did") else "`lore explain` lists codes and names; write one whole"
     hint = _LIST if "," in text or " " in text else hint
@@ -226,7 +233,7 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
     streams, watched = 0, ""
     if isinstance(requests, Recorder):
         streams = sum(request.body is None and request.method == "POST" for request in requests)
-        watched = "" if count else _watched(requests)
+        watched = "" if count else _describe_recorded_libraries(requests)
     if prompts > 1:
         why = f"no two of {prompts} requests belong to one conversation"
     elif prompts:
@@ -239,7 +246,7 @@ def nothing_compared(requests: object, count: int, prompts: int) -> str:
     return f"nothing was compared: {why}"
 
 
-def _watched(recorder: Recorder) -> str:
+def _describe_recorded_libraries(recorder: Recorder) -> str:
     """Return which libraries a recorder listened to, and over which libraries SDKs may have sent."""
     from lore.pytest_plugin.seams import unrecorded_sdks  # noqa: PLC0415 - only if nothing was recorded
 
@@ -247,7 +254,7 @@ def _watched(recorder: Recorder) -> str:
     return "; ".join(("", libraries or "no library that lore records is installed", *unrecorded_sdks()))
 
 
-def failure(pairs: int, moved: list[MovedPrefix]) -> str:
+def failure_message(pairs: int, moved: list[MovedPrefix]) -> str:
     """Return the message of a failing assertion."""
     lines = [f"the prompt's prefix moved in {len(moved)} of {pairs} pair{'s' * (pairs != 1)} of successive requests"]
     for pair in moved[:MOST_LISTED]:

@@ -2,8 +2,8 @@
 
 A seam is the lowest method that each request of a library passes, with any transport. From a call of it come method,
 URL, headers and body, from its result the pieces of the response, as the client reads them: nothing else is read or
-held back, and a type changes only to a subclass of itself. No library is imported. Sources: httpx 0.28, httpx2 2.16,
-requests 2.34, aiohttp 3.14, botocore 1.44, urllib3 2.8.
+held back. The stream of a response gets a dynamic subclass of its class, so that `isinstance` still holds. No library
+is imported. Sources: httpx 0.28, httpx2 2.16, requests 2.34, aiohttp 3.14, botocore 1.44, urllib3 2.8.
 
 If an SDK was imported and no prompt was recorded, `unrecorded_sdks` names the SDK, its version, the HTTP libraries that
 its modules hold, and for each whether lore records it. That costs O(names in the modules of the SDKs), once.
@@ -263,11 +263,11 @@ def _version(distribution: str) -> str:
 def _libraries(name: str) -> list[str]:
     """Return the HTTP libraries that the modules of a package refer to: those that lore records, if there are any."""
     modules = [loaded for module, loaded in list(sys.modules.items()) if f"{module}.".startswith(f"{name}.")]
-    libraries = {library for module in modules for library in _find_referred(getattr(module, "__dict__", {}))}
+    libraries = {library for module in modules for library in _referenced_libraries(getattr(module, "__dict__", {}))}
     return [name for name in LIBRARIES if name in libraries] or [name for name in _OTHERS if name in libraries]
 
 
-def _find_referred(names: Mapping[str, Any]) -> Iterable[str]:
+def _referenced_libraries(names: Mapping[str, Any]) -> Iterable[str]:
     """Yield the libraries of the modules and classes among names; looking at other values may import more."""
     for value in list(names.values()):
         kind = cast("Any", type(value))
@@ -278,5 +278,5 @@ def _find_referred(names: Mapping[str, Any]) -> Iterable[str]:
 
 HINT = (
     "lore records calls in this process, in a test that takes lore_recorder or inside recording(); a client that is "
-    "faked above its HTTP library, or runs in another process, passes no seam"
+    "faked above its HTTP library, or runs in another process, is not recorded"
 )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lore.recording.corpus import check_followable as check_followable, open_head as open_head, show as show
     from lore.recording.filesystem import FolderEntry as FolderEntry, RemoteFiles as RemoteFiles, Status as Status
     from lore.recording.inputs import Input as Input, list_inputs as list_inputs
-    from lore.recording.opening import Options as Options, kind_of as kind_of
+    from lore.recording.opening import Options as Options, reader_class_for as reader_class_for
     from lore.recording.request_session import session_of as session_of
     from lore.recording.requests import RequestRecording as RequestRecording
 

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from lore.errors import LoreError, Where, reason_of
 from lore.files import WholeFile, is_named_pipe
 from lore.formats.beginning import SQLITE, is_document, may_be_recording, peek
-from lore.formats.contents import ContentError, packing_of, unpack
+from lore.formats.contents import ContentError, compression_of, unpack
 from lore.formats.folders import EVENTS, OPENING, STATE
 from lore.model.deferred import pattern
 from lore.model.events import MAIN
@@ -117,7 +117,7 @@ class Source:
             message = f"{show(self.name)} is an archive, which cannot be read as it comes"
             raise LoreError(message, hint="name the file itself")
         whole = chain((first,), tail)
-        kind = packing_of(first)
+        kind = compression_of(first)
         return _plain_text(_decompress(whole, kind, show(self.name)) if kind else whole)
 
 

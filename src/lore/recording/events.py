@@ -50,13 +50,13 @@ class EventRecording(Recording):
     ) -> None:  # fmt: skip
         """Read `data`; `completes` is the chain to whose prompts `options.completion` adds, None: no chain."""
         super().__init__(path, reader, data, problems, options)
-        self._rules = options.ruled
+        self._rules = options.effective_rules
         self.reading = self.shown  # the file that is being read
         self.companions = tuple(companions)
         self._lines_of_signs: dict[tuple[str, str], int | None] = {}  # by chain and sign
         self.watchful = False  # turns list the items of their timeline that no prompt holds
         self._completes = completes
-        self._dialect = options.asked_dialect
+        self._dialect = options.requested_dialect
         self._saved: SavedEvents | None = None  # of lore's own logs: what later lines say of earlier turns
         self._planners: dict[str, Planner] = {}  # by chain
         self._folding = Folding(FoldedSession(format=self.reader.name, divider=self._rules.divider))
@@ -230,7 +230,7 @@ class EventRecording(Recording):
 
         def make_prompt() -> tuple[Prompt, Vector[str]]:
             assembly = assembler.assemble(session, chain)
-            return raise_to_structural(assembly.prompt, whole=whole, left_out=0), assembly.omitted
+            return raise_to_structural(assembly.prompt, whole=whole, omitted_count=0), assembly.omitted
 
         turn = Turn(name, opened.turn, make_prompt, opened.since, opened.at)
         turn.line, turn.byte = read.line, read.byte
@@ -258,7 +258,7 @@ class EventRecording(Recording):
         if self.watchful or self.is_whole(chain):
             turn.unexpressed = self._opaque_types.setdefault(turn.chain, OpaqueTypes()).types_in(chain.entries)
             left_out = len(turn.unexpressed) + len(omitted)
-            prompt = raise_to_structural(prompt, whole=self.is_whole(chain), left_out=left_out)
+            prompt = raise_to_structural(prompt, whole=self.is_whole(chain), omitted_count=left_out)
         if self._is_of_requests and not self.watchful:
             prompt = drop_unrendered(prompt, turn.call.endpoint)
         turn.source = lambda: (assembler.finish(prompt), omitted)
@@ -273,7 +273,7 @@ class EventRecording(Recording):
     @property
     def _lacks_only_tools(self) -> bool:
         """Whether the format of the session holds everything of a prompt except the client's own tools."""
-        return getattr(self._origin, "own_tools", True) is False
+        return getattr(self._origin, "records_builtin_tools", True) is False
 
 
 def _free_name(chain: str, path: str, used_names: set[str]) -> str:

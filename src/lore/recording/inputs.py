@@ -25,7 +25,7 @@ from lore.model.deferred import pattern
 from lore.recording import corpus, filesystem, packed
 from lore.recording.agents.companions import companions, is_superseded, moved_to_database
 from lore.recording.base import Problems, Recording
-from lore.recording.opening import Options, kind_of
+from lore.recording.opening import Options, reader_class_for
 from lore.store.registry import open_existing, print_note_once, scheme_of
 
 _MAGIC = pattern(r"[*?\[]")
@@ -217,7 +217,7 @@ def _is_body(path: str, format: str | None) -> bool:
         head = corpus.open_head(path).head
     except LoreError:
         return False
-    kind = kind_of(head, format)
+    kind = reader_class_for(head, format)
     return kind is not None and kind.name == "bodies" and recorded_body(head.strip()) is not None
 
 

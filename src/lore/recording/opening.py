@@ -1,4 +1,8 @@
-"""Open a recording: a name, and how it is read, to turns."""
+"""Open a recording: choose its reader, and return a `Recording`.
+
+The reader is the one named, or the one that recognises the content: as it is, or without the log text before each
+record or the wrapper that Docker and CloudWatch put around each line.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ class Options(msgspec.Struct, frozen=True):
     log: Callable[[str], None] = ignore  # receives notes about reading and decisions
 
     @property
-    def asked_dialect(self) -> Dialect | None:
+    def requested_dialect(self) -> Dialect | None:
         """The dialect that the user named; raises LoreError for an unknown one."""
         if not self.dialect:
             return None
@@ -57,8 +61,8 @@ class Options(msgspec.Struct, frozen=True):
         return require_dialect(self.dialect)
 
     @property
-    def ruled(self) -> Rules:
-        """The rules, with the policy for the tail that was asked for."""
+    def effective_rules(self) -> Rules:
+        """The rules, with `policy` applied if there is one."""
         return self.rules if self.policy is None else msgspec.structs.replace(self.rules, tail=self.policy)
 
     def open(
@@ -148,9 +152,9 @@ _LOGGED = pattern(rb'^(?:[^\n{ \t][^\n{]{0,200}+(?=(\{")[^\n]*\}[ \t\r]*$)|[^\n"
 
 
 def _without_log_text(opened: corpus.Opened) -> corpus.Opened | None:
-    """Return a text file with spaces for what precedes its records: first lines, or a time and a level before each.
+    """Return a file with leading lines, or the log prefix of each record (time and level), replaced by spaces.
 
-    None if it is no such file: in a log a third of the lines hold a record. Every record keeps its line and byte.
+    Return None unless the file begins so, or at least a third of the lines hold a record. Records keep line and byte.
     """
     head = opened.head
     if may_be_recording(head):
@@ -223,7 +227,7 @@ def _inner_lines(pieces: Iterator[bytes], name: str, may_be_cut: bool) -> Iterat
     yield b"".join(texts).ljust(size)
 
 
-def kind_of(head: bytes, format: str | None) -> type[Reader] | None:
+def reader_class_for(head: bytes, format: str | None) -> type[Reader] | None:
     """Return the reader of this name, else the one that recognises the beginning of a file; None if none does."""
     reader = _reader(head, format)
     return None if reader is None else type(reader)

@@ -71,7 +71,7 @@ class RequestRecording(Recording):
         memos: dict[str, Memo], growing: bool,
     ) -> None:  # fmt: skip
         super().__init__(path, reader, data, problems, options)
-        self.dialect = options.asked_dialect
+        self.dialect = options.requested_dialect
         self._memos = memos  # by dialect; shared by recordings that are compared
         self._sorted = not growing and row_of(reader.name).by_time
         self._chains = Chains(join=output_items)

@@ -42,7 +42,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         (name, f"{getattr(left, name):,}", f"{getattr(right, name):,}", "")
         for name in ("sessions", "requests", "compactions")
     ]
-    rows.append(("requests with a known cost", _with_cost(left), _with_cost(right), ""))
+    rows.append(("requests with a known cost", _known_cost_count(left), _known_cost_count(right), ""))
     rows += [("cost", cost_of(left), cost_of(right), ""), ("re-billed", rebilled_of(left), rebilled_of(right), "")]
     for measure in result.measures:
         a, b = (_value(side, measure.unit, verbose=verbose) for side in (measure.left, measure.right))
@@ -63,7 +63,7 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         )
         heads = [TableColumn("A"), TableColumn("B"), TableColumn("cause", wraps=True), *map(TableColumn, tail)]
         listed_causes = result.causes if verbose or out.is_page else result.causes[:_CAUSES]
-        write_table(heads, [_cause(cause)[: len(heads)] for cause in listed_causes], out)
+        write_table(heads, [_cause_row(cause)[: len(heads)] for cause in listed_causes], out)
         if len(listed_causes) < len(result.causes):
             out.hint(counted(len(result.causes) - len(listed_causes), "more cause"), "-v shows all")
     out.print()
@@ -75,13 +75,13 @@ def write_comparison(result: Comparison, out: Console, *, verbose: bool = False)
         out.print(line((f"not read: {join_names(result.failed, 2)}", "yellow")))
 
 
-def _with_cost(spending: Spending) -> str:
+def _known_cost_count(spending: Spending) -> str:
     """Return how many requests have recorded tokens and a known price, and how many of them only in part."""
     part = f" ({spending.at_least:,} in part)" if spending.at_least else ""
     return f"{spending.requests - spending.unbilled - spending.unpriced:,}{part}"
 
 
-def _cause(cause: ComparedCause) -> tuple[str, str, str, str]:
+def _cause_row(cause: ComparedCause) -> tuple[str, str, str, str]:
     """Return how often a cause occurred on each side and at which cost, its words, and how the sides differ."""
     left, right = (
         f"{side.events:,.0f} of {side.trials:,}" + (f", {format_money(dollars)}" if side.events else "")
@@ -91,7 +91,7 @@ def _cause(cause: ComparedCause) -> tuple[str, str, str, str]:
 
 
 def conclusions(result: Comparison) -> list[str]:
-    """Return why one side cost more, and what differs beyond chance; if nothing does, what a conclusion would need."""
+    """Return how the cost changed and what differs beyond chance; if nothing does, what a conclusion would need."""
     change, left, right = result.change, result.left.spending, result.right.spending
     cost = [] if change is None else [f"B cost {describe_change(change, left, right)}"]
     differences = [

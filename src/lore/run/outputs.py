@@ -1,7 +1,7 @@
 """What commands write: files, whole or not at all and never over an input, and reports of a result.
 
 A file is written under a temporary name in the same folder, synchronised, then renamed. Several reports share standard
-output only if each consists of lines; if none goes there, the report for a person does.
+output only if each consists of lines; without a report for standard output, the terminal report is written there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lore.model.cause import Place
 from lore.model.codes import Code, Problem
 from lore.plugins import register_plugins
 from lore.recording import corpus, filesystem
-from lore.recording.opening import kind_of
+from lore.recording.opening import reader_class_for
 from lore.report.forms.registry import REPORTS, Report
 from lore.store.registry import is_file_of_store
 
@@ -93,7 +93,7 @@ def refuse_recording(path: str) -> None:
     """Raise LoreError if a file that is to be written is a recording: lore never replaces one."""
     head = corpus.open_head(path).head if os.path.isfile(path) else b""
     is_sarif = b"sarif" in head[:100]  # its help texts quote members of requests
-    if head and not is_sarif and kind_of(head, None) is not None:
+    if head and not is_sarif and reader_class_for(head, None) is not None:
         raise LoreError(f"{corpus.show(path)} is a recording", hint="name another file")
 
 
@@ -110,7 +110,7 @@ class Target(Struct, frozen=True):
 _register_reports = cache(partial(register_plugins, "lore.reports", REPORTS, call=True))
 
 
-def targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
+def parse_targets(reports: Iterable[str], *, as_json: bool = False) -> list[Target]:
     """Parse --report and --json; without one for standard output the terminal's report comes first.
 
     Raises LoreError for an unknown report, one that names no file after `=`, or if two have the same target.
@@ -174,10 +174,10 @@ def write_reports(
         if target.path:
             if not corpus.is_stream(target.path):
                 refuse_recording(target.path)
-            write_file(target.path, text(kinds[target.kind], result, verbose=verbose), recordings)
+            write_file(target.path, render_report(kinds[target.kind], result, verbose=verbose), recordings)
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path and any(target.kind == "github" for target in reports):
-        _add_step_summary(path, text(kinds["markdown"], result, verbose=verbose))
+        _add_step_summary(path, render_report(kinds["markdown"], result, verbose=verbose))
     for target in reports:
         if not target.path:
             kinds[target.kind].write(result, out, verbose=verbose)
@@ -208,7 +208,7 @@ def reporting_errors(
         raise
 
 
-def text(report: Report, result: Reported, *, verbose: bool) -> bytes:
+def render_report(report: Report, result: Reported, *, verbose: bool) -> bytes:
     """Return a report as the bytes of a file."""
     from lore.report.console import Console  # noqa: PLC0415 - slow to import, and most runs write no file
 

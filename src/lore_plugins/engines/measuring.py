@@ -27,7 +27,16 @@ from lore.cache import total
 from lore.errors import LoreError
 from lore.judge import date_of, sum_ints
 from lore.model import EXTERNAL, PROCESS, Code, Extent, MeasuredLog, MeasuredResult, MeasuredRow, Measurement
-from lore.recording import HINT_MEASURED, Input, Options, Problems, Recording, UnrecognisedError, kind_of, open_head
+from lore.recording import (
+    HINT_MEASURED,
+    Input,
+    Options,
+    Problems,
+    Recording,
+    UnrecognisedError,
+    open_head,
+    reader_class_for,
+)
 from lore.run import PlayedTurn
 
 WINDOW = 1000  # requests in vLLM's hit rate: `CachingMetrics`, vLLM 0.32.0
@@ -343,7 +352,7 @@ def _engine_of_input(file: Input) -> str:
     if file.stream or file.error is not None or not os.path.isfile(file.path):
         return ""
     try:
-        kind = kind_of(open_head(file.path).head, None)
+        kind = reader_class_for(open_head(file.path).head, None)
     except LoreError:
         return ""
     return "" if kind is None else _LOGS.get(kind.name, "")

@@ -75,14 +75,14 @@ def message_in(members: Members) -> Members:
 
 def kind_of(members: Members) -> str:
     """Return an entry's kind: a message's role, else its type; "" if unknown."""
-    kind = word(members, "type")
+    kind = text_member(members, "type")
     if kind != "message":
         return kind if kind in ENTRIES else ""
-    role = word(message_in(members), "role")
+    role = text_member(message_in(members), "role")
     return role if role in ROLES else ""
 
 
-def word(members: Members, key: str) -> str:
+def text_member(members: Members, key: str) -> str:
     """Return a text member without lone surrogates, "" for any other."""
     text = text_of(members[key]) if members.get(key, b"")[:1] == b'"' else ""
     return text if text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text) else ""
@@ -121,8 +121,8 @@ def summary_of(members: Members, heading: bytes = b"[Context Summary]") -> Raw:
 
 def _answer_items(name: str, message: Members) -> tuple[Item, ...]:
     """Return the items of a response: one message with all blocks, then the calls."""
-    response = word(message, "responseId") or name
-    stop = word(message, "stopReason")
+    response = text_member(message, "responseId") or name
+    stop = text_member(message, "stopReason")
     blocks: list[Block] = []
     calls: list[ToolCall] = []
     for number, part in enumerate(pi.parts_of(Raw(message["content"]))):
@@ -152,7 +152,9 @@ def result_of(members: Members) -> e.PatchToolCall:
     elif content[:1] != b'"':
         content = b'[{"type":"raw","json":' + content + b"}]"
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
-    return e.PatchToolCall(call_id=word(message, "toolCallId"), status=status, output=Raw(content), detail=detail)
+    return e.PatchToolCall(
+        call_id=text_member(message, "toolCallId"), status=status, output=Raw(content), detail=detail
+    )
 
 
 MOST_REPLAYED = 100_000  # repeated entries; real sessions have some hundred
@@ -180,8 +182,8 @@ class Flue(RecordReader):
 
     name: ClassVar[str] = "flue"
     yields: ClassVar[Yields] = "events"
-    times: ClassVar[int] = 4  # a line may be a whole session
-    most: ClassVar[int] = 1_000_000
+    line_limit_factor: ClassVar[int] = 4  # a line may be a whole session
+    max_values: ClassVar[int] = 1_000_000
 
     def __init__(self) -> None:
         super().__init__()
@@ -218,14 +220,14 @@ class Flue(RecordReader):
             self._read_session(data, members, line)
         elif _is_delta(members):
             self._is_known, self._leaf = True, ""
-            self._remove([word({"id": raw}, "id") for raw in array(members.get("removedEntryIds", b"[]"))])
+            self._remove([text_member({"id": raw}, "id") for raw in array(members.get("removedEntryIds", b"[]"))])
             for raw in array(members.get("newEntries", b"[]")):
                 self._place = Line(line.number, line.byte, raw)
                 self._add(raw)
-            self._move_to(word(members, "leafId"))
+            self._move_to(text_member(members, "leafId"))
         elif "type" not in members and not _HEADER.isdisjoint(members):
             self._read_header(members)
-            self._leaf = word(members, "leafId")
+            self._leaf = text_member(members, "leafId")
         else:
             self._add(data)
         return self._session.take()
@@ -255,7 +257,7 @@ class Flue(RecordReader):
     def _read_header(self, record: Members) -> None:
         version = record.get("version", b"2")
         self._is_known = True
-        self._created = self._created or word(record, "createdAt") or None
+        self._created = self._created or text_member(record, "createdAt") or None
         if version != b"2":
             version_label = printable(cut_masked(version.decode("utf-8", "replace"), 20))
             self._report(Code.BAD_HEADER, f"session version {version_label} is not 2; read as version 2")
@@ -265,7 +267,7 @@ class Flue(RecordReader):
         entries = record["entries"]
         start = line.data.find(data[:1]) + next(m.value for m in reversed(member_ranges(data)) if m.key == "entries")
         ranges = element_ranges(entries)
-        names = {word(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
+        names = {text_member(raw_members(entries[begin:end]) or {}, "id") for begin, end in ranges}
         self._remove([name for name in self._entries if name not in names])
         number, before = line.number + line.data.count(b"\n", 0, start), 0
         for begin, end in ranges:
@@ -273,12 +275,12 @@ class Flue(RecordReader):
             self._place, before = Line(number, line.byte + start + begin, entries[begin:end]), begin
             self._add(entries[begin:end])
         self._leaf = ""
-        self._move_to(word(record, "leafId"))
+        self._move_to(text_member(record, "leafId"))
 
     def _add(self, raw: bytes) -> None:
         """Add an entry, unless its id is known; the first answer starts the session."""
         record = raw_members(raw) or {}
-        name = word(record, "id")
+        name = text_member(record, "id")
         if not name or "type" not in record:
             self._report(Code.UNKNOWN_RECORD, "neither a header, an entry nor a delta; kept as opaque")
             self._session.emit(e.OpaqueEvent(record=Raw(raw)))
@@ -289,12 +291,12 @@ class Flue(RecordReader):
             return
         kind = kind_of(record)
         if not kind:
-            type_label = printable(cut_masked(word(record, "type"), 60))
+            type_label = printable(cut_masked(text_member(record, "type"), 60))
             self._report(Code.UNKNOWN_RECORD, f"entry {name!r} of unknown type {type_label!r}; kept as opaque")
-        at = word(record, "timestamp") or None
-        self._entries[name] = _FlueEntry(self._place, kind, word(record, "parentId"), at)
+        at = text_member(record, "timestamp") or None
+        self._entries[name] = _FlueEntry(self._place, kind, text_member(record, "parentId"), at)
         if self._session.is_started:
-            self._follow(name)
+            self._append_to_branch(name)
             return
         self._early_names.append(name)
         if kind == _ANSWER:
@@ -305,12 +307,12 @@ class Flue(RecordReader):
         session, waiting, self._early_names = self._session, self._early_names, []
         first, last = (self._entries[waiting[at]] if waiting else None for at in (0, -1))
         message = message_in(last.members) if last is not None and last.kind == _ANSWER else {}
-        model, dialect = word(message, "model") or None, pi.dialect_of(word(message, "api"))
+        model, dialect = text_member(message, "model") or None, pi.dialect_of(text_member(message, "api"))
         session.line = first.line if first is not None else Line(1, 0, b"")
         session.start_session(at=self._created or (first.at if first else None), model=model, dialect=dialect)
         session.counter.model = model
         for name in waiting:
-            self._follow(name)
+            self._append_to_branch(name)
 
     def _remove(self, names: Iterable[str]) -> None:
         """Remove entries; the path ends before the first removed one."""
@@ -330,13 +332,13 @@ class Flue(RecordReader):
         """Whether branches are followed: until `MOST_REPLAYED` entries were shown again, and at the end."""
         return self._is_final or self._replayed <= MOST_REPLAYED
 
-    def _follow(self, name: str) -> None:
+    def _append_to_branch(self, name: str) -> None:
         if name not in self._places and self._follows_branches:
             parent = self._entries[name].parent
             if parent != (self._path[-1] if self._path else ""):
                 self._change_path(*self._walk(parent, before=name))
             if self._follows_branches:
-                self._show(name)
+                self._append_and_emit(name)
 
     def _move_to(self, leaf: str) -> None:
         """Make an entry the leaf; "" changes nothing."""
@@ -367,7 +369,11 @@ class Flue(RecordReader):
         return same_count, branch[same_count:]
 
     def _change_path(self, keep: int, new: list[str]) -> None:
-        """Change the path after its first `keep` entries, up to `MOST_REPLAYED` repeated ones."""
+        """Keep the first `keep` entries of the path and append `new`.
+
+        Keeps fewer if a tool result would lose its call. If a compaction is removed, emits everything again from the
+        last one that remains. Does nothing once more than `MOST_REPLAYED` entries were repeated.
+        """
         if keep == len(self._path) and not new:
             return
         while 0 < keep < len(self._path) and self._kind_of(self._path[keep]) == _RESULT:
@@ -387,9 +393,9 @@ class Flue(RecordReader):
         last = max((at for at, name in enumerate(new) if self._kind_of(name) == _COMPACTION), default=0)
         first_shown = last if is_compacted else 0
         for name in new[:first_shown]:
-            self._extend(name)
+            self._append_to_path(name)
         for name in new[first_shown:]:
-            self._show(name)
+            self._append_and_emit(name)
 
     def _kind_of(self, name: str) -> str:
         return self._entries[name].kind if name in self._entries else ""
@@ -401,16 +407,16 @@ class Flue(RecordReader):
             self._report(Code.CAPTURE_TOO_LARGE, message)
         return self._follows_branches
 
-    def _extend(self, name: str) -> None:
+    def _append_to_path(self, name: str) -> None:
         self._places[name] = len(self._path)
         self._path.append(name)
 
     # events
 
-    def _show(self, name: str) -> None:
+    def _append_and_emit(self, name: str) -> None:
         """Append an entry to the path and emit it; an answer is a turn the first time."""
         kind = self._entries[name].kind
-        self._extend(name)
+        self._append_to_path(name)
         if kind == _COMPACTION:
             self._compact(name)
         elif kind == _ANSWER and name not in self._answers:
@@ -422,7 +428,7 @@ class Flue(RecordReader):
     def _compact(self, name: str) -> None:
         """Emit a compaction; entries that it keeps, but the timeline does not show, are emitted before it."""
         at = self._places[name]
-        first = min(at, self._places.get(word(self._entries[name].members, "firstKeptEntryId"), at))
+        first = min(at, self._places.get(text_member(self._entries[name].members, "firstKeptEntryId"), at))
         kept_names = self._path[first:at] if self._count_replayed(at - first) else []
         kept_names = [other for other in kept_names if self._entries[other].kind != _COMPACTION]
         if any(other not in self._shown_items for other in kept_names):
@@ -430,10 +436,10 @@ class Flue(RecordReader):
             self._session.remove([item for items in self._shown_items.values() for item in items])
             for other in kept_names:
                 self._show_items(other)
-        calls = (word(message_in(self._entries[other].members), "toolCallId") for other in kept_names)
+        calls = (text_member(message_in(self._entries[other].members), "toolCallId") for other in kept_names)
         call_items = [self._calls[call] for call in calls if call in self._calls]
         items = [item for other in kept_names for item in self._shown_items[other]]
-        members = self._go_to(name)
+        members = self._set_event_source(name)
         count = members.get("tokensBefore", b"")
         before = int(count) if count.isdigit() and len(count) < 16 else None
         self._session.prune(name, dict.fromkeys((*items, *call_items)), summary=summary_of(members), pre_tokens=before)
@@ -441,21 +447,21 @@ class Flue(RecordReader):
 
     def _show_answer(self, name: str) -> None:
         """Emit an answer as a turn, sent at the time of the entry before it."""
-        session, message = self._session, message_in(self._go_to(name))
-        at, stop, usage = session.at, word(message, "stopReason"), billed_of(message.get("usage", b"null"))
+        session, message = self._session, message_in(self._set_event_source(name))
+        at, stop, usage = session.at, text_member(message, "stopReason"), billed_of(message.get("usage", b"null"))
         session.counter.asked_at = self._entries[self._path[-2]].at if len(self._path) > 1 else at
-        turn = session.start_turn(word(message, "model") or None)
+        turn = session.start_turn(text_member(message, "model") or None)
         self._show_items(name)
         if stop not in pi.UNFINISHED:
-            session.end_turn(usage, word(message, "responseId") or None)
+            session.end_turn(usage, text_member(message, "responseId") or None)
             return
         if usage is not None and not any(msgspec.structs.astuple(usage)[:4]):
             usage = None  # a failed request has zeros for unknown counts
         ended = e.TurnFailed if stop == "error" else e.TurnCanceled
-        session.emit(ended(turn=turn, at=at, usage=usage, error=word(message, "errorMessage") or None))
+        session.emit(ended(turn=turn, at=at, usage=usage, error=text_member(message, "errorMessage") or None))
 
     def _show_items(self, name: str) -> None:
-        session, members = self._session, self._go_to(name)
+        session, members = self._session, self._set_event_source(name)
         if self._entries[name].kind == _RESULT:
             session.emit(replace(result_of(members), at=session.at))
         items = items_of(name, session.line.data)
@@ -465,7 +471,7 @@ class Flue(RecordReader):
             if isinstance(item, ToolCall):
                 self._calls[item.call_id] = item.uuid
 
-    def _go_to(self, name: str) -> Members:
+    def _set_event_source(self, name: str) -> Members:
         """Make an entry the place of the next events; return its members."""
         entry = self._entries[name]
         self._session.line, self._session.at = entry.line, entry.at

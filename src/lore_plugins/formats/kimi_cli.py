@@ -268,7 +268,7 @@ class KimiCli(LogReader):
     """Reader of one file of a session."""
 
     name: ClassVar[str] = "kimi-cli"
-    own_tools: ClassVar[bool] = False  # their schemas are in neither file
+    records_builtin_tools: ClassVar[bool] = False  # their schemas are in neither file
     unseen: ClassVar[str] = "the schemas of tools, and the name of the model"
 
     def __init__(self) -> None:
@@ -314,8 +314,8 @@ class KimiCliSession(PackReader):
 
     name: ClassVar[str] = "kimi-cli-session"
     yields: ClassVar[Yields] = "events"
-    most: ClassVar[int] = 4_000_000  # values of a file
-    own_tools: ClassVar[bool] = KimiCli.own_tools
+    max_values: ClassVar[int] = 4_000_000  # values of a file
+    records_builtin_tools: ClassVar[bool] = KimiCli.records_builtin_tools
     unseen: ClassVar[str] = KimiCli.unseen
 
     def __init__(self) -> None:

@@ -124,11 +124,11 @@ class WireLog:
                     message = AssistantMessage(session.line_id, blocks=blocks, response_id=chain.response)
                     self._append(chain, message)
             case "ToolCall" if self._has_messages:
-                call = lenient.decode_or_convert(CALL, event.payload)
+                call = lenient.decode_tolerating_surrogates(CALL, event.payload)
                 self._begin_answer(chain)
                 self._append(chain, kimi.call_of(call, session.line_id, chain.response))
             case "ToolResult" if self._has_messages:
-                payload = lenient.decode_or_convert(PAYLOAD, event.payload)
+                payload = lenient.decode_tolerating_surrogates(PAYLOAD, event.payload)
                 value = payload.return_value or {}
                 text, has_failed = text_in(value.get("message", NULL)), bytes(value.get("is_error", NULL)) == b"true"
                 note, blocks = f"ERROR: {text}" if has_failed else text, kimi.blocks_of(value.get("output", NULL))
@@ -144,13 +144,13 @@ class WireLog:
             case "StepRetry":
                 self._add_mark(KimiMark("signal", session.at, name="api-error"))
             case "StatusUpdate":
-                self._read_status(chain, lenient.decode_or_convert(PAYLOAD, event.payload))
+                self._read_status(chain, lenient.decode_tolerating_surrogates(PAYLOAD, event.payload))
             case "CompactionBegin" | "CompactionEnd":
                 chain.prompts = []  # the command that requested it
                 kind = "compacting" if event.type == "CompactionBegin" else "compacted"
                 self._add_mark(KimiMark(kind, session.at, name="manual" if chain.is_compacting else "auto"))
             case "SubagentEvent":
-                payload = lenient.decode_or_convert(PAYLOAD, event.payload)
+                payload = lenient.decode_tolerating_surrogates(PAYLOAD, event.payload)
                 inner, call = payload.event, payload.parent_tool_call_id or payload.task_tool_call_id
                 if payload.agent_id is None and inner is not None and inner.type != event.type:
                     session.chain = f"agent-{call or session.chain}"
@@ -160,7 +160,7 @@ class WireLog:
                     session.keep_unknown("unknown event type", kind)
 
     def _read_prompt(self, chain: _WireChain, event: _KimiCliEnvelope) -> None:
-        session, content = self._session, lenient.decode_or_convert(PAYLOAD, event.payload).user_input
+        session, content = self._session, lenient.decode_tolerating_surrogates(PAYLOAD, event.payload).user_input
         chain.is_compacting = bytes(memoryview(content)[:9]) == b'"/compact'
         if not self._has_messages:
             return

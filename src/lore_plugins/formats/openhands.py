@@ -200,7 +200,7 @@ def output_of(observation: _Observation, extended: Raw) -> Raw:
     """Return a result as the model gets it; a terminal's output is surrounded by its data about the command."""
     blocks: list[Block] = list(blocks_of(observation.content))
     if opens(observation.metadata) == "{":
-        members = lenient.decode_or_convert(_METADATA, observation.metadata)
+        members = lenient.decode_tolerating_surrogates(_METADATA, observation.metadata)
         text = b"".join([bytes(block.text)[1:-1] for block in blocks if isinstance(block, TextBlock)])
         lines = (
             f"[Current working directory: {members.working_dir}]" if members.working_dir else "",
@@ -251,7 +251,7 @@ class OpenHands(PackReader):
 
     name: ClassVar[str] = CLIENT
     yields: ClassVar[Yields] = "events"
-    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
+    records_builtin_tools: ClassVar[bool] = False  # of the client: their schemas are not in the files
     unseen: ClassVar[str] = "the schemas of built-in tools"
 
     def __init__(self) -> None:

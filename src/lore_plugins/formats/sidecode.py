@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from lore.formats import Line, LoreLog, Read, array_of, billed_of, event_of, nonblank_lines, object_of, problem
+from lore.formats import Line, LoreLog, Read, billed_of, build_array, event_of, nonblank_lines, object_of, problem
 from lore.model import Code, Usage, array, encode, lenient, raw_members, text_of
 
 Members = dict[str, bytes]
@@ -140,7 +140,7 @@ def _add_images(item: Members) -> Members:
         else:
             block = {"type": b'"raw"', "json": image}
         blocks.append(object_of(block))
-    return {**item, "blocks": array_of(blocks)}
+    return {**item, "blocks": build_array(blocks)}
 
 
 # The members that a delta may have: a line with any other member is not a delta.

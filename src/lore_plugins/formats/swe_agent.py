@@ -79,7 +79,7 @@ class SweAgent(DocumentReader):
 
     name: ClassVar[str] = "swe-agent"
     paths: ClassVar[tuple[str, ...]] = (".trajectory",)
-    own_tools: ClassVar[bool] = False
+    records_builtin_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schemas of tools, and what requests were billed"
 
     def __init__(self) -> None:
@@ -222,7 +222,7 @@ class MiniSweAgent(DocumentReader):
 
     name: ClassVar[str] = "mini-swe-agent"
     paths: ClassVar[tuple[str, ...]] = (".messages",)
-    own_tools: ClassVar[bool] = False
+    records_builtin_tools: ClassVar[bool] = False
     unseen: ClassVar[str] = "the schema of the tool bash"
 
     def __init__(self) -> None:
@@ -287,7 +287,7 @@ class MiniSweAgent(DocumentReader):
     def _read_response(self, message: _MiniMessage, uuid: str) -> None:
         session = self.session
         session.start_turn(None)
-        for number, raw in enumerate(lenient.decode_or_convert(_ITEMS, message.output)):
+        for number, raw in enumerate(lenient.decode_tolerating_surrogates(_ITEMS, message.output)):
             item, name = raw_members(bytes(raw)) or {}, f"{uuid}.{number}"
             kind = text_in(item.get("type", b""))
             if kind == "function_call":

@@ -25,11 +25,11 @@ from lore.endpoints import (
     LostConnectionError,
     NoAnswerError,
     TryAgainError,
-    ask_again,
+    ask_with_retries,
     display_url,
     error_message,
     httpx_for,
-    is_near,
+    is_loopback_url,
     key_in,
     url_of,
 )
@@ -103,7 +103,7 @@ def key_for(url: str, dialect: str, variable: str | None, environ: Mapping[str, 
     """
     if variable is not None:
         return Key(variable, key_in(environ, variable, "--api-key-env"))
-    if is_near(url) or not url.startswith("https:"):
+    if is_loopback_url(url) or not url.startswith("https:"):
         return Key()
     provider = provider_of(url.partition("://")[2].partition("/")[0].rpartition("@")[2], None, "")
     names = KEYS.get(provider) or KEYS.get(_BY_DIALECT.get(dialect, dialect), ())
@@ -132,7 +132,7 @@ class Server:
                 "--server contains a name or a password", hint="name the variable with the key: --api-key-env NAME"
             )
         self._base, self._query = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", parts.query
-        self.label, self.near = display_url(url), is_near(url)
+        self.label, self.near = display_url(url), is_loopback_url(url)
         self.encrypted, self.key = parts.scheme == "https", key
         proxy = "" if self.near else _proxy(parts.scheme, parts.hostname or "")
         self.proxy = display_url(proxy) if proxy else ""
@@ -198,7 +198,7 @@ class Server:
             self._tell(f"{error}; tried again in {pause:,.0f} s")
 
         try:
-            return ask_again(lambda: self._accepted_answer(request), PAUSES, note, sleep=time.sleep)
+            return ask_with_retries(lambda: self._accepted_answer(request), PAUSES, note, sleep=time.sleep)
         except TryAgainError as error:
             raise ServerRefusedError(f"{error}, {min(error.tries, len(PAUSES) + 1)} times") from None
 

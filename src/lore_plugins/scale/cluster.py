@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lore.endpoints import is_near
+from lore.endpoints import is_loopback_url
 from lore.errors import LoreError, install_hint
 from lore.judge import FileResult
 from lore.recording import Input, show
@@ -159,4 +159,4 @@ def _is_sent(file: Input) -> bool:
 
 def _is_private(address: str) -> bool:
     """Return whether data sent to this address is safe from others on the network."""
-    return address.startswith(("tls:", "wss:")) or is_near(address)
+    return address.startswith(("tls:", "wss:")) or is_loopback_url(address)

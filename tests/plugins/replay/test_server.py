@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lore.commands.main import main
-from lore.endpoints import Deadline, is_near
+from lore.endpoints import Deadline, is_loopback_url
 from lore_plugins.replay.server import Probed
 from plugins.replay.engines import VLLM, serving, status
 
@@ -42,7 +42,7 @@ def replay(url, *more):
     ],
 )  # fmt: skip
 def test_addresses_of_this_machine(host, near):
-    assert is_near(f"http://{host}/v1") == near
+    assert is_loopback_url(f"http://{host}/v1") == near
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_local_name_of_another_machine_is_refused(peer, taken):
         def close(self):
             self.closed = True
 
-    stream, deadline = Stream(), Deadline(9, near=True)
+    stream, deadline = Stream(), Deadline(9, loopback_only=True)
     if taken:
-        deadline.note("connection.connect_tcp.complete", {"return_value": stream})
+        deadline.on_trace_event("connection.connect_tcp.complete", {"return_value": stream})
     else:
         with pytest.raises(OSError, match=f"it leads to {peer}, which is not this machine"):
-            deadline.note("connection.connect_tcp.complete", {"return_value": stream})
+            deadline.on_trace_event("connection.connect_tcp.complete", {"return_value": stream})
     assert stream.closed != taken
 
 

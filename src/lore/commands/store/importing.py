@@ -90,7 +90,7 @@ def _holds_requests(file: Input, options: Options) -> bool:
     if file.error is not None or file.stream or corpus.is_stored(file.path):
         return False
     try:
-        kind = opening.kind_of(corpus.open_head(file.path).head, options.format)
+        kind = opening.reader_class_for(corpus.open_head(file.path).head, options.format)
     except LoreError:
         return False
     return kind is not None and kind.yields == "exchanges"

@@ -246,7 +246,7 @@ class Cline(DocumentReader):
         self._session_id = text_in(members.get("sessionId", b""))
 
     def handle(self, data: bytes) -> None:
-        self._read_record(lenient.decode_or_convert(RECORD, data))
+        self._read_record(lenient.decode_tolerating_surrogates(RECORD, data))
 
     def _read_record(self, record: _ClineRecord) -> None:
         self.session.at = stamp_of(record.ts)
@@ -478,7 +478,7 @@ class ClineTask(PackReader):
 
     name: ClassVar[str] = CLINE_TASK
     yields: ClassVar[Yields] = "events"
-    most: ClassVar[int] = 4_000_000
+    max_values: ClassVar[int] = 4_000_000
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,11 +1,12 @@
 """Gemini CLI's chats (`~/.gemini/tmp/PROJECT/chats/session-*.jsonl`, until 2026 `session-*.json`).
 
-A response is one message that is written again under its id as its counts and calls arrive: the last version holds.
-Calls that were logged after a message for the screen are a message of their own, without text, thoughts or counts; they
-belong to the response before it. `$set.messages` replaces the history by another one, in which results are messages;
-`$rewindTo` removes a message and all that follow. Input counts include cached tokens. Thoughts are counted apart from
-the output and billed; they are a pass, not items, as most later requests lack them (prompts grew by less than the
-thoughts; with Gemini 3.1 some hold those since the user's prompt). A chat has neither system prompt nor tools.
+A response is one message that is written again under its id as its token counts and calls arrive: the last version
+holds. Calls that were logged after a message for the screen are a message of their own, without text, thoughts or token
+counts; they belong to the response before it. `$set.messages` replaces the history by another one, in which results are
+messages; `$rewindTo` removes a message and all that follow. Input counts include cached tokens. Thoughts are counted
+apart from the output, and billed: they are recorded as an extra pass of the usage, not as content, as most later
+requests lack them (prompts grew by less than the thoughts; with Gemini 3.1 some hold those since the user's prompt). A
+chat has neither system prompt nor tools.
 
 A subagent's chat is in a folder named like its parent's session, and says only that it is a subagent's: it is a chain.
 
@@ -295,13 +296,18 @@ class GeminiCli(LogReader):
     # histories
 
     def _replace_history(self, records: Sequence[_GeminiRecord]) -> None:
-        """Replace the history; keep the messages with which the old and the new one begin."""
+        """Replace the history; keep the messages with which the old and the new one begin.
+
+        If the text of a removed message is gone, this is a compaction; otherwise messages are removed and appended.
+        """
         session, at = self.session, self.session.at
         history = [(record, google.content_of(record.content)) for record in records]  # a malformed one raises here
         self._end_response()
         before, known_ids = list(self._messages.values()), set(self._messages)
         self._messages, self._callers, self._merged = {}, {}, {}
-        same = next((number for number, entry in enumerate(history) if not self._keeps(before, *entry)), len(history))
+        same = next(
+            (number for number, entry in enumerate(history) if not self._match_message(before, *entry)), len(history)
+        )
         dropped, added = before[len(self._messages) :], history[same:]
         session.at, self._rewrites = at, self._rewrites + 1
         texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in added}
@@ -319,8 +325,11 @@ class GeminiCli(LogReader):
             else:
                 self._read_message(record)
 
-    def _keeps(self, before: list[_GeminiMessage], record: _GeminiRecord, content: GoogleContent) -> bool:
-        """Return whether a new record is the next message of the old history, and if so keep that message."""
+    def _match_message(self, before: list[_GeminiMessage], record: _GeminiRecord, content: GoogleContent) -> bool:
+        """Keep the next old message if the record repeats it, and emit new calls and results.
+
+        Return whether the record is used up: otherwise it is added to the new history.
+        """
         self.session.at = record.timestamp
         if record.type == "user" and content.results:
             return not self._read_results(content)

@@ -27,7 +27,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.beginning import BOM, SPACE, array_at
-from lore.formats.bills import name_of, recorded_dollars, usage_without_cached_input
+from lore.formats.bills import recorded_dollars, synthetic_response_id, usage_without_cached_input
 from lore.formats.builder import DocumentReader
 from lore.formats.http import visible_value
 from lore.formats.values import LATEST_MS, count_in, opens, stamp_of, text_in
@@ -494,7 +494,7 @@ class OpenCode(DocumentReader):
         session = self.session
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
         if info.error is None or not is_last:
-            session.end_turn(usage, name_of(count_in(info.time.created, LATEST_MS), usage), number=turn)
+            session.end_turn(usage, synthetic_response_id(count_in(info.time.created, LATEST_MS), usage), number=turn)
         else:
             error = text_in(info.error.get("name", NULL)) or None
             is_aborted = error == "MessageAbortedError"

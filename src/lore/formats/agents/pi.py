@@ -27,7 +27,7 @@ from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from lore.formats.agents import pi_records as records
-from lore.formats.bills import name_of
+from lore.formats.bills import synthetic_response_id
 from lore.formats.builder import LogReader
 from lore.formats.http import visible_value
 from lore.formats.lines import nonblank_lines
@@ -320,7 +320,7 @@ class Pi(LogReader):
         turn = session.start_turn(None, call=self._inherited_call())
         self._show(node, entry)
         if message.stop_reason not in records.UNFINISHED:
-            session.end_turn(usage, message.response_id or name_of(message.timestamp, usage))
+            session.end_turn(usage, message.response_id or synthetic_response_id(message.timestamp, usage))
             return
         self.skipped_calls.update(records.call_ids(message))
         has_failed = message.stop_reason == "error"

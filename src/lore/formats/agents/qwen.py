@@ -315,7 +315,7 @@ class QwenCode(LogReader):
 
 def _payload_of(record: _QwenRecord) -> _QwenPayload:
     raw = record.system_payload
-    return _QwenPayload() if is_absent(raw) else lenient.decode_or_convert(_PAYLOAD, raw)
+    return _QwenPayload() if is_absent(raw) else lenient.decode_tolerating_surrogates(_PAYLOAD, raw)
 
 
 def _contents(messages: Iterable[_QwenMessage]) -> list[tuple[str, GoogleContent]]:

@@ -21,7 +21,7 @@ from lore.formats.beginning import BOM
 from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import INSPECT, Record, call_in
 from lore.formats.captures.recorders import Documents
-from lore.formats.contents import RecordedBody, array_of, body_of, messages_of, object_of
+from lore.formats.contents import RecordedBody, build_array, build_body, object_of, to_openai_messages
 from lore.formats.documents import ElementCutter
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
@@ -65,7 +65,7 @@ class InspectLog(Documents):
     paths: ClassVar[tuple[str, ...]] = (".samples",)
     words: ClassVar[tuple[bytes, ...]] = (b'"version"', b'"eval"', b'"samples"')
     longest: ClassVar[int] = SAMPLE_BYTES
-    most: ClassVar[int] = SAMPLE_VALUES
+    max_values: ClassVar[int] = SAMPLE_VALUES
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -76,7 +76,7 @@ class InspectLog(Documents):
 
     def read_line(self, line: Line) -> Iterable[Read]:  # pyright: ignore[reportIncompatibleMethodOverride] - as it says
         """Yield the calls of a sample one by one, because each has a copy of the messages that it shares."""
-        if not line.data or is_crowded(line.data, self.most):
+        if not line.data or is_crowded(line.data, self.max_values):
             return super().read_line(line)
         return (placed(value, line) for value in _calls_of_sample(line.data))
 
@@ -85,7 +85,7 @@ class InspectArchive(PackReader):
     """Reader of the samples of an `.eval` archive."""
 
     name: ClassVar[str] = "inspect-archive"
-    most: ClassVar[int] = SAMPLE_VALUES
+    max_values: ClassVar[int] = SAMPLE_VALUES
 
     def _read_member(self, member: PackMember) -> Iterator[Judged]:
         return _calls_of_sample(member.data, member.header.name)
@@ -129,7 +129,7 @@ def _provider_body(record: Record, pools: _Pools) -> RecordedBody | None:
     body = raw_members(request) or {}
     if refs:
         key = record.text(("call.call_key",)) or "messages"
-        return RecordedBody(object_of({**body, key: array_of(_messages_in_ranges(refs, pools.calls))}), "parsed")
+        return RecordedBody(object_of({**body, key: build_array(_messages_in_ranges(refs, pools.calls))}), "parsed")
     return RecordedBody(request, "parsed") if any(name in body for name in ("messages", "input", "contents")) else None
 
 
@@ -153,7 +153,7 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None
     raw_input = event.get("input", b"")
     listed = array(raw_input) if raw_input[:1] == b"[" else []
     listed = listed or list(_messages_in_ranges(event.get("input_refs", b""), pools.messages))
-    messages = [message for raw in listed for message in messages_of(raw_members(raw) or {})]
+    messages = [message for raw in listed for message in to_openai_messages(raw_members(raw) or {})]
     if not messages:
         return None
     config = {
@@ -162,7 +162,9 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None
     params = {key: value for key, value in config.items() if key in _PARAMS}
     if "tool_choice" in event:
         params["tool_choice"] = event["tool_choice"]
-    return RecordedBody(body_of(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural")
+    return RecordedBody(
+        build_body(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural"
+    )
 
 
 _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import LITELLM, Record, call_in
-from lore.formats.contents import RecordedBody, body_of, object_of, recorded_body, unescape
+from lore.formats.contents import RecordedBody, build_body, object_of, recorded_body, unescape
 from lore.formats.folders import PackMember, PackReader
 from lore.formats.http import Judged, exchanges_of
 from lore.formats.lines import Line, RecordReader, first_records
@@ -77,7 +77,7 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     body = _sent_body(record)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
-    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_from="LiteLLM's usage_object")
+    call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_label="LiteLLM's usage_object")
     return exchanges_of(call)
 
 
@@ -108,7 +108,7 @@ def _body_of_params(record: Record) -> RecordedBody | None:
     model = record.members.get("model", model if model != b"null" else record.at("response.model"))
     for key in ("messages", "api_key"):
         params.pop(key, None)
-    return RecordedBody(body_of(model, listed, tools, params), "structural")
+    return RecordedBody(build_body(model, listed, tools, params), "structural")
 
 
 def _usage(record: Record) -> Usage | None:

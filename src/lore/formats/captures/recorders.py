@@ -19,7 +19,7 @@ from lore.formats.base import Read
 from lore.formats.beginning import BOM, SPACE, array_at, members_of
 from lore.formats.bills import billed_of
 from lore.formats.captures.layouts import COMMON, HALVES, NOCK, Record, call_in
-from lore.formats.contents import Content, array_of, unescape
+from lore.formats.contents import Content, build_array, unescape
 from lore.formats.http import ANSWERS, Http, Judged, exchanges_of, is_body, status_of
 from lore.formats.lines import Line, RecordReader, nonblank_lines, placed, problem, too_much
 from lore.formats.values import text_in
@@ -120,7 +120,7 @@ def _nock_call(members: dict[str, bytes]) -> Http:
     headers, response = members.get("rawHeaders", b""), members.get("response", b"")
     flat = array(headers) if headers[:1] == b"[" else []
     if flat and all(element[:1] == b'"' for element in flat):
-        headers = array_of(array_of(pair) for pair in zip(flat[::2], flat[1::2], strict=False))
+        headers = build_array(build_array(pair) for pair in zip(flat[::2], flat[1::2], strict=False))
     pieces = array(response) if response[:2] == b'["' else []
     try:
         binary = b"".join(bytes.fromhex(text_of(piece)) for piece in pieces)
@@ -245,7 +245,7 @@ class ProxyHalves(RecordReader):
         answer, answer_members = next(answers, (http.response, dict[str, bytes]()))
         if call.pieces and answer_members.keys().isdisjoint(_CONTENTS):
             http = replace(http, usage=billed_of(answer_members.get("usage", b"")))
-            answer = Content(array_of(call.pieces), "events")
+            answer = Content(build_array(call.pieces), "events")
         bodies = (body for body, inner in _objects(sides["request"], "request") if is_body(inner))
         http = replace(http, request=next(bodies, http.request), response=answer)
         return [placed(value, call.line) for value in exchanges_of(http)]

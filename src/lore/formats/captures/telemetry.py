@@ -30,12 +30,12 @@ from lore.formats.contents import (
     NO_CONTENT,
     Content,
     RecordedBody,
-    array_of,
-    body_of,
-    message_of,
-    messages_of,
+    build_array,
+    build_body,
+    build_message,
     object_of,
     part_of,
+    to_openai_messages,
     unescape,
 )
 from lore.formats.http import Http, Judged, exchanges_of, failure_of
@@ -126,7 +126,7 @@ def _untype(raw: bytes, depth: int = 0) -> bytes:
             return value.strip(b'"') if value.strip(b'"').lstrip(b"-").isdigit() else value
         case "arrayValue":
             items = array((raw_members(value) or {}).get("values", b"[]"))
-            return array_of(_untype(item, depth + 1) for item in items)
+            return build_array(_untype(item, depth + 1) for item in items)
         case "kvlistValue":
             pairs = _objects_in((raw_members(value) or {}).get("values", b"[]"))
             members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
@@ -182,7 +182,7 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
     tools = _list(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
     model = attrs.first(_MODELS)
-    body = RecordedBody(body_of(model, messages, tools, params), "structural")
+    body = RecordedBody(build_body(model, messages, tools, params), "structural")
     call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
     if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
         call = replace(call, status=int(code[1]))
@@ -201,14 +201,16 @@ _BEGINNING = 300  # characters of a message that are searched for it
 
 def _sent_messages(attrs: Record) -> list[bytes]:
     listed = next((_list(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
-    messages = [message for raw in array(listed) for message in messages_of(raw_members(raw) or {"content": raw})]
+    messages = [
+        message for raw in array(listed) for message in to_openai_messages(raw_members(raw) or {"content": raw})
+    ]
     if not listed:
         numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
         messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
     instructions = _list(attrs.at("gen_ai.system_instructions")) if messages else b""
     if instructions:
         parts = [part_of(part, raw_members(part) or {}) for part in array(instructions)]
-        messages.insert(0, message_of("system", parts))
+        messages.insert(0, build_message("system", parts))
     return messages
 
 
@@ -303,7 +305,7 @@ def _numbered_tools(attrs: Record) -> bytes:
             function["parameters"] = text if is_json(text) else parameters
         members = {name: function[name] for name in ("name", "description", "parameters") if name in function}
         functions.append(b'{"type":"function","function":' + object_of(members) + b"}")
-    return array_of(functions) if functions else b""
+    return build_array(functions) if functions else b""
 
 
 def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
@@ -312,7 +314,7 @@ def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
         message = {name.removeprefix("message."): raw for name, raw in numbered.items()}
         texts = (part.get("message_content.text", b'""') for part in _members_by_number(message, "contents."))
         if parts := [b'{"type":"text","text":' + text + b"}" for text in texts]:
-            message["content"] = array_of(parts)
+            message["content"] = build_array(parts)
         calls = [
             {name.removeprefix("tool_call.").removeprefix("function."): raw for name, raw in call.items()}
             for call in _members_by_number(message, "tool_calls.")
@@ -320,7 +322,7 @@ def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
         if message.get("content") == b'""' and message.get("role") != b'"tool"':
             del message["content"]
         if calls or message.keys() & {"role", "content"}:
-            messages += messages_of({**message, "tool_calls": array_of(map(object_of, calls))})
+            messages += to_openai_messages({**message, "tool_calls": build_array(map(object_of, calls))})
     return messages
 
 
@@ -329,7 +331,7 @@ def _event_messages(attrs: Record) -> list[bytes]:
     messages: list[bytes] = []
     for event in filter(None, map(raw_members, array(_list(attrs.at("events"))))):
         if (match := _EVENT.match(text_of(event.get("event.name", b'""')))) is not None:
-            messages += messages_of({**event, "role": encode(match[1])})
+            messages += to_openai_messages({**event, "role": encode(match[1])})
     return messages
 
 

@@ -21,7 +21,7 @@ from lore.formats.base import Read
 from lore.formats.beginning import is_yaml_cassette, peek
 from lore.formats.captures.layouts import Record, call_in
 from lore.formats.captures.recorders import Documents
-from lore.formats.contents import array_of, object_of
+from lore.formats.contents import build_array, object_of
 from lore.formats.http import exchanges_of
 from lore.formats.lines import Line, placed, problem, too_much
 from lore.model.canonical import encode
@@ -180,7 +180,7 @@ class _Converter:
                 if _is_text(begin) and len(parts) == 1:
                     converted = parts[0]
                 else:
-                    converted = array_of(parts) if kind == "SequenceEndEvent" else _object(parts)
+                    converted = build_array(parts) if kind == "SequenceEndEvent" else _object(parts)
                 added = 0 if anchor is None else len(converted)
             elif kind == "AliasEvent":
                 anchor, converted = event.anchor, self._anchors.get(event.anchor, b"")

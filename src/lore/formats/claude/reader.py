@@ -69,7 +69,7 @@ class _ClaudeChain(Struct):
     thinking: records.ThinkingSetting = msgspec.field(default_factory=records.ThinkingSetting)
     is_thinking_on: bool = False  # at the latest prompt
     expands: str = ""  # the skill or command that the latest answer or prompt named, whose text may follow
-    aside: str = ""  # the skill, command or plan that the latest prompt began, or led to
+    running_skill: str = ""  # the skill, command or plan that the latest prompt began, or led to
     is_whole: bool = False  # the latest response is one record of several blocks, so it was not streamed
     has_plan: bool = False  # a plan was presented since the latest prompt
     states_effort: bool = False  # answers state their effort, which commands then only announce
@@ -360,7 +360,7 @@ class ClaudeCode(LogReader):
         if not record.is_meta and not records.is_client_text(parts[0]):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
                 self.session.signal(Sign("restart", (records.LAST_PROMPT,)))
-            chain.aside = chain.aside if has_result else records.names_plan(parts)
+            chain.running_skill = chain.running_skill if has_result else records.plan_field(parts)
             self._note_thinking(record, chain)
             chain.has_plan = False
         signals = list(records.signals_of_prompt(parts))
@@ -370,7 +370,7 @@ class ClaudeCode(LogReader):
                 self.session.signal(Sign("effort", (f"/effort {effort}",)))
             self.session.setting("effort", effort)
         if record.is_meta:
-            chain.aside = chain.expands or chain.aside
+            chain.running_skill = chain.expands or chain.running_skill
         elif not has_result:
             chain.expands = next((name for sign in signals if sign.name == "slash-command" for name in sign.names), "")
 
@@ -381,7 +381,7 @@ class ClaudeCode(LogReader):
         if chain.has_answer and not chain.has_thought and is_on:
             self.session.signal(Sign("no-thinking"))
         chain.has_answer = chain.has_thought = False
-        chain.is_thinking_on = chain.is_thinking_on if chain.aside else is_on
+        chain.is_thinking_on = chain.is_thinking_on if chain.running_skill else is_on
 
     def _replace_prompt(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         """Remove a prompt with the same parent as an answer: the answer does not belong to it."""
@@ -473,9 +473,11 @@ class ClaudeCode(LogReader):
             session.setting("effort", records.format_setting(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
             uncached = chain.billed[1] and chain.billed[1].uncached_tokens
-            omits = chain.is_thinking_on and records.omits_thinking_aside(session.version)
+            is_disabled = chain.is_thinking_on and records.omits_thinking_aside(session.version)
             thinks = any(map(records.is_thinking, parts))
-            switched = chain.thinking.change(uncached, thinks=thinks, aside=chain.aside, omits=omits)
+            switched = chain.thinking.change(
+                uncached, thinks=thinks, running_skill=chain.running_skill, skill_disables_thinking=is_disabled
+            )
             self.session.signal(*() if switched is None else (switched,))
             chain.expands = ""
             source = records.fork_source(record)

@@ -39,7 +39,7 @@ class RecordGraph:
         self.walked = 0  # records that compactions were followed over
 
     def add(self, uuid: str, parent: str | None, line: Line | None) -> None:
-        """Add a record; its parent is missed only if the record's `line` is given."""
+        """Add a record; an unknown parent is noted in `missing` only if the record's `line` is given."""
         self.parents[uuid] = parent
         if line is not None and parent is not None and parent not in self.parents:
             self.missing.setdefault(parent, []).append(Line(line.number, line.byte, b""))
@@ -269,7 +269,7 @@ def compaction_of(metadata: Raw) -> Compact:
 def message_of(record: ClaudeRecord) -> ClaudeMessage:
     """Return the message of a record; raise ValueError if it has none."""
     if record.message is None:
-        raise ValueError("content is neither text nor blocks")
+        raise ValueError("the record has no message")
     return record.message
 
 
@@ -452,8 +452,8 @@ def begins_conversation(parts: Sequence[Part], *, after_plan: bool) -> bool:
     return any(command is not None and command[1] == b"/clear" for command in commands)
 
 
-def names_plan(parts: Sequence[Part]) -> str:
-    """Return `planContent` if a prompt begins the work on an accepted plan, else an empty text."""
+def plan_field(parts: Sequence[Part]) -> str:
+    """Return the field `planContent` if a prompt begins the work on an accepted plan, else ""."""
     return PLAN if any(isinstance(part, TextBlock) and _head(part.text).startswith(_PLAN) for part in parts) else ""
 
 
@@ -464,19 +464,22 @@ class ThinkingSetting:
         self._latest = ""
         self._least: int | None = None  # uncached tokens of a request whose answer began with thinking
         self._previous: int | None = None  # uncached tokens of the previous request
-        self._aside = ""  # the skill, command or plan that the previous request carried out
+        self._running_skill = ""  # the skill, command or plan that the previous request carried out
 
-    def change(self, uncached: int | None, *, thinks: bool, aside: str = "", omits: bool = False) -> Sign | None:
-        """Return the signal that the next request switched the setting, and for which skill or command.
+    def change(
+        self, uncached: int | None, *, thinks: bool, running_skill: str = "", skill_disables_thinking: bool = False
+    ) -> Sign | None:
+        """Return the signal if this request turned extended thinking on or off; it names the skill, if one did that.
 
-        None if it did not. `thinks`: its answer begins with thinking. `aside`: the skill, command or plan that it
-        carries out; `omits`: the client asks for no thinking then, which uncached tokens of most models do not show.
+        `thinks`: its answer begins with thinking. `running_skill`: the skill, command or plan that it carries out.
+        `skill_disables_thinking`: the client turns thinking off for that, which uncached tokens of most models do not
+        show.
         """
-        last, self._aside = self._aside, aside
-        names = bounded_names((aside or last,)) if bool(aside) != bool(last) else ()
-        if names and omits:  # known before the usage is read
-            self._latest, self._previous = "off" if aside else "on", uncached
-            return Sign("thinking", names, before="on" if aside else "off", after=self._latest)
+        last, self._running_skill = self._running_skill, running_skill
+        names = bounded_names((running_skill or last,)) if bool(running_skill) != bool(last) else ()
+        if names and skill_disables_thinking:  # known before the usage is read
+            self._latest, self._previous = "off" if running_skill else "on", uncached
+            return Sign("thinking", names, before="on" if running_skill else "off", after=self._latest)
         if uncached is None:
             return None
         before, previous, self._previous = self._latest, self._previous, uncached

@@ -1,11 +1,11 @@
 """Codex CLI's rollouts (`~/.codex/sessions/YYYY/MM/DD/rollout-*.jsonl`, `archived_sessions/`), since 2025.
 
 A response is a run of items that the model made. Its usage is a change of `total_token_usage`, or since autumn 2026 a
-`token_usage_record`, which an event for the screen repeats. It follows the response, often after the first results, so
-that the events of a response are held until then: one that was given up (an interrupt, an error) was not a request,
-unless the sums of usage show that it was billed. In 2025 it came before the items of its response (12 of 12 logs of
-0.39 to 0.65, none of 60 since 0.98), as the first usage of a log then does. If a log has no usage at all, every
-response is a request. Other events for the screen are not part of a prompt.
+`token_usage_record`, which an event for the screen repeats. Usage is written after its response, often after the first
+tool results, so the events of a response are held until then. An interrupted or failed response is no turn unless the
+running totals show that it was billed. Logs of 2025 write usage before the items of its response (12 of 12 logs of 0.39
+to 0.65, none of 60 since 0.98); the first usage of a log shows which. If a log has no usage at all, every response is a
+turn. Other events for the screen are not part of a prompt.
 
 A compaction states the new history; its summary is often encrypted. A rollback removes the last prompts of the user,
 with what the client wrote before each. A fork begins with a copy of the other log, or (newer) names the log that holds
@@ -52,7 +52,7 @@ class _CodexResponse(Struct):  # a run of items that the model made, without usa
     reads: list[Read] = []  # reads of its items and of its tools' results
     has_results: bool = False  # results of tools follow it
     is_over: bool = False  # something else follows it, or it was given up
-    is_given_up: bool = False
+    is_given_up: bool = False  # interrupted or failed
     usage: e.Usage | None = None  # if it came before its items
     name: str | None = None
 
@@ -77,8 +77,8 @@ class CodexSession(SessionBuilder):
     def append(self, item: Item) -> None:
         self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # may be kept back
 
-    def release(self, responses: Iterable[_CodexResponse]) -> None:
-        """Emit the events of responses that are not requests."""
+    def emit_without_turn(self, responses: Iterable[_CodexResponse]) -> None:
+        """Emit the events of responses, without the start and end of a turn."""
         for response in responses:
             self._reads += response.reads
 
@@ -91,10 +91,11 @@ class CodexSession(SessionBuilder):
         self.waiting.append(response)
         return response
 
-    def end_response(self, usage: e.Usage, name: str, *, is_given_up: bool = False) -> None:
-        """End the response under way as a request; one that made no item is a request as well.
+    def attach_usage(self, usage: e.Usage, name: str, *, to_interrupted: bool = False) -> None:
+        """Complete the current response, which may have no items, as a turn with this usage.
 
-        `is_given_up`: end the response before it, which was given up, but billed.
+        In logs that write usage first, begin a response with it instead. `to_interrupted`: complete the response
+        before the current one, which was interrupted or failed, but billed.
         """
         self.is_usage_first = self.is_usage_first or not (self.has_usage or self.has_items)
         self.has_usage = True
@@ -103,9 +104,9 @@ class CodexSession(SessionBuilder):
             self.waiting.append(response)
             return
         waiting, self.waiting = self.waiting, []
-        current = [waiting.pop()] if is_given_up else []
+        current = [waiting.pop()] if to_interrupted else []
         response = waiting.pop() if waiting else _CodexResponse(self.line, self.at, self.asked_at, self.model)
-        self.release(waiting)
+        self.emit_without_turn(waiting)
         self._complete(response, usage, name)
         self.waiting = current
 
@@ -114,7 +115,7 @@ class CodexSession(SessionBuilder):
         waiting, self.waiting = self.waiting, []
         for response in waiting:
             if response.usage is None and (self.has_usage or response.is_given_up):
-                self.release((response,))
+                self.emit_without_turn((response,))
             else:
                 self._complete(response, response.usage, response.name)
 
@@ -124,7 +125,7 @@ class CodexSession(SessionBuilder):
         self.counter.asked_at = response.asked_at or response.at
         turn = self.start_turn(response.model, self.call)
         self.line = line
-        self.release((response,))
+        self.emit_without_turn((response,))
         self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name))
 
 
@@ -139,7 +140,7 @@ class Codex(LogReader):
 
     name: ClassVar[str] = "codex"
     clock: ClassVar[Clock] = "first_line"
-    own_tools: ClassVar[bool] = False  # of the client: their schemas are not in the file
+    records_builtin_tools: ClassVar[bool] = False  # of the client: their schemas are not in the file
     unseen: ClassVar[str] = "the schemas of built-in tools"
     sealed: ClassVar[str] = "summaries of compactions are encrypted there, or left out"
 
@@ -357,7 +358,7 @@ class Codex(LogReader):
         name = f"{self._root}:{'-'.join(map(str, sums))}"  # the same in every copy of the log
         if before is not None:
             self._add_missing_usage(before, _sums_of(latest), sums, name)
-        self._end_response(latest, name)
+        self._attach_usage(latest, name)
 
     def _add_missing_usage(self, before: CodexSums, latest: CodexSums, sums: CodexSums, name: str) -> None:
         """Bill a response that was given up, if the sums grew by more than the latest usage."""
@@ -366,7 +367,7 @@ class Codex(LogReader):
             return
         if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:
             usage = self._billed(items.CodexUsage(whole, read, None, output))
-            self._session.end_response(usage, f"{name}:before", is_given_up=True)
+            self._session.attach_usage(usage, f"{name}:before", to_interrupted=True)
             return
         more, what = next(
             (count, what) for count, what in ((whole, "input"), (read, "cached"), (output, "output")) if count
@@ -382,11 +383,11 @@ class Codex(LogReader):
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens
         self._recorded = name
         if not is_copy:
-            self._end_response(usage, name)
+            self._attach_usage(usage, name)
 
-    def _end_response(self, usage: items.CodexUsage, name: str) -> None:
+    def _attach_usage(self, usage: items.CodexUsage, name: str) -> None:
         self._tokens = usage.total_tokens
-        self._session.end_response(self._billed(usage), name)
+        self._session.attach_usage(self._billed(usage), name)
 
     def _billed(self, usage: items.CodexUsage) -> e.Usage:
         return usage_with_cached_input(

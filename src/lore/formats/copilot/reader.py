@@ -53,7 +53,7 @@ class Copilot(LogReader):
     """Reader of Copilot CLI's session logs."""
 
     name: ClassVar[str] = "copilot"
-    own_tools: ClassVar[bool] = False  # their schemas are not in the file
+    records_builtin_tools: ClassVar[bool] = False  # their schemas are not in the file
     unseen: ClassVar[str] = (
         "the schemas of tools, the system prompts of subagents, and the usage of prompts unless session-store.db has it"
     )

@@ -37,7 +37,7 @@ class Compared(NamedTuple):
     """The result of comparing a turn."""
 
     pair: Pair | None = None
-    extends: bool = False  # it extends the previous turn and read everything: no pair was made
+    extends: bool = False  # the turn extends the previous one; its prompt was not built
 
 
 class ComparedChain:
@@ -61,10 +61,11 @@ class ComparedChain:
         last = self._memory.last
         return [*self._before_compaction, *([] if last is None else [last])]
 
-    def advance(self, turn: Turn, state_of: StateOf = lambda: None, end: RequestEnd | None = None) -> Pair | None:
-        """Judge the next turn; None for the first, and for one that failed.
+    def compare_next(self, turn: Turn, state_of: StateOf = lambda: None, end: RequestEnd | None = None) -> Pair | None:
+        """Compare the next turn and remember it. `end` is the request that it continues, if not its chain's last turn.
 
-        `end` is the request that it continues, if that is not its chain's last turn.
+        Return None for the first turn. Return None without remembering the turn if it failed, or if it has no usage in
+        a log that records usage; changes recorded at the latter are judged with the next turn.
         """
         if turn.failed:
             return None
@@ -89,10 +90,10 @@ class ComparedChain:
         self._remember(turn, base)
         return pair
 
-    def extend(self, turn: Turn, state_of: StateOf = lambda: None) -> Compared | None:
-        """Judge the next turn if it surely extends the last one; None if that is not sure.
+    def try_compare_extension(self, turn: Turn, state_of: StateOf = lambda: None) -> Compared | None:
+        """Compare a turn that certainly extends the previous one, and remember it, without building its prompt.
 
-        No prompt is built then and nothing is measured: only the read can have fallen, and usage shows by how much.
+        Only usage and recorded hashes are compared. Return None if it is not certain; then call `compare_next`.
         """
         memory, previous = self._memory, self._memory.last
         if previous is None or self._changes.is_pending or self._is_unanswered(turn) or not turn.extends(previous):

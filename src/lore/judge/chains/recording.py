@@ -46,13 +46,13 @@ class ComparedChains:
     def compare(self, turn: Turn, state_of: StateOf = lambda: None, *, quick: bool = False) -> Compared:
         """Judge the next turn against the one that it is compared with; `quick`: without measuring, if that is safe."""
         chain = self._chains.get(turn.chain)
-        if quick and chain is not None and (extension := chain.extend(turn, state_of)) is not None:
+        if quick and chain is not None and (extension := chain.try_compare_extension(turn, state_of)) is not None:
             return extension
         is_new = chain is None
         if chain is None:
             chain = self._begin(turn)
         if turn.basis is not None or turn.failed:
-            pair = chain.advance(turn, state_of)
+            pair = chain.compare_next(turn, state_of)
         else:
             previous, self._others.latest[turn.chain] = self._others.latest.get(turn.chain), turn
             if self._skip_copy(chain, previous, turn):
@@ -84,7 +84,7 @@ class ComparedChains:
             return chain
         previous = self._others.latest.get(turn.given_up)
         if previous is not None:
-            chain.advance(previous)
+            chain.compare_next(previous)
         if turn.prompt.head:  # only tools and system prompt, which it may share with others
             self._others.starts.append(replace(turn, source=cut_messages(turn.prompt, 0)))
         return chain
@@ -95,7 +95,7 @@ class ComparedChains:
         """Return the verdict on a recorded request of a chain; `previous` is the chain's last one."""
         end = self._ends.add(turn)
         flips = _flips_back(previous, end, turn)
-        pair = chain.advance(turn, state_of, None if flips else end)
+        pair = chain.compare_next(turn, state_of, None if flips else end)
         if flips and pair is not None:  # usage shows more than these bytes share
             causes = [cause for cause in pair.causes if cause.code != Code.VERDICT_DISAGREES]
             causes = [
@@ -127,7 +127,7 @@ class ComparedChains:
                 self._calls.popitem(last=False)
             return False
         if original != turn.chain:
-            chain.advance(turn)  # the next request may continue it
+            chain.compare_next(turn)  # the next request may continue it
         return True
 
     # callbacks for comparisons with other chains
@@ -135,8 +135,8 @@ class ComparedChains:
     def _compare_alone(self, previous: Turn, turn: Turn) -> Pair | None:
         """Return the verdict on two turns as if they were a chain."""
         chain = ComparedChain(rules=self._dated)
-        chain.advance(previous)
-        return chain.advance(turn)
+        chain.compare_next(previous)
+        return chain.compare_next(turn)
 
     def _ends_of(self, name: str) -> list[Turn]:
         chain = self._chains.get(name)

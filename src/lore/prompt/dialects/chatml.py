@@ -1,9 +1,10 @@
 """Rendered text: the base of its dialects, and ChatML (`<|im_start|>role` … `<|im_end|>`), which many open models read.
 
-Tools are JSON in the system message, before its texts, which may change; calls are JSON in the assistant's message,
-results are in a user message. A segment is the exact UTF-8 text. A message is closed by the opening of the next one, so
-that the last one can be extended without a change before the extension; `write` closes it and opens the assistant's.
-Blocks without text are left out and named. Half a surrogate pair, which UTF-8 cannot hold, becomes U+FFFD.
+Tools are JSON in the system message. They precede the system prompt's texts, so that a changed text leaves the tools
+cached. Calls are JSON in the assistant's message, results are in a user message. A segment is the exact UTF-8 text. A
+message is closed by the opening of the next one, so that the last one can be extended without a change before the
+extension; `write` closes it and opens the assistant's. Blocks without text are left out and named. Half a surrogate
+pair, which UTF-8 cannot hold, becomes U+FFFD.
 """
 
 from __future__ import annotations

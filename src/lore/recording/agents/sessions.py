@@ -36,7 +36,7 @@ from lore.recording.agents.logs import (
 )
 from lore.recording.base import UnrecognisedError
 from lore.recording.inputs import Input, drop_moved, inputs, written_at
-from lore.recording.opening import Options, kind_of
+from lore.recording.opening import Options, reader_class_for
 
 
 class AgentLog(NamedTuple):
@@ -154,7 +154,7 @@ def newest(paths: list[str], format: str | None) -> str:
 
 def is_recording(path: str, format: str | None) -> bool:
     """Return whether a file is a recording; a generic format is read up to its first turn."""
-    kind = kind_of(corpus.open_head(path).head, format)
+    kind = reader_class_for(corpus.open_head(path).head, format)
     if kind is None or format is not None or (kind.name not in GENERIC and not row_of(kind.name).measures):
         return kind is not None
     try:

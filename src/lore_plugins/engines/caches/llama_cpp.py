@@ -34,7 +34,14 @@ from typing import NamedTuple
 
 from lore.cache import UNKNOWN, Look, Piece, Prediction, Request, TreePath, common_nodes
 from lore.errors import LoreError
-from lore_plugins.engines.caches.llama_memory import Batches, Positions, Resuming, SlotCheckpoint, TokenRun, find_chunks
+from lore_plugins.engines.caches.llama_memory import (
+    Batches,
+    Positions,
+    SlotCheckpoint,
+    SlotMemories,
+    TokenRun,
+    find_chunks,
+)
 from lore_plugins.engines.caches.measured import EngineCache, RequestLayout
 
 SIMILARITY = 0.1
@@ -93,7 +100,7 @@ class LlamaCpp(EngineCache):
             if min(window, batch_options[2], batch_options[3]) < 0 or min(batch_options[:2]) < 1:
                 hint = "--what-if window=1024, --what-if ubatch=512, --what-if checkpoints=0"
                 raise LoreError("llama.cpp: a window and checkpoints are at least 0, a batch is at least 1", hint=hint)
-            self._resuming = Resuming(
+            self._resuming = SlotMemories(
                 Batches(*batch_options), window=0 if states else window, slots=len(self._slots), unified=self._unified,
                 full=swa_full and not states,
             )  # fmt: skip

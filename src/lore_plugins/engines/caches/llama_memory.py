@@ -17,7 +17,8 @@ Rules:
   has them. Tokens are compared by bytes and are assumed to be spread evenly in a piece: exact if all tokens of a piece
   have the same number of bytes.
 
-If all tokens are kept (`swa_full`) there are no checkpoints, and a copy can be resumed if its window is whole.
+If all tokens are kept (`swa_full`) there are no checkpoints. A copy then holds one window, and can be resumed at any
+token after its first one, as llama.cpp does not check the window then.
 Cost: O(computed tokens), O(window) for a copy, O(bytes) for chunks and each shift.
 
 Source: llama.cpp 0c1e570 (2026-11), tools/server/server-context.cpp (`update_slots`, `create_checkpoint`,
@@ -166,8 +167,8 @@ class Batches(NamedTuple):
     step: int = 8192  # tokens between checkpoints
 
 
-class Resuming:
-    """The memory and checkpoints of slots, and where requests resume in them.
+class SlotMemories:
+    """The memory and checkpoints of a server's slots.
 
     `window` is in tokens, 0 for a state; `unified`: slots share cells, `full`: all tokens are kept.
     """
@@ -197,20 +198,24 @@ class Resuming:
         self._restore_positions(slot, copy[0])
         self.checkpoints[slot] = list(copy[1])
 
-    def resume(self, slot: int, slot_tokens: int, total: int) -> int:
-        """Return how many of the `slot_tokens` that a slot holds of a request's `total` are read."""
-        threshold = max(0, slot_tokens - self._window - (0 if slot_tokens < total else 1))
-        place = slot_tokens
-        if slot_tokens > 0 and self._memory[slot].span(slot)[0] >= threshold:
+    def resume(self, slot: int, common_tokens: int, total: int) -> int:
+        """Prepare a slot for a request of `total` tokens; return the number of tokens that need not be computed.
+
+        Restores a checkpoint if memory no longer holds the window, and drops later checkpoints. `common_tokens`: length
+        of the prefix that slot and request share.
+        """
+        threshold = max(0, common_tokens - self._window - (0 if common_tokens < total else 1))
+        place = common_tokens
+        if common_tokens > 0 and self._memory[slot].span(slot)[0] >= threshold:
             newest = reversed(self.checkpoints[slot])
-            usable = (point for point in newest if point.last <= slot_tokens and point.first < max(1, threshold))
+            usable = (point for point in newest if point.last <= common_tokens and point.first < max(1, threshold))
             checkpoint = next(usable, None)
-            place = 0 if checkpoint is None else min(slot_tokens, max(checkpoint.first + 1, checkpoint.last))
-            slot_tokens = 0 if checkpoint is None else min(place, checkpoint.tokens)
+            place = 0 if checkpoint is None else min(common_tokens, max(checkpoint.first + 1, checkpoint.last))
+            common_tokens = 0 if checkpoint is None else min(place, checkpoint.tokens)
             if checkpoint is not None:
                 self._restore_positions(slot, checkpoint.positions)
         self.checkpoints[slot] = [point for point in self.checkpoints[slot] if point.last <= place]
-        return slot_tokens - 1 if slot_tokens == total and slot_tokens > 0 else slot_tokens
+        return common_tokens - 1 if common_tokens == total and common_tokens > 0 else common_tokens
 
     def shift(self, slot: int, chunks: Sequence[Chunk]) -> None:
         """Move chunks of a slot to their places in a request."""

@@ -56,7 +56,8 @@ class EngineLog(TextReader):
     def read_line(self, line: Line) -> list[Read]:
         self._last = line
         if not line.data:
-            return [problem(Code.LINE_TOO_LONG, f"line skipped: {too_much(LineCutter.limit * self.times)}", line)]
+            reason = too_much(LineCutter.limit * self.line_limit_factor)
+            return [problem(Code.LINE_TOO_LONG, f"line skipped: {reason}", line)]
         text = without_colours(line.data).rstrip(b"\r")
         self._server, text = split_name(text)
         if reads := self._line(text, line):

@@ -103,7 +103,7 @@ class VllmLog(EngineLog):
 
 
 def _rates_in(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return the hit rate of the engine's own cache, and of the external cache for the rest."""
+    """Return the hit rate of the engine's cache, and of the external one for the tokens that the first did not hold."""
     report = _REPORT.match(text)
     if report is None:
         return []
@@ -118,7 +118,7 @@ def _rates_in(text: bytes, time: LogTime) -> list[Measurement]:
 
 
 def _lookup_in(text: bytes, time: LogTime) -> list[Measurement]:
-    """Return the tokens that a request found in both caches: its own, and loaded from LMCache.
+    """Return the cached tokens of a request: those in vLLM's own cache, plus those loaded from LMCache.
 
     If LMCache holds the whole prompt, its last token is computed again and not loaded.
     """
