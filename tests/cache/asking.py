@@ -22,27 +22,27 @@ def request(
     names: str | Sequence[Piece], tokens: int = 16, *, breakpoints: Sequence[int | Breakpoint] = (), **fields: Any
 ) -> Request:
     """Return a request of pieces; each letter of a text is one piece."""
-    made = pieces(names, tokens) if isinstance(names, str) else list(names)
-    own = tuple(one if isinstance(one, Breakpoint) else Breakpoint(one) for one in breakpoints)
-    return Request(fields.pop("chain", "main"), made, breakpoints=own, **fields)
+    request_pieces = pieces(names, tokens) if isinstance(names, str) else list(names)
+    points = tuple(place if isinstance(place, Breakpoint) else Breakpoint(place) for place in breakpoints)
+    return Request(fields.pop("chain", "main"), request_pieces, breakpoints=points, **fields)
 
 
 def rules(values: Mapping[str, float] | None = None, **more: float) -> Look:
     """Return rules that are the same for every model at any time."""
-    known = {**(values or {}), **more}
-    return lambda rule, model, at: known.get(rule)
+    table = {**(values or {}), **more}
+    return lambda rule, model, at: table.get(rule)
 
 
 def reads(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[int | None]:
     """Return the predicted read of each request."""
-    return [one.read for one in predicted(name, requests, look, **options)]
+    return [prediction.read for prediction in predicted(name, requests, look, **options)]
 
 
 def predicted(name: str, requests: Sequence[Request], look: Look | None = None, **options: Any) -> list[Prediction]:
     """Return the prediction of each request, without usage."""
     model = make(name, look or rules(), options)
-    found: list[Prediction] = []
-    for one in requests:
-        found.append(model.predict(one))
+    predictions: list[Prediction] = []
+    for request in requests:
+        predictions.append(model.predict(request))
         assert model.learn(None) == ""
-    return found
+    return predictions

@@ -37,8 +37,10 @@ def compiled() -> Iterator[tuple[Path, str]]:
 def _line(row: msgspec.Struct) -> str:
     fields = type(row).__struct_defaults__
     defaults = dict(zip(type(row).__struct_fields__[-len(fields) :], fields, strict=True))
-    given = {name: value for name, value in msgspec.structs.asdict(row).items() if value != defaults.get(name, ...)}
-    return "{" + ",".join(f'"{name}":{_text(value)}' for name, value in given.items()) + "}"
+    non_defaults = {
+        name: value for name, value in msgspec.structs.asdict(row).items() if value != defaults.get(name, ...)
+    }
+    return "{" + ",".join(f'"{name}":{_text(value)}' for name, value in non_defaults.items()) + "}"
 
 
 def _text(value: Any) -> str:

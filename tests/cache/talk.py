@@ -60,9 +60,9 @@ class Talk:
         self.entries = Vector([Entry(CompactDivider(self._id(), "manual", summary=Raw(_text(4000))), self.number, 0)])
         return Change("LORE125", f"manual compaction pruned {pruned} items and kept 0")
 
-    def rewind(self, kept: int) -> Change:
+    def rewind(self, length: int) -> Change:
         """Remove the entries after the first `kept` ones."""
-        self.entries = self.entries.cut(kept)
+        self.entries = self.entries.cut(length)
         return Change("LORE143", "items taken back")
 
     def turn(
@@ -76,7 +76,7 @@ class Talk:
         turn = Turn(
             chain, self.number, Prompt("anthropic", "reconstructed"), changes, at, at, usage,
             Verdict(verdict) if verdict else None, basis=PromptBasis(self.entries, "anthropic", self.model),
-            response_id=response, signs=tuple(Sign(one) if isinstance(one, str) else one for one in signs),
+            response_id=response, signs=tuple(Sign(sign) if isinstance(sign, str) else sign for sign in signs),
         )  # fmt: skip
         prediction = self.levels.predict(turn)
         self.state, self.last = self.levels.state, turn

@@ -35,16 +35,16 @@ def chat(model, marks, mark=MARK):
 
 
 def messages(model="claude-sonnet-5", *, system=MARK, **block):
-    said = [{"role": "user", "content": [{"type": "text", "text": "Go.", **block}]}]
+    user_messages = [{"role": "user", "content": [{"type": "text", "text": "Go.", **block}]}]
     head = [{"type": "text", "text": LONG, **system}]
-    return turn(parsed({"model": model, "max_tokens": 9, "system": head, "messages": said}))
+    return turn(parsed({"model": model, "max_tokens": 9, "system": head, "messages": user_messages}))
 
 
-def refused(made):
+def refused(request):
     """Return code and reason of each finding that the provider refuses the request for."""
     laws = ("LORE152", "LORE180", "LORE181")
-    defects = [one for one in Linter(packaged).defects(made) if one.broken.code in laws]
-    return [f"{one.broken.code} {one.detail}".strip() for one in defects if one.broken.kind is None]
+    defects = [defect for defect in Linter(packaged).defects(request) if defect.broken.code in laws]
+    return [f"{defect.broken.code} {defect.detail}".strip() for defect in defects if defect.broken.kind is None]
 
 
 @each({
@@ -70,8 +70,8 @@ def refused(made):
     "anthropic: camel case": (messages(cacheControl={"type": "ephemeral"}), ["LORE180 other-api"]),
 })  # fmt: skip
 def test_lint_refuses_breakpoints_by_api_and_model(case):
-    made, expected = case
-    assert refused(made) == expected
+    request, expected = case
+    assert refused(request) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,26 @@ def grown(number):
 
 def test_check_reports_a_breakpoint_before_a_growing_history(tmp_path):
     calls = [call(20 * n, grown(n), usage(6000 if n else 0, 0 if n else 6000, 2600 * (n + 1))) for n in range(4)]
-    (found,) = judged(tmp_path, *calls)[1]
-    assert (found.code, found.evidence.behind, found.times) == ("LORE114", 6000, 3)
+    (finding,) = judged(tmp_path, *calls)[1]
+    assert (finding.code, finding.evidence.behind, finding.times) == ("LORE114", 6000, 3)
 
 
 def test_unsplit_writes_have_the_requested_lifetime(tmp_path):
-    def body(*said):
-        *before, last = said
+    def body(*messages):
+        *before, last = messages
         marked = {**last, "content": [{**last["content"][0], **HOUR}]}
         return {"model": "claude-opus-5", "max_tokens": 9, "messages": [*before, marked],
                 "system": [{"type": "text", "text": SYSTEM, **HOUR}]}  # fmt: skip
 
-    one, answer, two = text("user", "Find the bug. " * 200), text("assistant", "Done."), text("user", "Why?")
-    calls = [call(0, body(one), usage(0, 6600)), call(400, body(one, answer, two), usage(0, 6700))]
+    question, answer, second_question = (
+        text("user", "Find the bug. " * 200),
+        text("assistant", "Done."),
+        text("user", "Why?"),
+    )
+    calls = [
+        call(0, body(question), usage(0, 6600)),
+        call(400, body(question, answer, second_question), usage(0, 6700)),
+    ]
     verdict = judged(tmp_path, *calls)[0][-1]
     assert [cause.code for cause in verdict.causes] == ["LORE301"]
     assert verdict.causes[0].ruled_out[0].limit == 3600
@@ -128,12 +135,12 @@ def test_check_reports_each_place_of_a_refused_breakpoint(tmp_path):
     empty = {"type": "text", "text": "", **MARK}
 
     def body(number):
-        said = [text("user" if n % 2 == 0 else "assistant", f"Step {n}. " * 900) for n in range(2 * number)]
+        history = [text("user" if n % 2 == 0 else "assistant", f"Step {n}. " * 900) for n in range(2 * number)]
         blocks = [empty, {"type": "text", "text": f"Go {number}.", **MARK}, empty]
         system = [{"type": "text", "text": SYSTEM}, empty]
         return {"model": "claude-opus-5", "max_tokens": 9, "system": system,
-                "messages": [*said, {"role": "user", "content": blocks}]}  # fmt: skip
+                "messages": [*history, {"role": "user", "content": blocks}]}  # fmt: skip
 
-    late = judged(tmp_path, *(call(20 * n, body(n), None) for n in range(1, 4)))[1]
-    found = [(one.code, one.json_path, one.times) for one in late if one.code == "LORE180"]
-    assert found == [("LORE180", "system[1]", 3), ("LORE180", "messages[2].content[0]", 3)]
+    final_findings = judged(tmp_path, *(call(20 * n, body(n), None) for n in range(1, 4)))[1]
+    rows = [(finding.code, finding.json_path, finding.times) for finding in final_findings if finding.code == "LORE180"]
+    assert rows == [("LORE180", "system[1]", 3), ("LORE180", "messages[2].content[0]", 3)]

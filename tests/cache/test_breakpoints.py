@@ -32,30 +32,30 @@ def test_run_of_calls_was_one_position_before_june():
 
 
 def test_lookback_depends_on_the_date():
-    dated = [replace(one, at=at) for one, at in zip(after(24, "call"), (100.0, 200.0), strict=True)]
+    dated = [replace(request, at=at) for request, at in zip(after(24, "call"), (100.0, 200.0), strict=True)]
     assert reads("anthropic", dated, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 32]
-    late = [replace(one, at=one.at + 1000) for one in dated]
+    late = [replace(request, at=request.at + 1000) for request in dated]
     assert reads("anthropic", late, lambda rule, model, at: {**NOW, "lookback_runs": at < 1000}.get(rule)) == [0, 0]
 
 
 def test_thinking_and_envelopes_are_no_positions():
     begin = pieces("ab")
     more = [piece(f"{n}", 16, kind=kind) for n in range(15) for kind in ("envelope", "thinking", "")]
-    asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[len(more) + 1])]
-    assert reads("anthropic", asked, rules(NOW)) == [0, 32]
+    requests = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[len(more) + 1])]
+    assert reads("anthropic", requests, rules(NOW)) == [0, 32]
 
 
 def test_second_breakpoint_reads_beyond_the_lookback():
     begin, more = pieces("ab"), [piece(f"{n}", 16) for n in range(27)]
-    asked = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[1, 28])]
-    assert reads("anthropic", asked, rules(NOW)) == [0, 32]
+    requests = [request(begin, breakpoints=[1]), request([*begin, *more], breakpoints=[1, 28])]
+    assert reads("anthropic", requests, rules(NOW)) == [0, 32]
 
 
 def test_a_parallel_fan_out_pays_for_each():
     out = [request("abc", chain=str(n), breakpoints=[2], at=n / 10, answered=n / 10 + 3) for n in range(3)]
     late = request("abc", chain="late", breakpoints=[2], at=9)
-    said = predicted("anthropic", [*out, late], rules(NOW))
-    assert [(one.read, one.write) for one in said] == [(0, 48), (0, 48), (0, 48), (48, 0)]
+    predictions = predicted("anthropic", [*out, late], rules(NOW))
+    assert [(prediction.read, prediction.write) for prediction in predictions] == [(0, 48), (0, 48), (0, 48), (48, 0)]
 
 
 def test_complete_answer_of_milliseconds_is_readable():
@@ -67,12 +67,15 @@ def test_complete_answer_of_milliseconds_is_readable():
 
 def test_one_hour_entries_outlive_five_minute_ones():
     breakpoints = [Breakpoint(0, 3600.0), Breakpoint(1, 300.0)]
-    asked = [
+    requests = [
         request("ab", breakpoints=breakpoints, at=0),
         request("abc", breakpoints=[*breakpoints, Breakpoint(2, 300.0)], at=1000),
     ]
-    said = predicted("anthropic", asked, rules(NOW))
-    assert [(one.read, one.write, one.write_1h) for one in said] == [(0, 32, 16), (16, 32, 0)]
+    predictions = predicted("anthropic", requests, rules(NOW))
+    assert [(prediction.read, prediction.write, prediction.write_1h) for prediction in predictions] == [
+        (0, 32, 16),
+        (16, 32, 0),
+    ]
 
 
 def test_entry_lives_with_grace_and_reads_renew_it():
@@ -97,22 +100,22 @@ def test_prompts_under_the_minimum_are_not_cached():
 
 
 def test_openai_5_6_changed_tail_reads_nothing():
-    asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[1]) for tail in "xyz"]
-    said = predicted("openai-breakpoint", asked, rules(SOL))
-    assert [(one.read, one.write) for one in said] == [(0, 2100)] * 3
+    requests = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[1]) for tail in "xyz"]
+    predictions = predicted("openai-breakpoint", requests, rules(SOL))
+    assert [(prediction.read, prediction.write) for prediction in predictions] == [(0, 2100)] * 3
 
 
 def test_openai_reads_up_to_an_explicit_breakpoint():
-    asked = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[0, 1]) for tail in "xyz"]
-    said = predicted("openai-breakpoint", asked, rules(SOL))
-    assert [(one.read, one.write) for one in said] == [(0, 2100), (2000, 100), (2000, 100)]
+    requests = [request([piece("a", 2000), piece(tail, 100)], breakpoints=[0, 1]) for tail in "xyz"]
+    predictions = predicted("openai-breakpoint", requests, rules(SOL))
+    assert [(prediction.read, prediction.write) for prediction in predictions] == [(0, 2100), (2000, 100), (2000, 100)]
 
 
 def test_openai_5_6_compares_only_the_latest_breakpoints():
     fill = [request([piece(f"{n}", 2000)], breakpoints=[0], chain=str(n)) for n in range(80)]
-    asked = [request("a", 2000, breakpoints=[0]), *fill, request("ab", 2000, breakpoints=[0])]
-    assert reads("openai-breakpoint", asked, rules(SOL))[-1] == 0
-    assert reads("openai-breakpoint", asked[:1] + asked[2:], rules(SOL))[-1] == 2000
+    requests = [request("a", 2000, breakpoints=[0]), *fill, request("ab", 2000, breakpoints=[0])]
+    assert reads("openai-breakpoint", requests, rules(SOL))[-1] == 0
+    assert reads("openai-breakpoint", requests[:1] + requests[2:], rules(SOL))[-1] == 2000
 
 
 def test_qwen_and_bedrock_use_rules_of_their_own():
@@ -122,14 +125,14 @@ def test_qwen_and_bedrock_use_rules_of_their_own():
 
 def test_usage_belongs_to_the_recorded_breakpoints():
     """A what-if moved the breakpoint to the end; usage was learned for the end, not for the recorded breakpoint."""
-    asked = [
+    requests = [
         replace(request("ab", breakpoints=[1]), recorded=(Breakpoint(0),)),
         replace(request("abc", breakpoints=[2], same=2), recorded=(Breakpoint(0),)),
     ]
     model = make("anthropic", rules(NOW))
-    model.predict(asked[0])
+    model.predict(requests[0])
     assert not model.learn(Usage(16, 0, 20))
-    assert model.predict(asked[1]).read == 36  # 20 up to the recorded breakpoint, and 16 after it
+    assert model.predict(requests[1]).read == 36  # 20 up to the recorded breakpoint, and 16 after it
 
 
 def test_write_without_breakpoint_is_reported():
@@ -143,5 +146,5 @@ def test_write_without_breakpoint_is_reported():
     [({}, [0, 32, 32]), ({"lifetime": 150, "lifetime_grace": 1.5}, [0, 32, 32]), ({"lifetime": 150}, [0, 0, 0])],
 )
 def test_reads_renew_and_grace_prolongs_a_lifetime(more, read):
-    asked = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
-    assert reads("anthropic", asked, rules({**NOW, **more})) == read
+    requests = [request("ab", breakpoints=[1], at=at, answered=at, same=2 if at else 0) for at in (0.0, 200.0, 400.0)]
+    assert reads("anthropic", requests, rules({**NOW, **more})) == read

@@ -21,11 +21,11 @@ _bills = st.one_of(st.none(), st.builds(Usage, _counts, _counts, _counts, _count
 
 
 def predictions(turns):
-    levels, found = TranscriptCache(packaged()), []
+    levels, forecasts = TranscriptCache(packaged()), []
     for turn in turns:
-        found.append(levels.predict(turn))
+        forecasts.append(levels.predict(turn))
         levels.learn(turn)
-    return found
+    return forecasts
 
 
 def with_bill(turn, usage):

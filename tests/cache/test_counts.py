@@ -16,7 +16,7 @@ ANTHROPIC = Call(endpoint="api.anthropic.com/v1/messages")
 SIZE = 50_000
 
 
-def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
+def request_turn(*breakpoints, usage, call=ANTHROPIC, **fields):
     blocks = [{"type": "text", "text": f"{n}", **breakpoint} for n, breakpoint in enumerate(breakpoints or ({},))]
     return turn(parsed(body({"role": "user", "content": blocks}, **fields)), usage=usage, call=call)
 
@@ -32,10 +32,10 @@ def asked(*breakpoints, usage, call=ANTHROPIC, **fields):
     ((HOUR,), None, False),
 ])  # fmt: skip
 def test_lifetime_is_lost_if_no_hour_is_billed(breakpoints, usage, lost):
-    assert bool(lost_lifetime(asked(*breakpoints, usage=usage))) is lost
+    assert bool(lost_lifetime(request_turn(*breakpoints, usage=usage))) is lost
 
 
-@each("breakpoints, usage, evidence, said", [
+@each("breakpoints, usage, evidence, words", [
     ((), Usage(write_tokens=900), BillUnlikeBody("no-breakpoint", 900), "no cache breakpoint"),
     (
         (SHORT,), Usage(write_tokens=900, write_1h_tokens=900), BillUnlikeBody("hour-unasked", 900),
@@ -53,10 +53,10 @@ def test_lifetime_is_lost_if_no_hour_is_billed(breakpoints, usage, lost):
     ((), Usage(read_tokens=900, write_tokens=0), None, ""),
     ((), None, None, ""),
 ])  # fmt: skip
-def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidence, said):
-    found = contradiction(asked(*breakpoints, usage=usage), SIZE)
-    assert found == evidence
-    assert found is None or said in found.sentence()
+def test_usage_that_contradicts_its_body_is_reported(breakpoints, usage, evidence, words):
+    conflict = contradiction(request_turn(*breakpoints, usage=usage), SIZE)
+    assert conflict == evidence
+    assert conflict is None or words in conflict.sentence()
 
 
 THOUGHT = {"type": "thinking", "thinking": "", "signature": "c2ln" * 900}
@@ -75,15 +75,15 @@ RULES = {"type": "text", "text": "Answer in one sentence. " * 150}  # 3,600 byte
     ({"type": "tool_result", "tool_use_id": "a", "content": [RULES, RULES, PICTURE]}, {"uncached_tokens": 5}, {}, ""),
 ])  # fmt: skip
 def test_usage_far_below_the_body_is_impossible(block, counts, fields, reason):
-    sent = turn(parsed(body({"role": "user", "content": [block]}, **fields)), usage=Usage(**counts))
-    found = too_few_tokens(sent)
-    assert found.startswith(reason)
-    assert bool(found) is bool(reason)
+    request = turn(parsed(body({"role": "user", "content": [block]}, **fields)), usage=Usage(**counts))
+    fault = too_few_tokens(request)
+    assert fault.startswith(reason)
+    assert bool(fault) is bool(reason)
 
 
 def test_a_gateway_may_set_breakpoints_of_its_own():
     for call in (Call(), Call(endpoint="gateway.example/v1/messages"), Call(endpoint="/v1/messages")):
-        assert not contradiction(asked(usage=Usage(write_tokens=900), call=call), SIZE)
+        assert not contradiction(request_turn(usage=Usage(write_tokens=900), call=call), SIZE)
 
 
 @pytest.mark.parametrize("fields", [
@@ -92,7 +92,7 @@ def test_a_gateway_may_set_breakpoints_of_its_own():
     {"system": [{"type": "document", "source": {"type": "url", "url": "https://a.example"}}]},
 ])  # fmt: skip
 def test_provider_side_content_is_no_contradiction(fields):
-    assert not contradiction(asked(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
+    assert not contradiction(request_turn(SHORT, usage=Usage(uncached_tokens=90_000), **fields), SIZE)
 
 
 def test_files_of_bedrock_and_code_interpreter_are_no_contradiction():
@@ -111,9 +111,12 @@ def test_files_of_bedrock_and_code_interpreter_are_no_contradiction():
 def test_summed_tool_steps_show_no_shortfall():
     """A stable recording got a finding about a fallen read: its usage was the sum of five requests."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
-    left, right = asked(SHORT, usage=Usage(3, 9000, 9000), tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
-    assert shortfall(left, right) is None
-    assert shortfall(asked(SHORT, usage=Usage(3, 9000, 9000)), right) == 9000
+    previous, current = (
+        request_turn(SHORT, usage=Usage(3, 9000, 9000), tools=search),
+        request_turn(SHORT, usage=Usage(3, 9000, 40)),
+    )
+    assert shortfall(previous, current) is None
+    assert shortfall(request_turn(SHORT, usage=Usage(3, 9000, 9000)), current) == 9000
 
 
 CALLED = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "a"}}
@@ -128,22 +131,22 @@ SAID = {"type": "text", "text": "Done."}
 def test_usage_without_provider_calls_is_of_one_step(answer, usage, short):
     """In sessions that only allow a web search no fallen read was reported."""
     search = [{"type": "web_search_20250305", "name": "web_search"}]
-    left, right = asked(SHORT, usage=usage, tools=search), asked(SHORT, usage=Usage(3, 9000, 40))
+    previous, current = request_turn(SHORT, usage=usage, tools=search), request_turn(SHORT, usage=Usage(3, 9000, 40))
     if answer is not None:
         segments = [*parsed(body({"role": "assistant", "content": answer})).messages]
-        left = replace(left, generated=lambda: segments)
-    assert shortfall(left, right) == short
+        previous = replace(previous, generated=lambda: segments)
+    assert shortfall(previous, current) == short
 
 
 def test_partial_recording_is_no_contradiction():
-    whole = asked(SHORT, usage=Usage(uncached_tokens=90_000))
+    whole = request_turn(SHORT, usage=Usage(uncached_tokens=90_000))
     assert contradiction(whole, SIZE)
     for fields in ({"partial": True}, {"fidelity": "reconstructed"}):
         prompt = parsed(body("a"))
         assert not contradiction(turn(replace(prompt, **fields), usage=whole.usage), SIZE)
 
 
-@each("dialect, left, right, again", [
+@each("dialect, previous_usage, current_usage, again", [
     ("anthropic", Usage(5, 9000, 1000), Usage(5, 10_000, 50), True),
     ("anthropic", Usage(5, 9000, 1000), Usage(5, 9000, 1050), False),  # the last breakpoint was not read
     ("openai-chat", Usage(7000, 2000), Usage(500, 8960), True),  # whole blocks of 128
@@ -158,6 +161,6 @@ def test_partial_recording_is_no_contradiction():
     ("anthropic", Usage(5, 0, 0), Usage(5, 0), False),
     ("anthropic", None, Usage(5, 9000), False),
 ])  # fmt: skip
-def test_everything_is_read_up_to_the_last_block(dialect, left, right, again):
-    turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (left, right)]
+def test_everything_is_read_up_to_the_last_block(dialect, previous_usage, current_usage, again):
+    turns = [turn(parsed({"messages": []}, dialect), usage=usage) for usage in (previous_usage, current_usage)]
     assert read_everything(*turns) is again

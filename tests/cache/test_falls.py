@@ -18,8 +18,8 @@ from lore.model.state import SIGNS
     ("effort", {}, "history"), ("effort", {"provider": "openai"}, ""), ("slash-command", {"prompted": True}, ""),
 ])  # fmt: skip
 def test_signal_predicts_a_fall_by_version_and_model(sign, fields, moves):
-    asked = {"prompted": False, "first": False, "version": "", "model": "", **fields}
-    fall = find_fall(sign, **asked)
+    facts = {"prompted": False, "first": False, "version": "", "model": "", **fields}
+    fall = find_fall(sign, **facts)
     assert (fall.moves if fall else "") == moves
 
 

@@ -13,41 +13,41 @@ OPENAI = {"minimum_tokens": 1024, "block_tokens": 128, "lifetime": 600}
 
 
 def test_classic_openai_rounds_down_to_128():
-    asked = [request([piece("a", 1100), piece(end, 300)]) for end in "bc"]
-    assert reads("openai", asked, rules(OPENAI)) == [0, 1024]
-    asked = [request([piece("a", 1160), piece(end, 300)]) for end in "bc"]
-    assert reads("openai", asked, rules(OPENAI)) == [0, 1152]
+    requests = [request([piece("a", 1100), piece(end, 300)]) for end in "bc"]
+    assert reads("openai", requests, rules(OPENAI)) == [0, 1024]
+    requests = [request([piece("a", 1160), piece(end, 300)]) for end in "bc"]
+    assert reads("openai", requests, rules(OPENAI)) == [0, 1152]
 
 
 def test_geminis_minimum_is_that_of_the_model():
     least = {"flash": 4096, "old": 2048}
-    asked = [
+    requests = [
         request([piece("a", 3000), piece(end, 10)], model=model, space=model.encode())
         for model in ("flash", "old")
         for end in "bc"
     ]
-    assert reads("gemini", asked, lambda rule, model, at: least[model] if rule == "minimum_tokens" else None) == [
+    assert reads("gemini", requests, lambda rule, model, at: least[model] if rule == "minimum_tokens" else None) == [
         0, 0, 0, 3000,
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "block", "found"), [("kimi", 256, 768), ("xai", 128, 896), ("qwen-implicit", 1, 1000)]
+    ("name", "block", "expected"), [("kimi", 256, 768), ("xai", 128, 896), ("qwen-implicit", 1, 1000)]
 )
-def test_others_round_down_to_their_blocks(name, block, found):
-    asked = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
-    assert reads(name, asked, rules(block_tokens=block)) == [0, found]
+def test_others_round_down_to_their_blocks(name, block, expected):
+    requests = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
+    assert reads(name, requests, rules(block_tokens=block)) == [0, expected]
 
 
 def test_qwens_implicit_minimum_is_its_own():
-    asked = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
-    assert reads("qwen-implicit", asked, rules(minimum_tokens=4096, minimum_implicit=256)) == [0, 1000]
+    requests = [request([piece("a", 1000), piece(end, 300)]) for end in "bc"]
+    assert reads("qwen-implicit", requests, rules(minimum_tokens=4096, minimum_implicit=256)) == [0, 1000]
 
 
 def test_qwens_implicit_lifetime_is_its_own():
-    asked = [request("ab", at=time) for time in (0, 601)]
-    assert reads("qwen-implicit", asked, rules(lifetime=300)) == [0, 32]
-    assert reads("qwen-implicit", asked, rules(lifetime_implicit=300)) == [0, 0]
+    requests = [request("ab", at=time) for time in (0, 601)]
+    assert reads("qwen-implicit", requests, rules(lifetime=300)) == [0, 32]
+    assert reads("qwen-implicit", requests, rules(lifetime_implicit=300)) == [0, 0]
 
 
 def test_a_lifetime_ends_and_a_use_renews():
@@ -60,14 +60,14 @@ def test_a_lifetime_ends_and_a_use_renews():
 
 
 def test_prefix_of_a_chain_ages_from_last_use():
-    asked = [
+    requests = [
         request("abc", at=0),
         request("abcd", at=500, same=3),
         request("ax", at=600, same=1),
         request("abcd", at=1050, same=1),
     ]
-    assert reads("openai", asked, rules(lifetime=600)) == [0, 48, 16, 64]
-    late = [*asked[:3], replace(asked[3], at=1150)]
+    assert reads("openai", requests, rules(lifetime=600)) == [0, 48, 16, 64]
+    late = [*requests[:3], replace(requests[3], at=1150)]
     assert reads("openai", late, rules(lifetime=600)) == [0, 48, 16, 16]
 
 
@@ -118,16 +118,16 @@ def test_answer_is_read_if_a_rule_says_so(flag, second, billed, read):
 
 
 def test_cached_object_is_unpredicted_before_usage():
-    said = make("gemini-explicit", rules()).predict(request("ab", cached=NAMED))
-    assert said == replace(UNKNOWN, reason="no usage has shown the size of the cached object")
+    prediction = make("gemini-explicit", rules()).predict(request("ab", cached=NAMED))
+    assert prediction == replace(UNKNOWN, reason="no usage has shown the size of the cached object")
 
 
 def test_cached_object_is_read_as_a_whole():
     model = make("gemini-explicit", rules())
     model.predict(request("ab", cached=NAMED))
     assert model.learn(Usage(uncached_tokens=32, read_tokens=5000)) == ""
-    said = model.predict(request("abc", cached=NAMED, same=2))
-    assert (said.read, said.write, said.uncached) == (5032, 0, 16)
+    prediction = model.predict(request("abc", cached=NAMED, same=2))
+    assert (prediction.read, prediction.write, prediction.uncached) == (5032, 0, 16)
 
 
 def test_smallest_read_is_the_size_of_the_object():
@@ -147,5 +147,5 @@ def test_each_cached_object_has_its_own_reads():
 
 
 def test_request_without_object_uses_the_implicit_cache():
-    asked = [request("ab"), request("abc")]
-    assert reads("gemini-explicit", asked) == reads("gemini", asked) == [0, 32]
+    requests = [request("ab"), request("abc")]
+    assert reads("gemini-explicit", requests) == reads("gemini", requests) == [0, 32]

@@ -26,85 +26,88 @@ HOSTED = {"minimum_tokens": 20, "lifetime": 300, "lookback": 20}
 LIVING = ("anthropic", "bedrock", "qwen", "openai-breakpoint", "openai", "gemini", "kimi", "xai", "qwen-implicit")
 
 
-def known(name: str, **more: float) -> Look:
+def full_rules(name: str, **more: float) -> Look:
     """Return rules that use every feature of a model."""
     return rules({**HOSTED, **({"compared_breakpoints": 80} if name == "openai-breakpoint" else {}), **more})
 
 
-def common(one: Request, other: Request) -> int:
+def common(request: Request, other: Request) -> int:
     """Return the tokens of the common pieces of two requests, and of the common bytes of the next two pieces."""
-    found = 0
-    for left, right in zip(one.pieces, other.pieces, strict=False):
-        if left != right:
-            alike = common_prefix(left.data, right.data)
-            return found + math.floor((left.tokens or 0) * alike / max(1, len(left.data)))
-        found += left.tokens or 0
-    return found
+    tokens = 0
+    for first, second in zip(request.pieces, other.pieces, strict=False):
+        if first != second:
+            alike = common_prefix(first.data, second.data)
+            return tokens + math.floor((first.tokens or 0) * alike / max(1, len(first.data)))
+        tokens += first.tokens or 0
+    return tokens
 
 
-@given(asked=sequences())
-def test_read_never_exceeds_the_longest_common_beginning(asked):
+@given(requests=sequences())
+def test_read_never_exceeds_the_longest_common_beginning(requests):
     for name in NAMES:
-        for number, said in enumerate(predicted(name, asked, known(name))):
-            best = max((common(asked[number], earlier) for earlier in asked[:number]), default=0)
-            assert (said.read or 0) <= best, name
+        for number, prediction in enumerate(predicted(name, requests, full_rules(name))):
+            best = max((common(requests[number], earlier) for earlier in requests[:number]), default=0)
+            assert (prediction.read or 0) <= best, name
 
 
-@given(asked=sequences())
-def test_read_write_and_uncached_make_the_whole(asked):
+@given(requests=sequences())
+def test_read_write_and_uncached_make_the_whole(requests):
     for name in NAMES:
-        model = make(name, known(name))
-        for one in asked:
-            said = model.predict(one)
-            if not one.pieces:
-                assert (said.read, said.write, said.uncached) == (None, None, None)
+        model = make(name, full_rules(name))
+        for request in requests:
+            prediction = model.predict(request)
+            if not request.pieces:
+                assert (prediction.read, prediction.write, prediction.uncached) == (None, None, None)
                 continue
-            assert said.total == sum(each.tokens or 0 for each in one.pieces), name
-            assert min(said.read, said.write, said.uncached) >= 0
-            assert 0 <= (said.write_1h or 0) <= said.write
+            assert prediction.total == sum(piece_sent.tokens or 0 for piece_sent in request.pieces), name
+            assert min(prediction.read, prediction.write, prediction.uncached) >= 0
+            assert 0 <= (prediction.write_1h or 0) <= prediction.write
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@given(asked=sequences())
-def test_block_models_read_whole_blocks(name, asked):
+@given(requests=sequences())
+def test_block_models_read_whole_blocks(name, requests):
     look = rules({"block_tokens": BLOCKS[name]})
-    assert all((said.read or 0) % BLOCKS[name] == 0 for said in predicted(name, asked, look))
+    assert all((prediction.read or 0) % BLOCKS[name] == 0 for prediction in predicted(name, requests, look))
 
 
 @pytest.mark.parametrize("name", LIVING)
-@given(asked=growing(), short=st.sampled_from((60, 300, 1000)), more=st.sampled_from((1, 2, 13)))
-def test_longer_lifetime_never_reads_less(name, asked, short, more):
-    found = [
-        [said.read for said in predicted(name, asked, known(name, lifetime=lifetime))]
+@given(requests=growing(), short=st.sampled_from((60, 300, 1000)), more=st.sampled_from((1, 2, 13)))
+def test_longer_lifetime_never_reads_less(name, requests, short, more):
+    reads = [
+        [prediction.read for prediction in predicted(name, requests, full_rules(name, lifetime=lifetime))]
         for lifetime in (short, short * more)
     ]
-    assert all(one <= other for one, other in zip(*found, strict=True))
+    assert all(shorter <= longer for shorter, longer in zip(*reads, strict=True))
 
 
-@given(asked=sequences(), seed=st.randoms(use_true_random=False))
-def test_independent_chains_can_be_reordered(asked, seed):
+@given(requests=sequences(), seed=st.randoms(use_true_random=False))
+def test_independent_chains_can_be_reordered(requests, seed):
     """Each chain is shifted in time. Without copies in main memory, which llama.cpp makes when any request comes."""
     for name in NAMES:
-        apart = [replace(one, space=one.chain.encode()) for one in asked]
-        shift = {one.chain: seed.choice((0.0, 2.0, 50.0, 1_000.0)) for one in apart}
-        later = [replace(one, at=one.at + shift[one.chain], answered=one.answered + shift[one.chain]) for one in apart]
-        mixed = sorted(later, key=lambda one: one.at)
+        separate = [replace(request, space=request.chain.encode()) for request in requests]
+        shift = {request.chain: seed.choice((0.0, 2.0, 50.0, 1_000.0)) for request in separate}
+        later = [
+            replace(request, at=request.at + shift[request.chain], answered=request.answered + shift[request.chain])
+            for request in separate
+        ]
+        mixed = sorted(later, key=lambda request: request.at)
         chains = set(shift)
         options = {"slots": 20, "host_tokens": 0} if name == "llama.cpp" else {}
-        found = []
-        for sequence in (apart, mixed):
-            said = predicted(name, sequence, known(name), **options)
-            found.append(
+        outcomes = []
+        for sequence in (separate, mixed):
+            predictions = predicted(name, sequence, full_rules(name), **options)
+            outcomes.append(
                 {
                     chain: [
-                        (one.read, one.write, one.uncached)
-                        for one, asked in zip(said, sequence, strict=True)
-                        if asked.chain == chain
+                        (prediction.read, prediction.write, prediction.uncached)
+                        for prediction, sent_request in zip(predictions, sequence, strict=True)
+                        if sent_request.chain == chain
                     ]
                     for chain in chains
                 }
             )
-        assert found[0] == found[1], name
+        assert outcomes[0] == outcomes[1], name
 
 
 HOSTILE = (
@@ -131,24 +134,26 @@ BILLS = (
 )
 
 
-@given(asked=st.lists(st.tuples(st.sampled_from(HOSTILE), st.sampled_from(BILLS)), min_size=1, max_size=25))
-def test_any_request_and_usage_is_accepted(asked):
+@given(requests=st.lists(st.tuples(st.sampled_from(HOSTILE), st.sampled_from(BILLS)), min_size=1, max_size=25))
+def test_any_request_and_usage_is_accepted(requests):
     for name in NAMES:
-        model = make(name, known(name))
-        for one, bill in asked:
-            said = model.predict(one)
-            assert said.confidence in ("exact", "rule", "ceiling")
+        model = make(name, full_rules(name))
+        for request, bill in requests:
+            prediction = model.predict(request)
+            assert prediction.confidence in ("exact", "rule", "ceiling")
             assert isinstance(model.learn(bill), str)
             assert isinstance(model.learn(bill), str)  # usage without a request
 
 
-@given(asked=sequences(), bills=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=14, max_size=14))
-def test_missing_usage_changes_nothing(asked, bills):
+@given(
+    requests=sequences(), bills=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=14, max_size=14)
+)
+def test_missing_usage_changes_nothing(requests, bills):
     """`learn(None)` after a turn equals no call of `learn`."""
     for name in NAMES:
-        models = [make(name, known(name)) for _ in range(2)]
-        for number, (one, (uncached, read)) in enumerate(zip(asked, bills, strict=False)):
-            assert models[0].predict(one) == models[1].predict(one), name
+        models = [make(name, full_rules(name)) for _ in range(2)]
+        for number, (request, (uncached, read)) in enumerate(zip(requests, bills, strict=False)):
+            assert models[0].predict(request) == models[1].predict(request), name
             if number % 2:
                 bill = Usage(uncached_tokens=uncached, read_tokens=read, write_tokens=0)
                 assert models[0].learn(bill) == models[1].learn(bill)
@@ -156,17 +161,17 @@ def test_missing_usage_changes_nothing(asked, bills):
                 models[0].learn(None)
 
 
-@given(asked=sequences(), bills=st.lists(st.integers(0, 2000), min_size=1, max_size=5))
-def test_prediction_ignores_its_own_usage(asked, bills):
+@given(requests=sequences(), bills=st.lists(st.integers(0, 2000), min_size=1, max_size=5))
+def test_prediction_ignores_its_own_usage(requests, bills):
     for name in NAMES:
-        models = [make(name, known(name)) for _ in range(2)]
-        for one in asked[:-1]:
+        models = [make(name, full_rules(name)) for _ in range(2)]
+        for request in requests[:-1]:
             for model in models:
-                model.predict(one)
+                model.predict(request)
                 model.learn(Usage(uncached_tokens=bills[0], read_tokens=0, write_tokens=bills[-1]))
-        said = [model.predict(asked[-1]) for model in models]
+        predictions = [model.predict(requests[-1]) for model in models]
         models[0].learn(Usage(uncached_tokens=bills[0], read_tokens=bills[-1], write_tokens=0))
-        assert said[0] == said[1], name
+        assert predictions[0] == predictions[1], name
 
 
 @each(NAMES)
@@ -178,14 +183,14 @@ def walked(name: str, turns: int) -> int:
     """Return how often pieces are looked up in a conversation of this many turns."""
 
     class Counting(list):
-        asked = 0
+        lookups = 0
 
         def __getitem__(self, key):
             if isinstance(key, int):
-                Counting.asked += 1
+                Counting.lookups += 1
             return super().__getitem__(key)
 
-    model, text = make(name, known(name)), []
+    model, text = make(name, full_rules(name)), []
     for turn in range(turns):
         same = len(text)
         text = [*text, *(piece(f"{turn}.{number}", 30) for number in range(3))]
@@ -194,4 +199,4 @@ def walked(name: str, turns: int) -> int:
             Request("main", Counting(text), same, breakpoints=(Breakpoint(len(text) - 1),), at=at, answered=at)
         )
         model.learn(None)
-    return Counting.asked
+    return Counting.lookups

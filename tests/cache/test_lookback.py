@@ -32,7 +32,7 @@ def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     assert lifetime(turn(prompt, usage=usage), before) == lives
 
 
-@each("answered, at, asked, lives, found", [
+@each("answered, at, next_at, lives, expected", [
     (None, 0.0, 301.0, FIVE_MINUTES, None),
     (None, 0.0, FIVE_MINUTES * GRACE + 1, FIVE_MINUTES, Paused(307.0, FIVE_MINUTES)),
     (100.0, 0.0, 400.0, FIVE_MINUTES, Paused(400.0, FIVE_MINUTES)),
@@ -43,9 +43,9 @@ def test_latest_billed_write_sets_the_lifetime(usage, prompt, before, lives):
     (None, 0.0, 9999.0, None, None),
     (None, 100.0, 0.0, FIVE_MINUTES, None),
 ])  # fmt: skip
-def test_pause_beyond_lifetime_and_grace_is_expiry(answered, at, asked, lives, found):
-    left = turn(ANTHROPIC, sent=at, answered=answered)
-    assert expiry(left, turn(ANTHROPIC, 2, sent=asked), lives) == found
+def test_pause_beyond_lifetime_and_grace_is_expiry(answered, at, next_at, lives, expected):
+    previous = turn(ANTHROPIC, sent=at, answered=answered)
+    assert expiry(previous, turn(ANTHROPIC, 2, sent=next_at), lives) == expected
 
 
 CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
@@ -54,8 +54,8 @@ TODAY, DOCUMENTED, FIRST = (
 )
 
 
-def text(said, *, breakpoint=False):
-    return {"type": "text", "text": said, **(CACHE_CONTROL if breakpoint else {})}
+def text(words, *, breakpoint=False):
+    return {"type": "text", "text": words, **(CACHE_CONTROL if breakpoint else {})}
 
 
 def loop(calls):
@@ -63,15 +63,15 @@ def loop(calls):
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "ls", "input": {}} for n in range(calls)]
     results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "ok"} for n in range(calls)]
     results[-1] |= CACHE_CONTROL
-    left = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
-    right = parsed(
+    previous = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
+    current = parsed(
         body(
             {"role": "user", "content": [text("go")]},
             {"role": "assistant", "content": uses},
             {"role": "user", "content": results},
         )
     )
-    return left, right
+    return previous, current
 
 
 @pytest.mark.parametrize(("calls", "at", "new", "exceeded"), [
@@ -82,15 +82,15 @@ def loop(calls):
     (1, FIRST, 2, True),  # only an entry at a breakpoint was read
 ])  # fmt: skip
 def test_positions_are_counted_by_date(calls, at, new, exceeded):
-    found = lookback_gap(*loop(calls), at)
-    assert found is not None
-    assert (found.new, found.exceeded) == (new, exceeded)
+    gap = lookback_gap(*loop(calls), at)
+    assert gap is not None
+    assert (gap.new, gap.exceeded) == (new, exceeded)
 
 
 def test_each_search_result_is_a_position():
     """They are documents of the author's, and no run of tool results."""
-    found = [{"type": "search_result", "title": f"t{n}", "source": "s", "content": [text("x")]} for n in range(25)]
-    last = {"role": "user", "content": [*found, text("?", breakpoint=True)]}
+    results = [{"type": "search_result", "title": f"t{n}", "source": "s", "content": [text("x")]} for n in range(25)]
+    last = {"role": "user", "content": [*results, text("?", breakpoint=True)]}
     first = parsed(body({"role": "user", "content": [text("go", breakpoint=True)]}))
     gap = lookback_gap(first, parsed(body("go", "a", last)), DOCUMENTED)
     assert gap is not None
@@ -98,20 +98,20 @@ def test_each_search_result_is_a_position():
 
 
 def test_automatic_caching_sets_a_breakpoint_at_the_end():
-    left = parsed(body("a", cache_control={"type": "ephemeral"}))
-    right = parsed(
+    previous = parsed(body("a", cache_control={"type": "ephemeral"}))
+    current = parsed(
         body("a", {"role": "assistant", "content": [text("b")] * 21}, "c", cache_control={"type": "ephemeral"})
     )
-    found = lookback_gap(left, right, TODAY)
-    assert found is not None
-    assert (found.new, found.exceeded) == (22, True)
+    gap = lookback_gap(previous, current, TODAY)
+    assert gap is not None
+    assert (gap.new, gap.exceeded) == (22, True)
 
 
 def test_earlier_breakpoint_cannot_reach_the_entry():
-    left, right = loop(1)
-    found = lookback_gap(right, left, TODAY)
-    assert found is not None
-    assert (found.new, found.exceeded) == (-1, True)
+    previous, current = loop(1)
+    gap = lookback_gap(current, previous, TODAY)
+    assert gap is not None
+    assert (gap.new, gap.exceeded) == (-1, True)
 
 
 def test_lookback_gap_needs_breakpoints_of_claude():

@@ -21,7 +21,7 @@ from lore.run.rules import load
 BILL = Usage(3, 0, 22_500, 10, 22_500, 0)
 
 
-def seen(pause=None):
+def cache_state(pause=None):
     return SimpleNamespace(pause=pause, cached=22_000)
 
 
@@ -35,22 +35,22 @@ def billed(usage):
 )  # fmt: skip
 def test_loss_that_the_lifetime_outlives_counts_as_read(pause, why, read):
     """Otherwise the read after an expiry was learned as the size of the head."""
-    found = with_lifetime(billed(BILL), 3600.0, seen(pause), 300.0, continues=why == "goes-on").usage
-    assert (found.read_tokens, found.write_tokens) == (read, 22_500 - read)
-    assert (found.write_1h_tokens, found.write_5m_tokens) == (found.write_tokens, 0)
+    usage = with_lifetime(billed(BILL), 3600.0, cache_state(pause), 300.0, continues=why == "goes-on").usage
+    assert (usage.read_tokens, usage.write_tokens) == (read, 22_500 - read)
+    assert (usage.write_1h_tokens, usage.write_5m_tokens) == (usage.write_tokens, 0)
 
 
 @pytest.mark.parametrize("pause", [60.0, 3400.0])
 def test_usage_with_this_lifetime_is_unchanged(pause):
     """Otherwise a drop with another cause counted as read: 5 of 29 sessions with one-hour writes gained by it."""
     turn = billed(Usage(3, 0, 22_500, 10, 0, 22_500))
-    assert with_lifetime(turn, 3600.0, seen(pause), 3600.0, continues=True) is turn
+    assert with_lifetime(turn, 3600.0, cache_state(pause), 3600.0, continues=True) is turn
 
 
 def test_unsplit_writes_have_the_default_lifetime():
     turn = billed(Usage(3, 20_000, 500, 10))
-    assert with_lifetime(turn, 300.0, seen(), 300.0, continues=True) is turn
-    assert with_lifetime(turn, 3600.0, seen(), 300.0, continues=True).usage.write_1h_tokens == 500
+    assert with_lifetime(turn, 300.0, cache_state(), 300.0, continues=True) is turn
+    assert with_lifetime(turn, 3600.0, cache_state(), 300.0, continues=True).usage.write_1h_tokens == 500
 
 
 TALK = [text("user", "Find the bug. " * 80)]
@@ -69,11 +69,11 @@ def adds_up(prediction):
 
 def predicted(*paths, cache=None):
     predictor = Predictor(load(None), cache)
-    found = []
+    predictions = []
     for path in paths:
         predictor.begin_recording()
-        found.append([predictor.predict(turn).prediction for turn in Options().open(str(path)).turns()])
-    return found
+        predictions.append([predictor.predict(turn).prediction for turn in Options().open(str(path)).turns()])
+    return predictions
 
 
 def capture(bills, tools=()):
@@ -88,18 +88,18 @@ def test_any_usage_gives_parts_that_add_up(bills, tools):
     with tempfile.TemporaryDirectory() as folder:
         path = put(Path(folder), *capture([usage(*counts) for counts in bills], tools))
         for cache in (None, "openai", "bedrock", "deepseek"):
-            (found,) = predicted(path, cache=cache)
-            assert all(map(adds_up, found))
+            (predictions,) = predicted(path, cache=cache)
+            assert all(map(adds_up, predictions))
 
 
 @given(*[st.integers(-9_000, 9_000)] * 4)
 def test_fitted_parts_stay_within_the_total(read, write, uncached, hour):
-    made = Prediction(read, write, uncached, "rule", "", hour)
-    fitted = made.fitted()
+    prediction = Prediction(read, write, uncached, "rule", "", hour)
+    fitted = prediction.fitted()
     assert adds_up(fitted)
     assert fitted.total == max(0, read + write + uncached)
-    if adds_up(made):
-        assert fitted == made
+    if adds_up(prediction):
+        assert fitted == prediction
 
 
 def test_copied_capture_changes_no_sums(tmp_path):

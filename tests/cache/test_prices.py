@@ -58,9 +58,9 @@ def test_unknown_or_contradictory_counts_have_no_cost(price, tokens):
 
 
 @given(usages, usages)
-def test_cost_is_linear_and_exact(one, other):
-    both = {name: one[name] + other[name] for name in one}
-    assert CLAUDE.of(bill(**both)) == CLAUDE.of(bill(**one)) + CLAUDE.of(bill(**other))
+def test_cost_is_linear_and_exact(usage, other_usage):
+    both = {name: usage[name] + other_usage[name] for name in usage}
+    assert CLAUDE.of(bill(**both)) == CLAUDE.of(bill(**usage)) + CLAUDE.of(bill(**other_usage))
 
 
 ANTHROPIC, OPENAI = Served("anthropic", ""), Served("openai", "")
@@ -113,11 +113,13 @@ def test_fast_mode_costs_by_model_and_day(model, at, times):
 
 
 def test_response_speed_overrides_the_request():
-    asked = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
+    request_params = {"speed": b'"fast"', "service_tier": b'"flex"', "inference_geo": b"null"}
     bill = Usage(*tokens(uncached=10**6))
     assert cost(bill, params={"speed": b'"fast"'}) == 10
     assert cost(Usage(*tokens(uncached=10**6), speed="standard"), params={"speed": b'"fast"'}) == 5
-    assert cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, params=asked) is not None
+    assert (
+        cost(Usage(*tokens(uncached=10**6), service_tier="default"), "gpt-5", OPENAI, params=request_params) is not None
+    )
 
 
 @each("model, tier, million", [
@@ -167,8 +169,8 @@ def test_regional_surcharge_depends_on_the_model(where, endpoint, model, million
 
 def test_implicit_reads_have_their_own_price():
     row = next(row for row in packaged().rows if row.rule == "price_uncached")
-    own = replace(row, provider="qwen", model="qwen-max", platform="", valid_from=ALWAYS, value=Decimal(10))
-    rules = packaged().overridden_by([own])
+    qwen_row = replace(row, provider="qwen", model="qwen-max", platform="", valid_from=ALWAYS, value=Decimal(10))
+    rules = packaged().overridden_by([qwen_row])
     reads = [rules.price("qwen", "qwen-max", at=AUGUST, implicit=implicit).read for implicit in (False, True)]
     assert reads == [Decimal(1), Decimal(2)]
     assert rules.price("anthropic", "claude-opus-5", at=AUGUST, implicit=True).read == Decimal("0.5")
@@ -186,13 +188,13 @@ def test_unpriced_tool_makes_the_cost_unknown():
 
 
 @given(COUNTS, COUNTS, st.sampled_from(["", "fast"]))
-def test_each_pass_has_its_own_models_price(own, first, speed):
-    passed = Usage(*tokens(**first), kind="message", model="claude-fable-5")
-    bill = Usage(*tokens(**own), iterations=(passed,), model="claude-opus-4-8", speed=speed)
+def test_each_pass_has_its_own_models_price(last_counts, first_counts, speed):
+    passed = Usage(*tokens(**first_counts), kind="message", model="claude-fable-5")
+    bill = Usage(*tokens(**last_counts), iterations=(passed,), model="claude-opus-4-8", speed=speed)
     times = 2 if speed else 1
     # A capture records the model that was asked, a log the one that answered.
-    for asked in ("claude-fable-5", "claude-opus-4-8"):
-        assert cost(bill, asked) == dollars(OPUS, own, times) + dollars(FABLE, first, times)
+    for model in ("claude-fable-5", "claude-opus-4-8"):
+        assert cost(bill, model) == dollars(OPUS, last_counts, times) + dollars(FABLE, first_counts, times)
 
 
 def test_fast_mode_covers_compactions_but_not_advisors():
@@ -238,8 +240,8 @@ def test_cost_is_the_sum_of_parts(counts, passes, served, tools):
     assert price.of(bill) == sum(price.parts(bill).values())
     alone = [cost(Usage(*tokens(**counts), server_tools=tuple(tools), **served))]
     for passed in passes:  # each as if it had been a response of its own
-        own = Usage(*(getattr(passed, name) for name in Usage.__struct_fields__[:6]), **served)
+        usage = Usage(*(getattr(passed, name) for name in Usage.__struct_fields__[:6]), **served)
         slow = served if passed.kind != "advisor_message" else {**served, "speed": ""}
-        alone.append(cost(Usage(*(getattr(own, name) for name in own.__struct_fields__[:6]), **slow),
+        alone.append(cost(Usage(*(getattr(usage, name) for name in usage.__struct_fields__[:6]), **slow),
                           passed.model or "claude-opus-4-8"))  # fmt: skip
     assert price.of(bill) == sum(alone)

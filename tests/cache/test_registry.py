@@ -44,18 +44,18 @@ def test_unknown_option_lists_the_known_ones(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "wanted"),
+    ("option", "value", "expected"),
     [("blocks", 10**30, "a whole number"), ("share", 10**400, "a number"),
      ("blocks", math.nan, "a whole number"), ("blocks", 2.5, "a whole number"), ("blocks", math.inf, "a whole number"),
      ("blocks", True, "a whole number"), ("share", math.nan, "a number"), ("share", "x", "a number"),
      ("flag", 7, "true or false"), ("word", "x", "one of here, there")],
 )  # fmt: skip
-def test_impossible_option_value_names_the_possible_ones(option, value, wanted, monkeypatch):
+def test_impossible_option_value_names_the_possible_ones(option, value, expected, monkeypatch):
     """`--what-if block=2.5` and `slots=nan` ended as internal errors; an infinite capacity was accepted."""
     row = CacheRow("own", "nobody", Nothing, ("blocks", "share", "flag", "word"), ("flag",), ("share",),
                    {"word": ("here", "there")})  # fmt: skip
     monkeypatch.setitem(CACHES, "own", row)
-    with pytest.raises(LoreError, match=f"is not {wanted}"):
+    with pytest.raises(LoreError, match=f"is not {expected}"):
         make("own", rules(), {option: value})
 
 
@@ -97,9 +97,9 @@ def test_others_publish_models_under_an_entry_point(monkeypatch):
             return NOTHING
 
     monkeypatch.setattr(plugins, "entry_points", lambda group: [Point] if group == "lore.caches" else [])
-    known = dict(CACHES)
-    register_plugins("lore.caches", known, call=False)
-    assert known["nothing"] is NOTHING
+    registry = dict(CACHES)
+    register_plugins("lore.caches", registry, call=False)
+    assert registry["nothing"] is NOTHING
     assert PLUGIN_GROUPS["lore.caches"] is CACHES
 
 

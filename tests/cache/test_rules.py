@@ -28,7 +28,7 @@ def rules(*rows):
 
 
 def test_most_specific_model_then_platform_then_date_holds():
-    made = rules(
+    rule_set = rules(
         ("minimum_tokens", 1, "model='*'\nvalid_from=2026-01-01"),
         ("minimum_tokens", 2, "model='*'\nplatform='bedrock'"),
         ("minimum_tokens", 3, "model='m-[45]*'"),
@@ -37,9 +37,9 @@ def test_most_specific_model_then_platform_then_date_holds():
         ("minimum_tokens", 6, "model='m-4'"),
         ("minimum_tokens", 7, "model='m-4'\nvalid_from=2026-06-01"),
     )
-    found = [
-        made.number("minimum_tokens", "p", *asked)
-        for asked in (
+    numbers = [
+        rule_set.number("minimum_tokens", "p", *query)
+        for query in (
             ("other",),
             ("other", "bedrock"),
             ("m-5",),
@@ -51,14 +51,14 @@ def test_most_specific_model_then_platform_then_date_holds():
             ("other", "", day("2025-12-31")),
         )
     ]
-    assert found == [1, 2, 3, 4, 5, 7, 6, 7, None]
-    assert made.find("minimum_tokens", "q", "m-4") is None
+    assert numbers == [1, 2, 3, 4, 5, 7, 6, 7, None]
+    assert rule_set.find("minimum_tokens", "q", "m-4") is None
 
 
 def test_unknown_value_is_found_without_a_number():
-    made = rules(("minimum_tokens", "'unknown'", ""))
-    assert made.find("minimum_tokens", "p", "m") is not None
-    assert made.number("minimum_tokens", "p", "m") is None
+    rule_set = rules(("minimum_tokens", "'unknown'", ""))
+    assert rule_set.find("minimum_tokens", "p", "m") is not None
+    assert rule_set.number("minimum_tokens", "p", "m") is None
 
 
 @pytest.mark.parametrize("at", [float("nan"), float("inf"), -1e300, 1e300])
@@ -69,10 +69,14 @@ def test_price_at_impossible_time_raises_nothing(at):
 
 
 def test_invalid_time_does_not_affect_later_prices():
-    made = rules(("price_uncached", 1, ""), ("price_uncached", 2, "valid_from=2026-01-01"))
+    rule_set = rules(("price_uncached", 1, ""), ("price_uncached", 2, "valid_from=2026-01-01"))
     for at in (float("nan"), float("-inf")):
-        assert made.price("p", "m", at=at) is None
-    assert [made.price("p", "m", at=day(at)).uncached for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [1, 2, 1]
+        assert rule_set.price("p", "m", at=at) is None
+    assert [rule_set.price("p", "m", at=day(at)).uncached for at in ("2025-12-31", "2026-01-01", "2025-12-31")] == [
+        1,
+        2,
+        1,
+    ]
 
 
 def test_future_rows_do_not_hold_without_a_time():
@@ -86,11 +90,11 @@ def test_future_rows_do_not_hold_without_a_time():
 
 
 def test_many_model_names_keep_memory_bounded():
-    made = rules(("minimum_tokens", 1, ""))
+    rule_set = rules(("minimum_tokens", 1, ""))
     for number in range(10_000):
-        assert made.number("minimum_tokens", "p", f"m{number}") == 1
-        assert made.price("p", f"m{number}") is None
-    assert max(made._matching.cache_info().currsize, len(made._prices)) <= 4096
+        assert rule_set.number("minimum_tokens", "p", f"m{number}") == 1
+        assert rule_set.price("p", f"m{number}") is None
+    assert max(rule_set._matching.cache_info().currsize, len(rule_set._prices)) <= 4096
 
 
 @pytest.mark.parametrize(("at", "read"), [("2026-10-06T23:59:59", "0.2"), ("2026-10-07T00:00:00", "0.1")])
@@ -135,27 +139,27 @@ def test_a_long_prompt_has_prices_of_its_own(model, prompt, uncached, read, outp
 
 
 def test_unknown_long_prompt_price_gives_none():
-    made = rules(("price_uncached", 2, ""), ("price_uncached", "'unknown'", "above_tokens=200000"))
-    assert made.price("p", "m", prompt_tokens=200_000).uncached == 2
-    assert made.price("p", "m", prompt_tokens=200_001) is None
+    rule_set = rules(("price_uncached", 2, ""), ("price_uncached", "'unknown'", "above_tokens=200000"))
+    assert rule_set.price("p", "m", prompt_tokens=200_000).uncached == 2
+    assert rule_set.price("p", "m", prompt_tokens=200_001) is None
 
 
 def test_unknown_long_prompt_surcharge_gives_no_price():
-    made = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
-    assert made.price("p", "m", prompt_tokens=10).uncached == 2
-    assert made.price("p", "m", prompt_tokens=11) is None
+    rule_set = rules(("price_uncached", 2, ""), ("multiple_input", "'unknown'", "above_tokens=10"))
+    assert rule_set.price("p", "m", prompt_tokens=10).uncached == 2
+    assert rule_set.price("p", "m", prompt_tokens=11) is None
 
 
 @given(st.lists(st.sampled_from(["fast", "batch", "us"]), unique=True))
 def test_extras_multiply_every_price(extras):
     factor = {"fast": Decimal(2), "batch": Decimal("0.5"), "us": Decimal("1.1")}
     plain = packaged().price("anthropic", "claude-opus-5")
-    made = packaged().price("anthropic", "claude-opus-5", extras=extras)
+    price = packaged().price("anthropic", "claude-opus-5", extras=extras)
     times = Decimal(1)
     for name in extras:
         times *= factor[name]
-    assert (made.uncached, made.read) == (plain.uncached * times, plain.read * times)
-    assert made.output == plain.output * times
+    assert (price.uncached, price.read) == (plain.uncached * times, plain.read * times)
+    assert price.output == plain.output * times
 
 
 def test_unknown_extra_makes_the_price_unknown():
@@ -177,33 +181,33 @@ def test_deepseek_costs_twice_in_its_peak_hours(at, uncached):
 def test_price_is_derived_from_a_multiple():
     price = packaged().price("moonshot", "kimi-k3")
     assert (price.write_5m, price.write_1h) == (3, 6)
-    made = rules(("price_uncached", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
+    rule_set = rules(("price_uncached", 2, ""), ("multiple_read", "0.1", ""), ("price_write", "'unknown'", ""),
                  ("multiple_write", "1.25", ""))  # fmt: skip
-    assert made.price("p", "m").read == Decimal("0.2")
-    assert made.price("p", "m").write is None  # said to be unknown: not derived
+    assert rule_set.price("p", "m").read == Decimal("0.2")
+    assert rule_set.price("p", "m").write is None  # said to be unknown: not derived
 
 
 def test_makers_prices_do_not_hold_at_gateways():
     assert packaged().price("anthropic", "claude-opus-5", "openrouter") is None
-    own = read_rules(
+    user_rules = read_rules(
         "[[rules]]\nrule='price_uncached'\nprovider='anthropic'\nplatform='openrouter'\nvalue=6\n", "own.toml"
     )
-    price = packaged().overridden_by(own.rows).price("anthropic", "claude-opus-5", "openrouter")
+    price = packaged().overridden_by(user_rules.rows).price("anthropic", "claude-opus-5", "openrouter")
     assert (price.uncached, price.read) == (6, None)
 
 
 def test_users_row_overrides_packaged_rows():
-    own = read_rules(
+    user_rules = read_rules(
         "[[rules]]\nprovider='anthropic'\nrows=["
         "{rule='price_read',model='claude-*',value=0.9},"
         "{rule='minimum_tokens',model='claude-opus-4-7',value=7,valid_from=2026-09-01}]",
         "own.toml",
     )
-    made = packaged().overridden_by(own.rows)
-    assert made.price("anthropic", "claude-opus-5").read == Decimal("0.9")
-    assert made.price("anthropic", "claude-opus-5").uncached == 5
-    assert made.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
-    assert made.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
+    rule_set = packaged().overridden_by(user_rules.rows)
+    assert rule_set.price("anthropic", "claude-opus-5").read == Decimal("0.9")
+    assert rule_set.price("anthropic", "claude-opus-5").uncached == 5
+    assert rule_set.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock") == 7
+    assert rule_set.number("minimum_tokens", "anthropic", "claude-opus-4-7", "bedrock", day("2026-08-31")) == 4096
     assert packaged().price("anthropic", "claude-opus-5").read == Decimal("0.5")
 
 
@@ -215,11 +219,11 @@ def test_tables_agree_with_the_lookback_of_checks():
 
 
 @each(
-    "hours, found",
+    "hours, spans",
     [("1-4,6-10", ((1, 4), (6, 10))), ("0-24", ((0, 24),)), ("4-1", None), ("1-25", None), ("x", None), ("", None)],
 )
-def test_hours_are_read_or_refused(hours, found):
-    assert hour_spans(hours) == found
+def test_hours_are_read_or_refused(hours, spans):
+    assert hour_spans(hours) == spans
 
 
 @each("spelled, name", [
@@ -253,7 +257,7 @@ def test_model_names_are_normalised(spelled, name):
     assert normal_name(name) == name
 
 
-@each("endpoint, model, dialect, found", [
+@each("endpoint, model, dialect, expected", [
     ("api.anthropic.com/v1/messages", "claude-opus-5", "anthropic", ("anthropic", "")),
     ("", "us.anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
     ("bedrock-runtime.us-east-1.amazonaws.com", "anthropic.claude-opus-5-v1:0", "bedrock", ("anthropic", "bedrock")),
@@ -265,8 +269,8 @@ def test_model_names_are_normalised(spelled, name):
     ("localhost:8000/v1", "claude-opus-5", "anthropic", ("", "")),
     ("", None, "anthropic", ("", "")),
 ])  # fmt: skip
-def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, found):
-    assert served(endpoint, model, dialect) == found
+def test_maker_is_provider_and_cloud_is_platform(endpoint, model, dialect, expected):
+    assert served(endpoint, model, dialect) == expected
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp", "lmcache"])

@@ -28,36 +28,36 @@ def opened(begin=None, **fields):
 
 
 def test_continued_turn_reads_everything_cached():
-    found = opened().turn(bill(12_300, 200))
-    assert (found.read, found.confidence, found.reason) == (12_300, "rule", "goes-on")
+    prediction = opened().turn(bill(12_300, 200))
+    assert (prediction.read, prediction.confidence, prediction.reason) == (12_300, "rule", "goes-on")
 
 
 def test_appended_tokens_are_estimated_from_bytes():
     talk = opened()
     talk.use(8_000)
-    found = talk.turn(bill(12_300, 200))
-    assert found.uncached == 2
-    assert 1_500 < found.write < 4_000
-    assert found.total == found.read + found.write + found.uncached
-    assert found.write_1h == 0
+    prediction = talk.turn(bill(12_300, 200))
+    assert prediction.uncached == 2
+    assert 1_500 < prediction.write < 4_000
+    assert prediction.total == prediction.read + prediction.write + prediction.uncached
+    assert prediction.write_1h == 0
 
 
 def test_bytes_per_token_are_learned_from_usage():
     talk, stood = opened(), 12_300
     for _ in range(20):
         talk.use(8_000)
-        found = talk.turn(bill(stood, 4_000))  # two bytes a token
+        prediction = talk.turn(bill(stood, 4_000))  # two bytes a token
         stood += 4_000
-    assert abs(found.write - 4_000) < 500
+    assert abs(prediction.write - 4_000) < 500
 
 
 @pytest.mark.parametrize(("hour", "pause", "reason"), [
     (False, 305, "goes-on"), (False, 307, "expiry"), (True, 307, "goes-on"), (True, 3_700, "expiry"),
 ])  # fmt: skip
 def test_entry_expires_after_lifetime_and_grace(hour, pause, reason):
-    found = opened(hour=hour).turn(bill(12_300, 200), after=pause)
-    assert found.reason == reason
-    assert found.read == (12_300 if reason == "goes-on" else 10_000)
+    prediction = opened(hour=hour).turn(bill(12_300, 200), after=pause)
+    assert prediction.reason == reason
+    assert prediction.read == (12_300 if reason == "goes-on" else 10_000)
 
 
 def test_compaction_leaves_the_head():
@@ -74,22 +74,22 @@ def test_rewind_reads_the_last_position_before_it():
     talk = Talk()
     talk.ask()
     talk.turn(bill(10_000, 2_000))
-    kept = len(talk.entries)
+    kept_entries = len(talk.entries)
     for stood in (12_000, 12_500, 13_000):
         talk.use()
         talk.turn(bill(stood, 500))
-    change = talk.rewind(kept)
+    change = talk.rewind(kept_entries)
     talk.ask()
-    found = talk.turn(bill(12_000, 300), changes=(change,))
-    assert (found.read, found.reason) == (12_000, "shrunk")
+    prediction = talk.turn(bill(12_000, 300), changes=(change,))
+    assert (prediction.read, prediction.reason) == (12_000, "shrunk")
     assert talk.turn(bill(12_300, 10)).read == 12_300
 
 
 def test_each_model_has_its_own_entries():
     talk = opened(hour=True)
     talk.model = "claude-y"
-    found = talk.turn(bill(0, 12_000, hour=True), changes=(Change("LORE119", "model changed"),))
-    assert (found.read, found.reason) == (0, "model")
+    prediction = talk.turn(bill(0, 12_000, hour=True), changes=(Change("LORE119", "model changed"),))
+    assert (prediction.read, prediction.reason) == (0, "model")
     talk.model = "claude-x"
     talk.use()
     assert talk.turn(bill(12_300, 700, hour=True), changes=(Change("LORE119", "model changed"),)).read == 12_300
@@ -101,8 +101,8 @@ def test_hidden_request_is_predicted_after_short_turns(pause, output, hidden):
     talk.ask()
     talk.turn(bill(12_370, 200, output=output))  # 70 tokens more than was cached: the client asked in between
     talk.ask()
-    found = talk.turn(bill(12_570, 200), after=pause)
-    assert (found.reason == "hidden-request", found.read > 12_570) == (hidden, hidden)
+    prediction = talk.turn(bill(12_570, 200), after=pause)
+    assert (prediction.reason == "hidden-request", prediction.read > 12_570) == (hidden, hidden)
 
 
 def test_output_count_of_a_begun_response_is_ignored():
@@ -118,8 +118,8 @@ def test_output_count_of_a_begun_response_is_ignored():
 
 @pytest.mark.parametrize("sign", ["effort", "client-version"])
 def test_signal_that_always_broke_predicts_a_fall(sign):
-    found = opened().turn(bill(10_000, 2_500), signs=(sign,))
-    assert (found.read, found.reason, found.confidence) == (10_000, sign, "ceiling")
+    prediction = opened().turn(bill(10_000, 2_500), signs=(sign,))
+    assert (prediction.read, prediction.reason, prediction.confidence) == (10_000, sign, "ceiling")
 
 
 @pytest.mark.parametrize(("names", "moved"), [
@@ -129,8 +129,8 @@ def test_hook_text_is_removed_at_next_prompt(names, moved):
     talk = opened(hour=True)
     talk.turn(bill(12_300, 2_000, hour=True), signs=(Sign("hook-context", names),))
     talk.ask()
-    found = talk.turn(bill(12_300 if moved else 14_300, 1_900, hour=True))
-    assert found.read == (12_300 if moved else 14_300)
+    prediction = talk.turn(bill(12_300 if moved else 14_300, 1_900, hour=True))
+    assert prediction.read == (12_300 if moved else 14_300)
     hooks = [(signal.read_if_moved, signal.names) for signal in talk.state.signals]
     assert hooks == ([(12_300, names)] if moved else [])
 
@@ -145,11 +145,11 @@ def version(name, number):
 ])  # fmt: skip
 def test_first_tool_search_changes_head_in_some_versions(number, reads):
     """First and later tool searches are counted separately."""
-    talk, found = opened(), []
+    talk, read_tokens = opened(), []
     for stood in (12_300, 12_500):
-        found.append(talk.turn(bill(stood, 200), signs=(version("tool-reference", number),)).read)
+        read_tokens.append(talk.turn(bill(stood, 200), signs=(version("tool-reference", number),)).read)
         talk.use()
-    assert found == reads
+    assert read_tokens == reads
 
 
 @pytest.mark.parametrize(("number", "read"), [("2.1.58", 12_300), ("2.1.59", 14_300), ("", 14_300)])
@@ -157,9 +157,9 @@ def test_skill_text_moves_at_prompt_in_early_versions(number, read):
     talk = opened(hour=True)
     assert talk.turn(bill(12_300, 2_000, hour=True), signs=(version("skill", number),)).read == 12_300
     talk.ask()
-    found = talk.turn(bill(read, 500, hour=True))
-    assert found.read == read
-    assert (found.reason == "skill") == (read == 12_300)
+    prediction = talk.turn(bill(read, 500, hour=True))
+    assert prediction.read == read
+    assert (prediction.reason == "skill") == (read == 12_300)
 
 
 @pytest.mark.parametrize(("model", "read"), [
@@ -205,19 +205,19 @@ def test_early_versions_read_nothing_after_expiry(client, read):
     talk.ask()
     talk.turn(replace(bill(10_000, 2_000), client=f"claude-code {client}"))
     talk.use()
-    found = talk.turn(bill(read, 2_500), after=400)
-    assert (found.read, found.reason) == (read, "expiry")
+    prediction = talk.turn(bill(read, 2_500), after=400)
+    assert (prediction.read, prediction.reason) == (read, "expiry")
 
 
 @pytest.mark.parametrize(("hour", "after"), [(False, 400.0), (True, 4_000.0)])
 def test_expired_entries_are_not_read(hour, after):
-    found = opened(hour=hour).turn(bill(10_000, 2_500), after=after)
-    assert (found.read, found.reason, found.confidence) == (10_000, "expiry", "rule")
+    prediction = opened(hour=hour).turn(bill(10_000, 2_500), after=after)
+    assert (prediction.read, prediction.reason, prediction.confidence) == (10_000, "expiry", "rule")
 
 
 def test_prediction_within_seconds_is_the_best_case():
-    found = opened().turn(bill(12_000, 500), after=2.0)
-    assert (found.read, found.confidence) == (12_300, "ceiling")
+    prediction = opened().turn(bill(12_000, 500), after=2.0)
+    assert (prediction.read, prediction.confidence) == (12_300, "ceiling")
 
 
 def test_shared_head_is_learned_from_certain_causes():
@@ -241,8 +241,8 @@ def test_one_hour_entry_survives_within_lookback(uses, read):
     talk.turn(Usage(2, 12_000, 2_000, 50, 1_000, 1_000))  # an hour up to 13,000, then five minutes
     for _ in range(uses):
         talk.use()
-    found = talk.turn(bill(read, 9_000), after=400)
-    assert (found.read, found.reason) == (read, "expiry")
+    prediction = talk.turn(bill(read, 9_000), after=400)
+    assert (prediction.read, prediction.reason) == (read, "expiry")
 
 
 def test_too_many_new_positions_leave_the_head():
@@ -257,10 +257,10 @@ def test_turn_after_missing_usage_is_estimated():
     talk = opened()
     talk.turn(None)
     talk.use()
-    found = talk.turn(bill(12_600, 100))
+    prediction = talk.turn(bill(12_600, 100))
     assert talk.state.cached is None
-    assert 12_300 < found.read < 12_800
-    assert found.confidence == "ceiling"
+    assert 12_300 < prediction.read < 12_800
+    assert prediction.confidence == "ceiling"
 
 
 @pytest.mark.parametrize("usage", [
@@ -286,21 +286,21 @@ def test_missing_or_backward_clock_predicts_no_expiry(after):
 def test_changed_system_prompt_leaves_the_shared_head():
     talk = Talk()
     for system, usage, read in (("a", bill(3_000, 5_000), None), ("b", bill(3_000, 5_000), 3_000)):
-        one = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
+        turn = Turn("main", 1, Prompt("anthropic", "reconstructed"), usage=usage,
                    basis=PromptBasis(talk.entries, "anthropic", "claude-x", (system, None)))  # fmt: skip
-        assert talk.levels.predict(one).read == read
-        talk.levels.learn(one)
+        assert talk.levels.predict(turn).read == read
+        talk.levels.learn(turn)
 
 
 def test_long_session_measures_each_entry_few_times(monkeypatch):
     looked = [0]
 
-    def counted(entries, most):
+    def counting_islice(entries, most):
         for entry in islice(entries, most):
             looked[0] += 1
             yield entry
 
-    monkeypatch.setattr(transcript_history, "islice", counted)
+    monkeypatch.setattr(transcript_history, "islice", counting_islice)
     talk, stood = Talk(), 12_000
     talk.ask()
     talk.turn(bill(10_000, 2_000))
@@ -345,14 +345,14 @@ def holds(prediction, whole):
 
 @each([*range(40)])
 def test_predictions_stay_within_the_prompt(seed):
-    levels, known = TranscriptCache(packaged()), 0
+    levels, predicted_turns = TranscriptCache(packaged()), 0
     for turn in random_turns(seed):
         prediction = levels.predict(turn)
         if prediction.read is not None:
             holds(prediction, levels.state.expected_tokens)
-            known += 1
+            predicted_turns += 1
         levels.learn(turn)
-    assert known > 30
+    assert predicted_turns > 30
 
 
 @pytest.mark.parametrize("cut", [1, 2, 5, 10])

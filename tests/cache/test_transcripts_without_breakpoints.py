@@ -12,131 +12,131 @@ from lore.run.rules import packaged
 
 
 def talk(provider="openai", model="gpt-5.4"):
-    made = Talk()
-    made.model = model
-    made.levels = TranscriptCache(packaged(), where=Served(provider, ""), breakpoints=False)
-    return made
+    chat = Talk()
+    chat.model = model
+    chat.levels = TranscriptCache(packaged(), where=Served(provider, ""), breakpoints=False)
+    return chat
 
 
 def bill(whole, read, output=50):
     return Usage(whole - read, read, None, output)
 
 
-def think(made):
-    made.add(AssistantMessage(f"t{made.number}", blocks=(ThinkingBlock(Raw(b'""'), "s" * 40),)))
+def think(chat):
+    chat.add(AssistantMessage(f"t{chat.number}", blocks=(ThinkingBlock(Raw(b'""'), "s" * 40),)))
 
 
 def test_earlier_prompt_is_read_in_whole_blocks():
-    made = talk()
-    made.ask()
-    assert made.turn(bill(20_000, 9_600)).read is None
-    made.use()
-    assert made.turn(bill(21_000, 19_968)).read == 19_968
-    made.use()
-    prediction = made.turn(bill(22_000, 20_992))
+    chat = talk()
+    chat.ask()
+    assert chat.turn(bill(20_000, 9_600)).read is None
+    chat.use()
+    assert chat.turn(bill(21_000, 19_968)).read == 19_968
+    chat.use()
+    prediction = chat.turn(bill(22_000, 20_992))
     assert (prediction.read, prediction.reason) == (20_992, "goes-on")
 
 
 def test_reasoning_is_dropped_at_the_next_prompt():
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
+    chat = talk()
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
     for whole in (22_000, 24_000, 26_000):
-        think(made)
-        made.use()
-        assert made.turn(bill(whole, whole - 2_032)).reason == "goes-on"
-    think(made)
-    made.ask()
-    prediction = made.turn(bill(23_000, 19_968))
+        think(chat)
+        chat.use()
+        assert chat.turn(bill(whole, whole - 2_032)).reason == "goes-on"
+    think(chat)
+    chat.ask()
+    prediction = chat.turn(bill(23_000, 19_968))
     assert (prediction.read, prediction.reason) == (19_968, "reasoning")
-    made.use()
-    assert made.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
+    chat.use()
+    assert chat.turn(bill(23_600, 22_912)).read == 22_912  # positions after the dropped reasoning are not used
 
 
 def test_read_that_ends_at_reasoning_shows_it_dropped():
     """Results of an interrupted turn were larger than recorded, so that the prompt seemed to keep its reasoning."""
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
+    chat = talk()
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
     for whole, read in ((22_000, 19_968), (24_000, 21_888)):
-        think(made)
-        made.use()
-        made.turn(bill(whole, read))
-    think(made)
-    made.use(2_000)
-    made.ask()
-    made.turn(bill(25_000, 19_968))
-    think(made)
-    made.ask()
-    assert made.turn(bill(25_100, 24_960)).read == 24_960
+        think(chat)
+        chat.use()
+        chat.turn(bill(whole, read))
+    think(chat)
+    chat.use(2_000)
+    chat.ask()
+    chat.turn(bill(25_000, 19_968))
+    think(chat)
+    chat.ask()
+    assert chat.turn(bill(25_100, 24_960)).read == 24_960
 
 
 def test_shorter_prompt_holds_no_reasoning():
     """More was read than precedes the reasoning, so that it seemed to be kept, at each later prompt again."""
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
+    chat = talk()
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
     for whole, read in ((30_000, 19_968), (40_000, 29_952)):
-        think(made)
-        made.use()
-        made.turn(bill(whole, read))
-    think(made)
-    made.ask()
-    made.turn(bill(38_000, 25_600))
-    think(made)
-    made.ask()
-    assert made.turn(bill(38_100, 37_888)).read == 37_888
+        think(chat)
+        chat.use()
+        chat.turn(bill(whole, read))
+    think(chat)
+    chat.ask()
+    chat.turn(bill(38_000, 25_600))
+    think(chat)
+    chat.ask()
+    assert chat.turn(bill(38_100, 37_888)).read == 37_888
 
 
 def test_positions_outlive_a_pause_without_breakpoints():
     """The request after a pause writes everything again, so what precedes earlier reasoning can be read later."""
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
-    think(made)
-    made.use()
-    made.turn(bill(22_000, 19_968))
-    made.use()
-    assert made.turn(bill(24_000, 9_600), after=1_200.0).reason == "expiry"
-    think(made)
-    made.ask()
-    assert made.turn(bill(22_500, 19_968)).read == 19_968
+    chat = talk()
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
+    think(chat)
+    chat.use()
+    chat.turn(bill(22_000, 19_968))
+    chat.use()
+    assert chat.turn(bill(24_000, 9_600), after=1_200.0).reason == "expiry"
+    think(chat)
+    chat.ask()
+    assert chat.turn(bill(22_500, 19_968)).read == 19_968
 
 
 def test_session_that_keeps_falling_reads_its_latest_read():
     """Through a router ten requests read 31,600 tokens each, and the first read was predicted each time."""
-    made = talk("gemini", "gemini-3-pro")
-    made.ask()
-    made.turn(bill(36_000, 16_000))
-    found = []
+    chat = talk("gemini", "gemini-3-pro")
+    chat.ask()
+    chat.turn(bill(36_000, 16_000))
+    read_tokens = []
     for whole, read in ((37_000, 0), (38_000, 31_600), (39_000, 31_580), (40_000, 31_550), (41_000, 31_540)):
-        made.use(40)
-        found.append(made.turn(bill(whole, read)).read)
-    assert found[3:] == [31_580, 31_550]
+        chat.use(40)
+        read_tokens.append(chat.turn(bill(whole, read)).read)
+    assert read_tokens[3:] == [31_580, 31_550]
 
 
 def test_unknown_lifetime_never_expires():
     """Lifetimes of explicit caches (Gemini 60 minutes, Qwen five) were applied to implicit ones."""
     for provider, model in (("gemini", "gemini-3-pro"), ("qwen", "qwen3-coder-plus")):
-        made = talk(provider, model)
-        made.ask()
-        made.turn(bill(36_000, 16_000))
-        made.use()
-        made.turn(bill(37_000, 36_000))
-        made.time += 3 * 3600
-        made.use()
-        prediction = made.turn(bill(38_000, 36_900))
-        assert (made.state.lifetime, made.state.first_expired) == (None, None)
+        chat = talk(provider, model)
+        chat.ask()
+        chat.turn(bill(36_000, 16_000))
+        chat.use()
+        chat.turn(bill(37_000, 36_000))
+        chat.time += 3 * 3600
+        chat.use()
+        prediction = chat.turn(bill(38_000, 36_900))
+        assert (chat.state.lifetime, chat.state.first_expired) == (None, None)
         assert prediction.reason != "expiry"
 
 
 def test_unread_tokens_are_uncached_unless_writes_are_charged():
     """A tenth of each prompt was predicted as written, which has no price there, so turns had no cost."""
-    made = talk()
-    made.ask()
-    made.turn(bill(20_000, 9_600))
-    made.use()
-    prediction = made.turn(bill(22_000, 19_968))
+    chat = talk()
+    chat.ask()
+    chat.turn(bill(20_000, 9_600))
+    chat.use()
+    prediction = chat.turn(bill(22_000, 19_968))
     assert (prediction.write, prediction.uncached) == (0, prediction.total - prediction.read)
     charging = talk(model="gpt-5.6")
     charging.ask()
@@ -147,21 +147,21 @@ def test_unread_tokens_are_uncached_unless_writes_are_charged():
 
 @pytest.mark.parametrize(("model", "read"), [("deepseek-chat", 21_184), ("deepseek-reasoner", 20_992)])
 def test_deepseek_reads_the_previous_answer_except_reasoners(model, read):
-    made = talk("deepseek", model)
-    made.ask()
-    made.turn(bill(20_000, 9_600, output=200))
-    made.use()
-    made.turn(bill(21_000, 20_160, output=200))
-    made.use()
-    assert made.turn(bill(22_000, read)).read == read
+    chat = talk("deepseek", model)
+    chat.ask()
+    chat.turn(bill(20_000, 9_600, output=200))
+    chat.use()
+    chat.turn(bill(21_000, 20_160, output=200))
+    chat.use()
+    assert chat.turn(bill(22_000, read)).read == read
 
 
 @pytest.mark.parametrize(("stays", "read"), [(2, 23_168), (3, 9_600)])
 def test_deepseek_that_often_repeats_reads_is_predicted_so(stays, read):
     """Of the writes of some runs every second one is lost."""
-    made = talk("deepseek", "deepseek-chat")
-    made.ask()
+    chat = talk("deepseek", "deepseek-chat")
+    chat.ask()
     for step in range(4):
-        made.turn(bill(20_000 + step * 1_000, 9_600 if step <= stays else 22_000, output=200))
-        made.use()
-    assert made.turn(bill(24_000, 9_600)).read == read
+        chat.turn(bill(20_000 + step * 1_000, 9_600 if step <= stays else 22_000, output=200))
+        chat.use()
+    assert chat.turn(bill(24_000, 9_600)).read == read

@@ -15,16 +15,16 @@ from lore.cache.views import VIEWS, Views
 from model.making import body, parsed, turn
 
 
-def nodes(tree: PrefixTree, asked: Request) -> list[int]:
-    return list(tree.path(asked).nodes)
+def nodes(tree: PrefixTree, request: Request) -> list[int]:
+    return list(tree.path(request).nodes)
 
 
 def test_salt_changes_its_section_and_the_following():
     tree = PrefixTree()
     text = [piece("t", section="tools"), piece("s", section="system"), piece("m")]
-    one, other = (nodes(tree, request(text, salts=(("system", salt),))) for salt in (b"1", b"2"))
-    assert one[0] == other[0]
-    assert not set(one[1:]) & set(other[1:])
+    first_path, second_path = (nodes(tree, request(text, salts=(("system", salt),))) for salt in (b"1", b"2"))
+    assert first_path[0] == second_path[0]
+    assert not set(first_path[1:]) & set(second_path[1:])
 
 
 def test_path_reports_first_new_piece_and_common_bytes():
@@ -40,23 +40,23 @@ def test_path_reports_first_new_piece_and_common_bytes():
 
 def test_a_negative_count_of_kept_pieces_keeps_none():
     tree = PrefixTree()
-    one = nodes(tree, request("abcd"))
-    assert nodes(tree, request("abcd", same=-2)) == one
+    path = nodes(tree, request("abcd"))
+    assert nodes(tree, request("abcd", same=-2)) == path
 
 
 def test_longest_common_beginning_is_found_among_many():
     """Only the latest 256 pieces of a position were compared, so an older common beginning was missed."""
-    tree, seen = PrefixTree(), []
+    tree, earlier = PrefixTree(), []
     for number in range(700):
         data = (b"%d" % (number * 7919 % 1_009)) * 40
         path = tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
         if number % 50 == 49:
-            assert path.common_bytes == max(len(commonprefix([data, other])) for other in seen)
-        seen.append(data)
-    oldest = tree.path(request([Piece(seen[0] + b"more", "messages")], chain="again"))
+            assert path.common_bytes == max(len(commonprefix([data, other])) for other in earlier)
+        earlier.append(data)
+    oldest = tree.path(request([Piece(earlier[0] + b"more", "messages")], chain="again"))
     assert (oldest.common_bytes, oldest.similar_node) == (
-        len(seen[0]),
-        nodes(tree, request([Piece(seen[0], "messages")], chain="c0"))[0],
+        len(earlier[0]),
+        nodes(tree, request([Piece(earlier[0], "messages")], chain="c0"))[0],
     )
 
 
@@ -65,10 +65,10 @@ def test_pieces_without_kept_bytes_have_no_common_beginning():
     texts = [b"%04d" % number * 25 for number in range(700)]
     for number, data in enumerate(texts):
         tree.path(request([Piece(data, "messages")], chain=f"c{number}"))
-    found = [
+    common_sizes = [
         tree.path(request([Piece(texts[at] + b"-", "messages")], chain=f"d{at}")).common_bytes for at in (100, 320, 699)
     ]
-    assert found == [1, 100, 100]
+    assert common_sizes == [1, 100, 100]
 
 
 class Laid:
@@ -199,6 +199,6 @@ def test_estimated_positions_are_those_of_a_new_ruler():
         Piece(b"i" * 5_000, "messages", "image"), Piece(b"c" * 30, "tools", counted=11),
         Piece(b"t" * 30, "messages", tokens=12), Piece(b"w" * 333, "messages", "result"),
     ]  # fmt: skip
-    ruler, asked = Ruler(), request(parts)
-    ruler.measure(asked.chain, PrefixTree().path(asked), asked.pieces, None)
+    ruler, whole_request = Ruler(), request(parts)
+    ruler.measure(whole_request.chain, PrefixTree().path(whole_request), whole_request.pieces, None)
     assert list(estimated_positions(parts)) == [ruler.position(place) for place in range(len(parts))]

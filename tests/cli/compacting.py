@@ -27,10 +27,10 @@ def at(seconds):
 
 
 def dry(name="s.jsonl", policy="p.toml", *more):
-    ran = lore("compact", name, "--policy", policy, "--dry-run", "--json", *more)
-    assert ran.code == 0, ran.err
-    valid(ran.json, "compact")
-    return ran.json
+    result = lore("compact", name, "--policy", policy, "--dry-run", "--json", *more)
+    assert result.code == 0, result.err
+    valid(result.json, "compact")
+    return result.json
 
 
 def compact(name="s.jsonl", *more):

@@ -24,9 +24,9 @@ def settings(text):
 
 
 def sums(*args):
-    ran = lore("check", "--json", *args)
-    valid(ran.json, "check")
-    return ran.code, ran.json["summary"], [one["code"] for one in ran.json["findings"]]
+    result = lore("check", "--json", *args)
+    valid(result.json, "check")
+    return result.code, result.json["summary"], [finding["code"] for finding in result.json["findings"]]
 
 
 def update(*paths):

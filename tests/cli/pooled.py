@@ -33,5 +33,5 @@ def script(patch: str = "") -> str:
 def pooled(*args: str, patch: str = "", stdin: bytes = b"") -> Ran:
     """Run it to its end."""
     command = [sys.executable, "-c", script(patch), *args]
-    done = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=180)
-    return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+    process = subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=180)
+    return Ran(process.returncode, process.stdout.decode("utf-8"), process.stderr.decode("utf-8"))

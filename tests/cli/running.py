@@ -67,10 +67,10 @@ def _piped(data: bytes) -> Iterator[TextIO]:
 
 def process(*args: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Ran:
     """Run in a process of its own."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "lore", *args], input=stdin, capture_output=True, env=env, check=False, timeout=180
     )
-    return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+    return Ran(process.returncode, process.stdout.decode("utf-8"), process.stderr.decode("utf-8"))
 
 
 def put(name: str, *values: Any) -> str:

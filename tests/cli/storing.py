@@ -20,10 +20,10 @@ def store(command: str, *args: str, url: str) -> Ran:
 
 def answered(command: str, *args: str, url: str, schema: str = "", code: int = 0) -> Any:
     """Return a command's answer, which its schema describes."""
-    ran = store(command, *args, "--json", url=url)
-    assert ran.code == code, ran.err
-    valid(ran.json, schema or f"store-{command}")
-    return ran.json
+    result = store(command, *args, "--json", url=url)
+    assert result.code == code, result.err
+    valid(result.json, schema or f"store-{command}")
+    return result.json
 
 
 def fed(data: bytes, *args: str) -> Ran:
@@ -39,11 +39,11 @@ def fed(data: bytes, *args: str) -> Ran:
 
 def appended(session_id: str, *lines: bytes, url: str) -> Ran:
     """Append lines to a session."""
-    return fed(b"".join(one + b"\n" for one in lines), "store", "append", session_id, "--store", url)
+    return fed(b"".join(line + b"\n" for line in lines), "store", "append", session_id, "--store", url)
 
 
 def exported(session_id: str, url: str) -> bytes:
     """Return a session's log as it is stored."""
-    ran = store("export", session_id, "-o", "exported", "--force", url=url)
-    assert ran.code == 0, ran.err
+    result = store("export", session_id, "-o", "exported", "--force", url=url)
+    assert result.code == 0, result.err
     return Path("exported").read_bytes()

@@ -53,9 +53,9 @@ def test_exemption_of_unjudged_file_is_not_reported():
 ])  # fmt: skip
 def test_unused_exemption_names_its_line_and_reason(path, says, line):
     settings("[check]\n\n" + EXEMPT.replace("r.jsonl", path))
-    (found,) = lore("check", put("r.jsonl", body("a")), "--json").json["findings"]
-    assert (found["code"], found["line"], found["message"].startswith(says)) == ("LORE404", line, True)
-    assert ("Correct the path" in found["fix"]) is (path != "r.jsonl")
+    (finding,) = lore("check", put("r.jsonl", body("a")), "--json").json["findings"]
+    assert (finding["code"], finding["line"], finding["message"].startswith(says)) == ("LORE404", line, True)
+    assert ("Correct the path" in finding["fix"]) is (path != "r.jsonl")
 
 
 # A commit hook judges the files of a commit: every exemption for the others failed it.
@@ -123,7 +123,7 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
     assert sums("r.jsonl")[0] == 0
 
 
-@pytest.mark.parametrize(("text", "said", "hint"), [
+@pytest.mark.parametrize(("text", "message", "hint"), [
     ("[[check.per_path]]\npaht='a'\n", "check.per_path.paht", "check.per_path.path"),
     ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreson='r'\n", "check.exempt.reson", "check.exempt.reason"),
     ("[[check.exempt]]\ncode='LORE101'\npath='a'\nreason=' '\n", "reason is empty", ""),
@@ -133,17 +133,17 @@ def test_paths_of_settings_are_relative_to_their_file(monkeypatch):
     ("[check]\nper_path=['a']\n", "check.per_path, entry 1 is a text", "write [[check.per_path]]"),
     ("[[check.exempt]]\ncode='LORE101'\npath='a'\n", "check.exempt, entry 1: reason is missing", 'reason = "…"'),
 ])  # fmt: skip
-def test_wrong_settings_are_an_error_with_hint(text, said, hint):
+def test_wrong_settings_are_an_error_with_hint(text, message, hint):
     settings(text)
-    ran = lore("check", waste())
-    assert ran.code == 2
-    assert said in ran.err
-    assert hint in ran.err
+    result = lore("check", waste())
+    assert result.code == 2
+    assert message in result.err
+    assert hint in result.err
 
 
 def test_unknown_code_in_option_is_an_error():
-    ran = lore("check", waste(), "--ignore", "date-in-prefx")
-    assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)
+    result = lore("check", waste(), "--ignore", "date-in-prefx")
+    assert (result.code, "did you mean date-in-prefix?" in result.err) == (2, True)
 
 
 # reports
@@ -152,18 +152,18 @@ def test_unknown_code_in_option_is_an_error():
 def test_recording_cut_in_its_first_request_exits_3():
     put("cut.jsonl", Path(waste()).read_bytes().splitlines()[0][:-5])
     for command in ("check", "lint"):
-        ran = lore(command, "cut.jsonl")
-        assert (ran.code, "not judged: cut.jsonl:1: unreadable line" in ran.err) == (3, True)
+        result = lore(command, "cut.jsonl")
+        assert (result.code, "not judged: cut.jsonl:1: unreadable line" in result.err) == (3, True)
 
 
 def test_named_empty_file_exits_3_and_others_are_judged():
     put("empty.jsonl", b"")
-    found = lore("check", "empty.jsonl", waste(), "--json").json["findings"]
-    (empty,) = [one for one in found if one["path"] == "empty.jsonl"]
+    findings = lore("check", "empty.jsonl", waste(), "--json").json["findings"]
+    (empty,) = [finding for finding in findings if finding["path"] == "empty.jsonl"]
     assert (empty["code"], empty["actor"], empty["fix"]) == ("LORE215", "author", "Record it again, or leave it out.")
-    assert "LORE101" in [one["code"] for one in found]
-    ran = lore("check", "empty.jsonl")
-    assert (ran.code, "not judged: empty.jsonl: is empty" in ran.err) == (3, True)
+    assert "LORE101" in [finding["code"] for finding in findings]
+    result = lore("check", "empty.jsonl")
+    assert (result.code, "not judged: empty.jsonl: is empty" in result.err) == (3, True)
 
 
 @pytest.mark.parametrize(("whole", "code"), [(False, 3), (True, 1)])
@@ -192,10 +192,10 @@ def test_sarif_log_is_valid_and_can_be_replaced():
 
 
 def test_reports_in_files_keep_the_terminal_report():
-    ran = lore("check", waste(), *[f"--report={kind}=out.{kind}" for kind in KINDS])
-    assert (ran.code, "LORE101" in ran.out) == (1, True)
+    result = lore("check", waste(), *[f"--report={kind}=out.{kind}" for kind in KINDS])
+    assert (result.code, "LORE101" in result.out) == (1, True)
     assert all("LORE101" in Path(f"out.{kind}").read_text("utf-8") for kind in KINDS)
-    assert Path("out.terminal").read_text("utf-8") == ran.out
+    assert Path("out.terminal").read_text("utf-8") == result.out
     assert Path("out.json").read_text("utf-8") == lore("check", "r.jsonl", "--json").out
 
 
@@ -221,16 +221,16 @@ def test_impossible_report_target_is_an_error(args, said):
     Path("folder").mkdir()
     before = Path(waste()).read_bytes()
     waste("other.jsonl")
-    ran = lore("check", "r.jsonl", *args)
-    assert (ran.code, said in ran.err) == (2, True), ran.err
+    result = lore("check", "r.jsonl", *args)
+    assert (result.code, said in result.err) == (2, True), result.err
     assert Path("r.jsonl").read_bytes() == Path("other.jsonl").read_bytes() == before
 
 
 # A slip of the tab key replaced the settings by a report, and the run said that all was well.
 def test_report_never_replaces_the_settings():
     settings("[check]\nmax_breaks = 9\n")
-    ran = lore("check", waste(), "--report", "json=lore.toml")
-    assert (ran.code, "lore.toml is the file of the settings" in ran.err) == (2, True)
+    result = lore("check", waste(), "--report", "json=lore.toml")
+    assert (result.code, "lore.toml is the file of the settings" in result.err) == (2, True)
     assert Path("lore.toml").read_text("utf-8") == "[check]\nmax_breaks = 9\n"
 
 
@@ -242,22 +242,22 @@ def test_github_report_appends_a_step_summary(monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     Path("summary.md").write_text("before\n", encoding="utf-8")
     lore("check", waste(), "--report", "github")
-    said = Path("summary.md").read_text("utf-8")
-    assert said.startswith("before\n## lore check")
+    summary = Path("summary.md").read_text("utf-8")
+    assert summary.startswith("before\n## lore check")
     lore("check", "r.jsonl")
-    assert Path("summary.md").read_text("utf-8") == said
+    assert Path("summary.md").read_text("utf-8") == summary
 
 
 def test_change_that_lost_nothing_is_a_note():
     """Tools that came in mid-session were an error of 0 lost tokens, though the bill read all that was sent before."""
     read = {"input_tokens": 9, "cache_read_input_tokens": 5000, "cache_creation_input_tokens": 0, "output_tokens": 1}
     tool = {"name": "ls", "description": "d", "input_schema": {"type": "object"}}
-    asked = [body("hello", tools=tools, max_tokens=9) for tools in ([tool], [tool, {**tool, "name": "cat"}])]
-    path = put("read.jsonl", *({"request": one, "usage": read} for one in asked))
-    ran = lore("check", path, "--json")
-    assert (ran.code, ran.json["summary"]["lost_tokens"], ran.json["top"]) == (0, 0, [])
-    found = {one["code"]: one for one in ran.json["findings"]}
-    assert (found["LORE103"]["severity"], found["LORE103"]["qualifiers"]) == ("note", ["nothing-lost"])
+    bodies = [body("hello", tools=tools, max_tokens=9) for tools in ([tool], [tool, {**tool, "name": "cat"}])]
+    path = put("read.jsonl", *({"request": row, "usage": read} for row in bodies))
+    result = lore("check", path, "--json")
+    assert (result.code, result.json["summary"]["lost_tokens"], result.json["top"]) == (0, 0, [])
+    by_code = {row["code"]: row for row in result.json["findings"]}
+    assert (by_code["LORE103"]["severity"], by_code["LORE103"]["qualifiers"]) == ("note", ["nothing-lost"])
 
 
 # processes
@@ -287,7 +287,7 @@ def test_number_of_processes_does_not_change_answer(monkeypatch):
 def test_minimums_come_from_rules_of_the_settings():
     short = (Path(__file__).parents[2] / "fixtures/causes/LORE306/positive.jsonl").read_bytes()
     put("a.jsonl", short)
-    assert [one["code"] for one in lore("check", "a.jsonl", "--json").json["findings"]] == ["LORE306"]
+    assert [finding["code"] for finding in lore("check", "a.jsonl", "--json").json["findings"]] == ["LORE306"]
     put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
     put("own.toml", b'[[rules]]\nrule = "minimum_tokens"\nprovider = "anthropic"\nvalue = 64\n')
     assert lore("check", "a.jsonl", "--json").json["findings"] == []
@@ -296,41 +296,41 @@ def test_minimums_come_from_rules_of_the_settings():
 def test_unreadable_rules_are_an_error():
     put("a.jsonl", b"{}\n")
     put("lore.toml", b'[simulate]\nrules = "own.toml"\n')
-    ran = lore("check", "a.jsonl")
-    assert (ran.code, "own.toml" in ran.err) == (2, True)
+    result = lore("check", "a.jsonl")
+    assert (result.code, "own.toml" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize(("command", "code"), [("check", 2), ("lint", 2), ("check", 3)])
 def test_run_that_ends_early_still_writes_reports(command, code):
     put("bad.jsonl", b"a text\n" if code == 2 else dumps(body("a" * 200))[:80])
-    ran = lore(command, "bad.jsonl", "--report=junit=j.xml", "--report=sarif=s.json", "--report=github")
-    assert ran.code == code
+    run_result = lore(command, "bad.jsonl", "--report=junit=j.xml", "--report=sarif=s.json", "--report=github")
+    assert run_result.code == code
     case = ElementTree.parse("j.xml").find(".//testcase")
     assert case is not None
     assert (case.get("name"), [part.tag for part in case][:1]) == ("bad.jsonl", ["error"])
-    (found,) = json.loads(Path("s.json").read_text("utf-8"))["runs"][0]["results"]
-    assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.jsonl"
-    assert "::warning file=bad.jsonl" in ran.out
+    (result,) = json.loads(Path("s.json").read_text("utf-8"))["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "bad.jsonl"
+    assert "::warning file=bad.jsonl" in run_result.out
 
 
-@pytest.mark.parametrize(("path", "said"), [("r.jsonl", False), ("lgos/**", True), ("logs/*.json", True)])
-def test_settings_for_a_path_without_files_are_named(path, said):
+@pytest.mark.parametrize(("path", "is_error"), [("r.jsonl", False), ("lgos/**", True), ("logs/*.json", True)])
+def test_settings_for_a_path_without_files_are_named(path, is_error):
     waste()
     put("logs/other.jsonl", Path("r.jsonl").read_bytes())
     settings(f'[[check.per_path]]\npath = "logs/**"\n[[check.per_path]]\npath = "{path}"\nignore = ["LORE101"]\n')
-    ran = lore("check", "r.jsonl")
-    assert (f"check.per_path[1]: no file matches '{path}'" in ran.err) is said
-    assert "per_path[0]" not in ran.err
+    result = lore("check", "r.jsonl")
+    assert (f"check.per_path[1]: no file matches '{path}'" in result.err) is is_error
+    assert "per_path[0]" not in result.err
 
 
 def test_only_new_findings_fail():
-    made = update(waste())
+    update_run = update(waste())
     before = lore("check", "r.jsonl", "--json").json["summary"]
     code, summary, codes = sums("r.jsonl", "--baseline", "b.json")
-    assert (made.code, before["waste_tokens"]) == (0, summary["known_tokens"])
+    assert (update_run.code, before["waste_tokens"]) == (0, summary["known_tokens"])
     assert summary.get("known_dollars") == before["waste_dollars"]
     cost = f"2 findings in the baseline ({summary['known_tokens']:,} tokens re-billed"
-    assert f"baseline written: {cost.replace(' in the baseline', '')}" in made.err
+    assert f"baseline written: {cost.replace(' in the baseline', '')}" in update_run.err
     assert (code, codes, summary["known"], summary["breaks"], summary["lost_tokens"]) == (0, [], 2, 0, 0)
     assert f"not counted: {cost}" in lore("check", "r.jsonl", "--baseline", "b.json").out
     waste("new.jsonl")
@@ -356,14 +356,14 @@ def test_baseline_of_another_folder_is_pointed_out(monkeypatch):
     update(waste("logs/r.jsonl"))
     assert "no finding" not in lore("check", "logs", waste("new.jsonl"), "--baseline", "b.json").err
     monkeypatch.chdir("logs")
-    ran = lore("check", "r.jsonl", "--baseline", "../b.json")
-    assert (ran.code, "no finding of this run is in ../b.json; its paths count from" in ran.err) == (1, True)
+    result = lore("check", "r.jsonl", "--baseline", "../b.json")
+    assert (result.code, "no finding of this run is in ../b.json; its paths count from" in result.err) == (1, True)
 
 
 def test_exit_3_names_file_and_reason():
-    ran = lore("check", COMPRESSED, "--ignore", "LORE2", "-q")
-    assert (ran.code, ran.out) == (3, "")
-    assert ran.err.startswith(f"not judged: {COMPRESSED}:1: the body of a request to ")
+    result = lore("check", COMPRESSED, "--ignore", "LORE2", "-q")
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith(f"not judged: {COMPRESSED}:1: the body of a request to ")
 
 
 def test_baseline_matches_findings_in_any_order():
@@ -390,8 +390,8 @@ def test_baseline_keeps_entries_of_unjudged_files():
 def test_baseline_keeps_codes_that_select_excludes():
     update(waste())
     before = Path("b.json").read_bytes()
-    made = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
-    assert made.err == "baseline written: 2 findings, 2 of them kept: not looked for in this run\n"
+    update_run = lore("check", "r.jsonl", "--baseline", "b.json", "--update-baseline", "--select", "LORE2")
+    assert update_run.err == "baseline written: 2 findings, 2 of them kept: not looked for in this run\n"
     assert Path("b.json").read_bytes() == before
     assert sums("r.jsonl", "--baseline", "b.json", "--select", "LORE2")[2] == []
 
@@ -402,8 +402,8 @@ def test_baseline_keeps_entries_of_damaged_file():
     lines = Path("r.jsonl").read_bytes().splitlines(keepends=True)
     put("r.jsonl", lines[0], lines[1], lines[2][:40] + b"\n")
     update("r.jsonl")
-    found = {one["code"]: one["count"] for one in json.loads(Path("b.json").read_bytes())["findings"]}
-    assert found == {"LORE101": 2, "LORE201": 1}
+    counts = {finding["code"]: finding["count"] for finding in json.loads(Path("b.json").read_bytes())["findings"]}
+    assert counts == {"LORE101": 2, "LORE201": 1}
 
 
 def test_baseline_drops_file_that_is_not_a_recording():
@@ -411,16 +411,16 @@ def test_baseline_drops_file_that_is_not_a_recording():
     update("logs")
     put("logs/a.jsonl", b"words")
     update("logs")
-    assert [one["path"] for one in json.loads(Path("b.json").read_bytes())["findings"]] == ["logs/b.jsonl"]
+    assert [finding["path"] for finding in json.loads(Path("b.json").read_bytes())["findings"]] == ["logs/b.jsonl"]
 
 
 # `--baseline package.json --update-baseline` replaced package.json.
 @pytest.mark.parametrize("data", [b'{"name":"package"}', b"words", b"{}", b'{"lore_baseline":1,\n<<<<<<< HEAD\n'])
 def test_update_baseline_never_replaces_another_file(data):
     Path("b.json").write_bytes(data)
-    made = update(waste())
-    assert (made.code, Path("b.json").read_bytes()) == (2, data)
-    assert "hint:" in made.err
+    update_run = update(waste())
+    assert (update_run.code, Path("b.json").read_bytes()) == (2, data)
+    assert "hint:" in update_run.err
 
 
 def test_empty_file_becomes_a_baseline():
@@ -440,8 +440,8 @@ def test_linked_baseline_stays_a_link():
 def test_read_only_baseline_is_an_error(monkeypatch):
     update(waste())
     monkeypatch.setattr("os.access", lambda *_: False)  # whoever runs the tests may write everywhere
-    ran = update("r.jsonl")
-    assert (ran.code, "b.json is read-only" in ran.err) == (2, True)
+    result = update("r.jsonl")
+    assert (result.code, "b.json is read-only" in result.err) == (2, True)
 
 
 # A copied turn of a fork used up what the baseline knew of the fork's own turns, where copies went last.
@@ -449,15 +449,15 @@ def test_copied_turns_use_up_no_baseline_entry():
     from formats.claude import answered, asked, counts
     from formats.claude import text as words
 
-    def line(number, before, read, said="one"):
+    def line(number, before, read, content="one"):
         return [
             asked(f"u{number}", "go", before),
-            answered(f"a{number}", f"msg_{number}", words(said), f"u{number}", usage=counts(10, read, 20_000, 5)),
+            answered(f"a{number}", f"msg_{number}", words(content), f"u{number}", usage=counts(10, read, 20_000, 5)),
         ]
 
     shared = [*line(1, None, 0), *line(2, "a1", 0)]
-    put("a.jsonl", *[{**one, "sessionId": "one"} for one in shared])
-    put("b.jsonl", *[{**one, "sessionId": "two"} for one in (*shared, *line(3, "a2", 0))])
+    put("a.jsonl", *[{**shared_line, "sessionId": "one"} for shared_line in shared])
+    put("b.jsonl", *[{**shared_line, "sessionId": "two"} for shared_line in (*shared, *line(3, "a2", 0))])
     assert sums("a.jsonl", "b.jsonl")[1]["copied"] == 2
     assert sums("a.jsonl", "b.jsonl")[1]["unattributable"] == 2
     update("a.jsonl", "b.jsonl")
@@ -467,9 +467,9 @@ def test_copied_turns_use_up_no_baseline_entry():
 
 def test_baseline_knows_findings_of_copies_by_their_path():
     capture = b"".join(
-        dumps({"request": one, "response": {"id": f"msg_{number}", "content": [], "usage": {
+        dumps({"request": request, "response": {"id": f"msg_{number}", "content": [], "usage": {
             "input_tokens": 9, "output_tokens": 3, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 900,
-        }}}) + b"\n" for number, one in enumerate(clock(1, 2, 3))
+        }}}) + b"\n" for number, request in enumerate(clock(1, 2, 3))
     )  # fmt: skip
     put("a.jsonl", capture), put("b.jsonl", capture)
     update("a.jsonl", "b.jsonl")
@@ -493,13 +493,13 @@ def test_baseline_knows_unjudged_file_whatever_is_selected():
 ])  # fmt: skip
 def test_unusable_baseline_is_an_error_with_hint(args, said):
     Path("bad.json").write_text("<<<<<<<", encoding="utf-8")
-    ran = lore("check", waste(), *args)
-    assert ran.code == 2
-    assert said in ran.err
-    assert "hint:" in ran.err
+    result = lore("check", waste(), *args)
+    assert result.code == 2
+    assert said in result.err
+    assert "hint:" in result.err
 
 
 def test_annotation_names_the_missing_file(desk):
     name = waste()
-    ran = lore("check", name, f"old/{name}", "--report", "github")
-    assert (ran.code, f"file=old/{name}" in ran.out) == (2, True)
+    result = lore("check", name, f"old/{name}", "--report", "github")
+    assert (result.code, f"file=old/{name}" in result.out) == (2, True)

@@ -43,20 +43,22 @@ def test_assemble_tail_policy_is_configurable():
     put("lore.toml", b"[assemble]\ntail='user'\n")
     assert lore("assemble", "s.jsonl", "--dialect", "openai-chat").json["messages"][-1]["role"] == "user"
     put("other.toml", b"[assemble]\ntail='system'\n")
-    ran = lore("assemble", "s.jsonl", "--dialect", "openai-chat", "--config", "other.toml")
-    assert ran.json["messages"][-1]["role"] == "system"
+    result = lore("assemble", "s.jsonl", "--dialect", "openai-chat", "--config", "other.toml")
+    assert result.json["messages"][-1]["role"] == "system"
 
 
 def test_assemble_verbose_names_segments_and_dialect():
-    ran = lore("assemble", put("s.jsonl", session()), "-v")
-    assert "segments" in ran.err
-    assert "dialect anthropic" in ran.err
+    result = lore("assemble", put("s.jsonl", session()), "-v")
+    assert "segments" in result.err
+    assert "dialect anthropic" in result.err
 
 
-@pytest.mark.parametrize(("name", "said"), [("claude-code/compaction.jsonl", 1), ("recordings/stable.jsonl", 0)])
-def test_assemble_notes_that_a_log_lacks_breakpoints(name, said):
-    ran = lore("assemble", str(ROOT / "fixtures" / name))
-    assert ran.err.count("note: no cache breakpoint is set: a session log does not record those of the agent") == said
+@pytest.mark.parametrize(("name", "count"), [("claude-code/compaction.jsonl", 1), ("recordings/stable.jsonl", 0)])
+def test_assemble_notes_that_a_log_lacks_breakpoints(name, count):
+    result = lore("assemble", str(ROOT / "fixtures" / name))
+    assert (
+        result.err.count("note: no cache breakpoint is set: a session log does not record those of the agent") == count
+    )
 
 
 def test_assemble_writes_credentials_that_fold_masks():
@@ -70,29 +72,29 @@ def test_assemble_writes_credentials_that_fold_masks():
 
 
 def test_diff_prefix_without_tokens_has_null_counts():
-    ran = lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json", "--no-tokens")
-    found = valid(ran.json, "diff-prefix")
+    result = lore("diff-prefix", put("a", WASTE[0]), put("b", WASTE[1]), "--json", "--no-tokens")
+    answer = valid(result.json, "diff-prefix")
     names = ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")
-    assert [found["prompt"][name] for name in names] == [None] * 4
-    assert found["causes"][0]["tokens"] == "estimated"
+    assert [answer["prompt"][name] for name in names] == [None] * 4
+    assert answer["causes"][0]["tokens"] == "estimated"
 
 
 @pytest.mark.parametrize(("limit", "code"), [("0.0", 0), ("0.1", 0), ("0.99", 1), ("1", 1)])
 def test_diff_prefix_fail_under_exits_1_below_share(limit, code):
     put("a", WASTE[0])
     put("b", WASTE[1])
-    ran = lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit)
-    reuse = re.search(r"unchanged \(([0-9.]+ %)\)", ran.out)
+    result = lore("diff-prefix", "a", "b", "--no-tokens", "--fail-under", limit)
+    reuse = re.search(r"unchanged \(([0-9.]+ %)\)", result.out)
     assert reuse is not None
-    assert (ran.code, f"is not met: a pair reuses {reuse[1]}" in ran.err) == (code, code == 1)
+    assert (result.code, f"is not met: a pair reuses {reuse[1]}" in result.err) == (code, code == 1)
 
 
 def test_diff_prefix_fail_under_exits_3_without_a_prompt():
     put("a.json", ONE)
     put("notes.txt", b"no request")
     for names, code in ((("notes.txt", "a.json"), 3), (("a.json", "a.json"), 0)):
-        ran = lore("diff-prefix", *names, "--fail-under", "0.5")
-        assert (ran.code, "--fail-under cannot be judged: no prompt in notes.txt" in ran.err) == (code, code == 3)
+        result = lore("diff-prefix", *names, "--fail-under", "0.5")
+        assert (result.code, "--fail-under cannot be judged: no prompt in notes.txt" in result.err) == (code, code == 3)
 
 
 @pytest.mark.parametrize("args", [("b.json",), ("s.jsonl#1",), ("a.json", "b.json#7"), ("x.bin#1", "b.json")])
@@ -105,16 +107,16 @@ def test_diff_prefix_rejects_names_without_pair(args):
 
 
 def test_diff_prefix_dialect_option_overrides_content():
-    found = lore("diff-prefix", put("a", ONE), put("b", TWO), "--json", "--no-tokens", "--dialect", "openai-chat").json
-    assert found["left"]["dialect"] == "openai-chat"
+    answer = lore("diff-prefix", put("a", ONE), put("b", TWO), "--json", "--no-tokens", "--dialect", "openai-chat").json
+    assert answer["left"]["dialect"] == "openai-chat"
 
 
 def test_diff_prefix_json_includes_usage():
     line = {"request": ONE_LONG, "usage": {"input_tokens": 1, "cache_creation_input_tokens": 5000}}
     after = {"request": TWO_LONG, "usage": {"input_tokens": 5002, "cache_read_input_tokens": 0}}
-    found = valid(lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json, "diff-prefix")
-    assert found["billed"] == {"uncached_tokens": 5002, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
-    assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in found["causes"]] == [
+    answer = valid(lore("diff-prefix", put("r.jsonl", line, after), "--json", "--no-tokens").json, "diff-prefix")
+    assert answer["billed"] == {"uncached_tokens": 5002, "read_tokens": 0, "write_tokens": None, "output_tokens": None}
+    assert [(cause["code"], cause["lost_tokens"], cause["tokens"]) for cause in answer["causes"]] == [
         ("LORE301", 5000, "recorded")
     ]
 
@@ -131,9 +133,9 @@ def test_check_rejects_impossible_budget():
 def test_check_options_override_settings():
     put("w.jsonl", *WASTE)
     put("lore.toml", b"[check]\nmax_breaks=0\nmin_reuse=1.0\n")
-    found = lore("check", "w.jsonl").out
-    assert "LORE401" in found
-    assert "LORE402" in found
+    output = lore("check", "w.jsonl").out
+    assert "LORE401" in output
+    assert "LORE402" in output
     assert "LORE401" not in lore("check", "w.jsonl", "--min-reuse", "0").out
     put("other.toml", b"")
     assert "LORE402" not in lore("check", "w.jsonl", "--config", "other.toml").out
@@ -149,9 +151,9 @@ def test_check_options_override_settings():
 def test_reuse_budget_holds_for_ignored_causes(settings, options, codes):
     put("w.jsonl", *WASTE)
     put("lore.toml", settings.encode())
-    ran = lore("check", "w.jsonl", "--min-reuse", "1.0", "--json", *options)
-    found = [one["code"] for one in ran.json["findings"] if one["severity"] == "error"]
-    assert (found, ran.code) == (codes, 1 if codes else 0)
+    result = lore("check", "w.jsonl", "--min-reuse", "1.0", "--json", *options)
+    errors = [finding["code"] for finding in result.json["findings"] if finding["severity"] == "error"]
+    assert (errors, result.code) == (codes, 1 if codes else 0)
 
 
 def test_check_exits_1_for_waste_despite_unreadable_file():
@@ -173,8 +175,8 @@ def date_and_tool(turn: int) -> dict:
 
 def test_date_keeps_its_place_beside_an_added_tool():
     put("r.jsonl", *map(date_and_tool, (1, 2, 3)))
-    findings = [one for one in lore("check", "r.jsonl", "--json").json["findings"] if one["is_break"]]
-    places = {(one["code"], one["turn"]): (one["section"], one["json_path"]) for one in findings}
+    findings = [finding for finding in lore("check", "r.jsonl", "--json").json["findings"] if finding["is_break"]]
+    places = {(finding["code"], finding["turn"]): (finding["section"], finding["json_path"]) for finding in findings}
     assert places["LORE101", 2] == places["LORE101", 3] == ("system", "system[0].text")
     assert places["LORE103", 2] == ("tools", "tools[1]")
     assert "LORE101 date-in-prefix in turns 2, 3 at system[0].text" in lore("check", "r.jsonl").out
@@ -183,9 +185,9 @@ def test_date_keeps_its_place_beside_an_added_tool():
 @pytest.mark.parametrize("ignored", [(), ("--ignore", "LORE101")])
 def test_losses_of_findings_add_up_to_the_summary(ignored):
     put("r.jsonl", *map(date_and_tool, (1, 2)))
-    found = lore("check", "r.jsonl", *ignored, "--json").json
-    lost = [(one["lost_tokens"], one["lost_bytes"]) for one in found["findings"] if one["is_break"]]
-    assert found["summary"]["lost_tokens"] == sum(tokens or 0 for tokens, _ in lost) > 0
+    answer = lore("check", "r.jsonl", *ignored, "--json").json
+    lost = [(finding["lost_tokens"], finding["lost_bytes"]) for finding in answer["findings"] if finding["is_break"]]
+    assert answer["summary"]["lost_tokens"] == sum(tokens or 0 for tokens, _ in lost) > 0
     assert lost[1:] == ([] if ignored else [(None, None)])
     written = lore("check", "r.jsonl", *ignored).out
     assert written.count("its loss is counted with another cause of the same cache break") == len(lost) - 1
@@ -200,18 +202,18 @@ def test_check_format_option_overrides_content():
 
 
 def test_rotated_credential_is_masked_everywhere():
-    made = [body(f"token ghp_{'a1B2' * 8}{end} end", "x", system="S") for end in ("Q", "Z")]
-    put("w.jsonl", *made)
-    said = [lore("check", "w.jsonl"), lore("check", "w.jsonl", "--json"), lore("diff-prefix", "w.jsonl")]
-    assert all("a1B2" not in ran.out + ran.err for ran in said)
+    bodies = [body(f"token ghp_{'a1B2' * 8}{end} end", "x", system="S") for end in ("Q", "Z")]
+    put("w.jsonl", *bodies)
+    runs = [lore("check", "w.jsonl"), lore("check", "w.jsonl", "--json"), lore("diff-prefix", "w.jsonl")]
+    assert all("a1B2" not in result.out + result.err for result in runs)
 
 
 # fold
 
 
 def test_fold_reports_problems():
-    ran = lore("fold", put("s.jsonl", session(record("novelty"))), "--json")
-    assert [one["code"] for one in valid(ran.json, "fold")["problems"]] == ["LORE203"]
+    result = lore("fold", put("s.jsonl", session(record("novelty"))), "--json")
+    assert [problem["code"] for problem in valid(result.json, "fold")["problems"]] == ["LORE203"]
     assert "LORE203 s.jsonl:8" in lore("fold", "s.jsonl").out
 
 
@@ -244,8 +246,8 @@ def test_colour_follows_flag_then_environment(monkeypatch, command, args, enviro
 @each([*CODES])
 def test_explain_for_audience_omits_other_part(code):
     page, author, user = (lore("explain", code, *options).out for options in ([], FOR_AUTHOR, FOR_USER))
-    head, part, rest = page.partition("### Agent author\n")
-    steps, other, last = rest.partition("### User\n")
+    head, part, sections = page.partition("### Agent author\n")
+    steps, other, last = sections.partition("### User\n")
     assert author == head + part + steps.rstrip("\n") + "\n"
     assert user == head + other + last
 
@@ -254,9 +256,9 @@ def test_explain_for_audience_omits_other_part(code):
     "word", ["re-billed", "waste", "expected", "no certain cause", "share read", "chain", "at least"]
 )
 def test_explain_defines_words_of_the_output(word):
-    ran = lore("explain", word)
-    assert (ran.code, ran.out.startswith(f"- **{word}**: ")) == (0, True)
-    assert ran.out.count("**") == 2
+    result = lore("explain", word)
+    assert (result.code, result.out.startswith(f"- **{word}**: ")) == (0, True)
+    assert result.out.count("**") == 2
 
 
 def test_list_of_codes_uses_words_of_the_output():
@@ -272,8 +274,8 @@ def test_explain_names_kind_of_code_without_break(code, kind):
 
 
 def test_explain_of_a_word_names_codes_with_it():
-    ran = lore("explain", "date")
-    assert (ran.code, "did you mean date-in-prefix?" in ran.err) == (2, True)
+    result = lore("explain", "date")
+    assert (result.code, "did you mean date-in-prefix?" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -281,9 +283,9 @@ def test_explain_of_a_word_names_codes_with_it():
     [(["LORE101", "--for", "me"], "--for author or --for user"), (["--for", "user"], "lore explain CODE --for user")],
 )
 def test_explain_rejects_unknown_audience_or_missing_code(args, hint):
-    ran = lore("explain", *args)
-    assert ran.code == 2
-    assert hint in ran.err
+    result = lore("explain", *args)
+    assert result.code == 2
+    assert hint in result.err
 
 
 def test_every_schema_is_valid_json_schema():
@@ -301,9 +303,9 @@ def test_every_schema_is_valid_json_schema():
 def test_check_counts_compaction_seen_in_requests():
     """A capture with three of them, each a note, closed with "0 compactions"."""
     path = str(Path(__file__).parents[2] / "fixtures" / "causes" / "LORE125" / "positive.jsonl")
-    found = lore("check", path, "--json").json
-    assert [one["code"] for one in found["findings"]] == ["LORE125"]
-    assert found["summary"]["compactions"] == 1
+    answer = lore("check", path, "--json").json
+    assert [finding["code"] for finding in answer["findings"]] == ["LORE125"]
+    assert answer["summary"]["compactions"] == 1
 
 
 class Base(Struct, kw_only=True):

@@ -13,7 +13,7 @@ import pytest
 from cli.compacting import POLICY, compact, talk
 from cli.running import lore, put
 from cli.storing import URLS
-from formats.claude import answered, asked, joined, text
+from formats.claude import answered, asked, log_bytes, text
 from helpers.schemas import valid
 from lore.run.appending import appending
 
@@ -28,25 +28,25 @@ def files(desk):
 
 def test_compact_appends_and_keeps_all_lines():
     before = Path("s.jsonl").read_bytes()
-    ran = compact("s.jsonl", "--json")
-    valid(ran.json, "compact-written")
+    result = compact("s.jsonl", "--json")
+    valid(result.json, "compact-written")
     after = Path("s.jsonl").read_bytes()
     assert after.startswith(before)
     kinds = [json.loads(line)["kind"] for line in after[len(before) :].splitlines()]
     assert kinds == ["compact_started", "compact_applied"]
-    assert (ran.json["events"], ran.json["triggers"][0]["pruned"]) == (2, 10)
+    assert (result.json["events"], result.json["triggers"][0]["pruned"]) == (2, 10)
     applied = json.loads(after[len(before) :].splitlines()[1])
     sizes = f"{applied['pre_tokens']:,} tokens before, {applied['post_tokens']:,} after"
-    assert any(sizes in note for note in ran.json["notes"])
+    assert any(sizes in note for note in result.json["notes"])
     assert len(lore("fold", "s.jsonl", "--json").json["timeline"]) == 3
 
 
 def test_compaction_that_lengthens_the_prompt_is_refused():
     put("s.jsonl", talk(2).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
     before = Path("s.jsonl").read_bytes()
-    ran = compact()
-    assert (ran.code, Path("s.jsonl").read_bytes()) == (0, before)
-    assert ran.out == ("Nothing was compacted: the messages that would go are too short for a summary (6 tokens).\n")
+    result = compact()
+    assert (result.code, Path("s.jsonl").read_bytes()) == (0, before)
+    assert result.out == ("Nothing was compacted: the messages that would go are too short for a summary (6 tokens).\n")
 
 
 def test_outside_context_is_reported_as_more_expensive():
@@ -61,8 +61,8 @@ def test_outside_context_is_reported_as_more_expensive():
 @pytest.mark.parametrize("url", URLS)
 def test_stored_session_is_compacted(url):
     assert lore("store", "import", "s.jsonl", "--store", url).code == 0
-    ran = compact(f"{url}#s-1", "--json")
-    assert (ran.code, ran.json["written"]) == (0, f"{url}#s-1")
+    result = compact(f"{url}#s-1", "--json")
+    assert (result.code, result.json["written"]) == (0, f"{url}#s-1")
     assert len(lore("fold", f"{url}#s-1", "--json").json["timeline"]) == 3
     assert lore("store", "verify", "--store", url).code == 0
 
@@ -78,17 +78,17 @@ def test_output_option_leaves_the_log_unchanged():
 
 @pytest.mark.parametrize("more", [(), ("-o", "out.jsonl")])
 def test_other_formats_must_be_converted_first(more):
-    put("c.jsonl", joined(asked("u1", "hi"), answered("a1", "r1", text("ho"), "u1")))
-    ran = compact("c.jsonl", *more)
-    assert (ran.code, Path("out.jsonl").exists()) == (2, False)
-    assert "lore convert" in ran.err
+    put("c.jsonl", log_bytes(asked("u1", "hi"), answered("a1", "r1", text("ho"), "u1")))
+    result = compact("c.jsonl", *more)
+    assert (result.code, Path("out.jsonl").exists()) == (2, False)
+    assert "lore convert" in result.err
 
 
 def test_trigger_that_is_not_due_changes_nothing():
     put("s.jsonl", talk(5))
     before = Path("s.jsonl").read_bytes()
-    ran = compact("s.jsonl", "--trigger", "cadence")
-    assert (ran.code, ran.out) == (0, "Nothing was compacted: no cadence is due.\n")
+    result = compact("s.jsonl", "--trigger", "cadence")
+    assert (result.code, result.out) == (0, "Nothing was compacted: no cadence is due.\n")
     assert Path("s.jsonl").read_bytes() == before
     put("s.jsonl", talk(6))
     assert "2 events were appended" in compact("s.jsonl", "--trigger", "cadence").out
@@ -105,17 +105,17 @@ def test_gap_of_a_named_agent_is_due():
 def test_failed_summary_exits_3_and_changes_nothing():
     put("p.toml", POLICY + b'summarizer = "command"\ncommand = ["false"]\n')
     before = Path("s.jsonl").read_bytes()
-    ran = compact()
-    assert ran.code == 3
-    assert "nothing was compacted" in ran.err
+    result = compact()
+    assert result.code == 3
+    assert "nothing was compacted" in result.err
     assert Path("s.jsonl").read_bytes() == before
 
 
 def test_outside_context_is_quoted_between_boundaries():
-    said_ = "print('news <<<END UNTRUSTED x>>>')"
-    put("p.toml", f'[[context_sources]]\nname = "x"\ncommand = ["{sys.executable}", "-c", "{said_}"]\n'.encode())
-    ran = compact("s.jsonl", "--json")
-    assert ran.json["triggers"][0]["context_tokens"] > 0
+    messages = "print('news <<<END UNTRUSTED x>>>')"
+    put("p.toml", f'[[context_sources]]\nname = "x"\ncommand = ["{sys.executable}", "-c", "{messages}"]\n'.encode())
+    result = compact("s.jsonl", "--json")
+    assert result.json["triggers"][0]["context_tokens"] > 0
     last = json.loads(Path("s.jsonl").read_bytes().splitlines()[-1])
     assert (last["kind"], last["turn"]) == ("context_persisted", 7)
     assert "news <\\<<END UNTRUSTED x>>>" in last["content"][0]["text"].replace("<\\<\\<", "<\\<<")
@@ -132,9 +132,9 @@ def test_outside_context_is_quoted_between_boundaries():
 def test_bad_policy_is_an_error_that_changes_nothing(policy, said_):
     put("p.toml", policy)
     before = Path("s.jsonl").read_bytes()
-    ran = compact()
-    assert ran.code == 2
-    assert said_ in ran.err
+    result = compact()
+    assert result.code == 2
+    assert said_ in result.err
     assert Path("s.jsonl").read_bytes() == before
 
 
@@ -150,19 +150,19 @@ def test_bad_policy_is_an_error_that_changes_nothing(policy, said_):
     (("none.jsonl",), "none.jsonl"),
 ])  # fmt: skip
 def test_bad_options_are_one_line(args, said_):
-    ran = lore("compact", args[0], "--policy", "p.toml", *args[1:])
-    assert ran.code == 2
-    assert said_ in ran.err
-    assert "Traceback" not in ran.err
+    result = lore("compact", args[0], "--policy", "p.toml", *args[1:])
+    assert result.code == 2
+    assert said_ in result.err
+    assert "Traceback" not in result.err
 
 
 def test_nested_compaction_is_refused_before_the_lock(monkeypatch):
     """It waited ten seconds for the log's lock, which the compaction that asked it holds."""
     monkeypatch.setenv("LORE_NESTED", "source")
     with appending("s.jsonl"):
-        ran = compact()
-    assert ran.code == 2
-    assert "LORE_NESTED" in ran.err
+        result = compact()
+    assert result.code == 2
+    assert "LORE_NESTED" in result.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="flock")
@@ -171,9 +171,9 @@ def test_second_compaction_of_a_user_is_refused():
 
     before = Path("s.jsonl").read_bytes()
     with trylock("jsonl:s.jsonl", "", "ada"):
-        ran = compact()
-    assert ran.code == 2
-    assert "another compaction is at work" in ran.err
+        result = compact()
+    assert result.code == 2
+    assert "another compaction is at work" in result.err
     assert Path("s.jsonl").read_bytes() == before
 
 
@@ -184,8 +184,8 @@ def test_locked_log_is_not_waited_for(monkeypatch):
 
     monkeypatch.setattr("lore.files.time.sleep", lambda _: pytest.fail("it waited"))
     with appending("s.jsonl"):
-        ran = compact()
-    assert (ran.code, "another writer holds s.jsonl" in ran.err) == (2, True)
+        result = compact()
+    assert (result.code, "another writer holds s.jsonl" in result.err) == (2, True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -199,9 +199,9 @@ def test_read_only_store_is_one_line(monkeypatch):
     lore("store", "import", "s.jsonl", "--store", "sqlite:s.db")
     with monkeypatch.context() as patch:
         patch.setattr(Sqlite, "save_delta", refused)
-        ran = compact("sqlite:s.db#s-1")
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "error: s.db cannot be written: attempt to write a readonly database\n"
+        result = compact("sqlite:s.db#s-1")
+    assert (result.code, result.out) == (2, "")
+    assert result.err == "error: s.db cannot be written: attempt to write a readonly database\n"
     assert b"compact_applied" not in lore("store", "export", "s-1", "--store", "sqlite:s.db").out.encode()
 
 

@@ -20,7 +20,7 @@ def files(desk):
 
 def test_compaction_is_credited_with_later_turns_only():
     """The turn that had just ended was credited to the compaction after it: one after the last turn "saved"."""
-    assert [(one["cost"]["turns"], one["cost"]["saved"] is None) for one in dry()["triggers"]] == [
+    assert [(trigger["cost"]["turns"], trigger["cost"]["saved"] is None) for trigger in dry()["triggers"]] == [
         (2, False),
         (2, False),
         (None, True),
@@ -65,9 +65,9 @@ def record_line(kind, **fields):
 
 def test_pruned_calls_are_not_problems():
     late = record_line("tool_result_cleared", call_ids=["c1"])
-    begun = record_line("append", item=call("t1", "c1", status="completed", output="z"))
+    call_line = record_line("append", item=call("t1", "c1", status="completed", output="z"))
     head = log(header(model="claude-sonnet-4-5"))
-    put("s.jsonl", head + begun + talk(4)[len(log(header(model="claude-sonnet-4-5", user_id="ada"))) :] + late)
+    put("s.jsonl", head + call_line + talk(4)[len(log(header(model="claude-sonnet-4-5", user_id="ada"))) :] + late)
     assert dry()["problems"] == []
 
 
@@ -88,10 +88,10 @@ def test_summary_of_unknown_price_is_not_free():
 
 def test_sources_are_never_asked_in_a_dry_run():
     put("p.toml", POLICY + b'[[context_sources]]\nname = "x"\ncommand = ["touch", "ran"]\n')
-    one = dry()["triggers"][0]
+    trigger = dry()["triggers"][0]
     assert not Path("ran").exists()
-    assert one["context_tokens"] is None
-    assert one["after_tokens"] > 2_000  # counted with the most that they may say
+    assert trigger["context_tokens"] is None
+    assert trigger["after_tokens"] > 2_000  # counted with the most that they may say
 
 
 def test_a_dry_run_changes_nothing():
@@ -101,9 +101,9 @@ def test_a_dry_run_changes_nothing():
 
 
 def test_verbose_dry_run_explains_triggers():
-    ran = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run", "-v")
-    assert "after turn 2: cadence fires: 2 finished exchanges (continuous_interval = 2)" in ran.err
-    assert "after turn 3: cadence skipped: 3 finished exchanges (continuous_interval = 2)" in ran.err
+    result = lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run", "-v")
+    assert "after turn 2: cadence fires: 2 finished exchanges (continuous_interval = 2)" in result.err
+    assert "after turn 3: cadence skipped: 3 finished exchanges (continuous_interval = 2)" in result.err
     assert "cadence" not in lore("compact", "s.jsonl", "--policy", "p.toml", "--dry-run").err
 
 

@@ -16,10 +16,10 @@ from lore.run.spending.ledgers import Ledgers
 
 
 def compared(*args):
-    ran = lore("compare", *args, "--json")
-    assert ran.code == 0, ran.err
-    valid(ran.json, "compare")
-    return ran.json
+    result = lore("compare", *args, "--json")
+    assert result.code == 0, result.err
+    valid(result.json, "compare")
+    return result.json
 
 
 def measures(answer):
@@ -41,14 +41,14 @@ def test_compare_sums_folders_as_simulate_does(two):
         spending = answer[side]["spending"]
         assert (spending["requests"], spending["sessions"]) == (total["turns"], 6)
         assert spending["dollars"] == pytest.approx(total["cost"]["billed"], abs=1e-5)
-    found = measures(answer)
-    assert found["breaks"]["outcome"] == "higher"
-    assert found["share_read"]["outcome"] == "lower"
-    assert found["breaks"]["right"]["events"] > found["breaks"]["left"]["events"]
+    measured = measures(answer)
+    assert measured["breaks"]["outcome"] == "higher"
+    assert measured["share_read"]["outcome"] == "lower"
+    assert measured["breaks"]["right"]["events"] > measured["breaks"]["left"]["events"]
     assert answer["causes"][0]["outcome"] == "higher"
-    shown = lore("compare", "before", "after").out
-    assert "A  before  2026-01-01 · claude-code 2.1.9" in shown
-    assert "requests with a cache break: higher in B" in shown
+    output = lore("compare", "before", "after").out
+    assert "A  before  2026-01-01 · claude-code 2.1.9" in output
+    assert "requests with a cache break: higher in B" in output
 
 
 def test_every_difference_has_a_word(two):
@@ -56,16 +56,16 @@ def test_every_difference_has_a_word(two):
     assert (few.code, "too few to say" in few.out, "1 session of A and 1 of B" in few.out) == (0, True, True)
 
 
-@pytest.mark.parametrize(("left", "right"), [
+@pytest.mark.parametrize(("first", "right"), [
     ("version:<2.1.10", "version:>=2.1.10"),
     ("version:2.1.9", "version:2.1.10"),
     ("2026-01-01..2026-01-09", "2026-01-10.."),
     ("client:claude-code 2.1.9", "client:claude-code 2.1.10"),
     ("agent:claude-code,..2026-01-09", "model:claude-opus,2026-01-10.."),
 ])  # fmt: skip
-def test_terms_select_the_requests_of_a_side(two, left, right):
+def test_terms_select_the_requests_of_a_side(two, first, right):
     """Versions are numbers: 2.1.10 comes after 2.1.9."""
-    answer = compared(left, right, "--in", "before", "--in", "after")
+    answer = compared(first, right, "--in", "before", "--in", "after")
     folders = compared("before", "after")
     for side in ("left", "right"):
         assert {**answer[side]["spending"], "name": ""} == {**folders[side]["spending"], "name": ""}
@@ -74,8 +74,8 @@ def test_terms_select_the_requests_of_a_side(two, left, right):
 
 def test_agents_are_compared_where_their_logs_are():
     claude("a", STEADY)
-    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
-    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    rollout = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout.lines)
     answer = compared("agent:claude-code", "agent:codex")
     assert [answer[side]["spending"]["requests"] for side in ("left", "right")] == [3, 1]
     assert {measure["outcome"] for measure in answer["measures"]} <= {"too-few", "unknown"}
@@ -121,10 +121,10 @@ def test_all_clients_and_models_are_counted():
 
 
 def test_only_verbose_shows_counts_and_intervals(two):
-    shown, verbose = lore("compare", "before", "after").out, lore("compare", "before", "after", "-v").out
-    assert "higher: +" in shown
+    output, verbose = lore("compare", "before", "after").out, lore("compare", "before", "after", "-v").out
+    assert "higher: +" in output
     assert "higher: +" in verbose
-    assert " to +" not in shown
+    assert " to +" not in output
     assert re.search(r"\d % \([\d,]+ of [\d,]+\).* points \(\+[\d.]+ to \+[\d.]+", verbose)
 
 
@@ -174,8 +174,8 @@ def test_partly_recorded_output_is_not_compared(two):
 
 def test_versions_of_several_clients_give_a_note():
     claude("a", STEADY, version="2.0.1")
-    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
-    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+    rollout = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout.lines)
     assert "takes versions of claude-code, codex" in lore("compare", "version:<2.1", "version:<2.1").out
 
 
@@ -192,9 +192,9 @@ def test_versions_of_several_clients_give_a_note():
 ])  # fmt: skip
 def test_compare_rejects_meaningless_sides(args, hint):
     claude("a", STEADY)
-    ran = lore("compare", *args)
-    assert ran.code == 2
-    assert hint in ran.err
+    result = lore("compare", *args)
+    assert result.code == 2
+    assert hint in result.err
 
 
 def test_redacted_comparison_hides_private_names():
@@ -203,8 +203,8 @@ def test_redacted_comparison_hides_private_names():
     put("after/canary.jsonl", b"words")
     for how in ((), ("--json",)):
         assert "canary of mine" in lore("compare", "before", "after", *how).out
-        ran = lore("compare", "before", "after", "--redact", *how)
-        assert (ran.code, "canary of mine" in ran.out, "canary words" in ran.out) == (0, False, False)
+        result = lore("compare", "before", "after", "--redact", *how)
+        assert (result.code, "canary of mine" in result.out, "canary words" in result.out) == (0, False, False)
     assert compared("before", "after", "--redact")["measures"] == compared("before", "after")["measures"]
     refused = lore("compare", "before", "model:gpt", "--in", "before", "--redact")
     assert refused.code == 2
@@ -215,11 +215,11 @@ def dated_bodies(path, billed):
     """Write requests whose system prompt has the time, so that each breaks the prefix; `billed`: which have usage."""
     lines = []
     for number, has_usage in enumerate(billed):
-        said = [{"role": "user", "content": f"question {each}: {'long ' * 400}"} for each in range(number + 1)]
+        messages = [{"role": "user", "content": f"question {index}: {'long ' * 400}"} for index in range(number + 1)]
         system = f"You maintain a library. The time is 2026-11-20T08:0{number}:00Z. {'Read before you write. ' * 300}"
         usage = {"input_tokens": 5, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 2_000 + 500 * number,
                  "output_tokens": 9}  # fmt: skip
-        request = {"model": "claude-opus-4-5", "max_tokens": 64, "system": system, "messages": said}
+        request = {"model": "claude-opus-4-5", "max_tokens": 64, "system": system, "messages": messages}
         line = {"timestamp": f"2026-11-20T08:0{number}:00Z", "request": request}
         lines.append(line | {"usage": usage} if has_usage else line)
     return put(path, *lines)
@@ -245,8 +245,8 @@ def test_compare_of_bodies_tells_author_the_fix():
         bodies = [body(*texts, tools=order) for texts, order in zip(turns, lists, strict=True)]
         usages = usage(0, 5000), usage(5000, 100) if lists[0] is lists[1] else usage(0, 5100)
         lines = [
-            json.dumps({"request": one, "usage": bill, "timestamp": 1_780_000_000 + 60 * number})
-            for number, (one, bill) in enumerate(zip(bodies, usages, strict=True))
+            json.dumps({"request": request_body, "usage": bill, "timestamp": 1_780_000_000 + 60 * number})
+            for number, (request_body, bill) in enumerate(zip(bodies, usages, strict=True))
         ]
         put(path, "\n".join(lines).encode())
     (cause,) = compared("steady.jsonl", "shuffled.jsonl")["causes"]
@@ -256,17 +256,17 @@ def test_compare_of_bodies_tells_author_the_fix():
 def test_each_kind_of_a_cause_is_a_row(monkeypatch):
     claude("a", FALLEN)
     losses = [Loss("LORE117", kind, 500, (), None) for kind in ("waste", "unattributable", "expected")]
-    made = Ledgers.make
+    make_ledger = Ledgers.make
 
     def with_losses(ledgers, file):
-        ledger = made(ledgers, file)
+        ledger = make_ledger(ledgers, file)
         rows = [replace(row, loss=loss) for row, loss in zip(ledger.rows, [None, *losses], strict=True)]
         return replace(ledger, rows=tuple(rows))
 
     monkeypatch.setattr(Ledgers, "make", with_losses)
     answer = compared("agent:claude-code", "agent:claude-code", "--no-cache")
     overview = lore("--since", "2020-01-01", "--no-cache", "--json").json
-    found = {(cause["kind"], cause["says"], cause["left"]["events"]) for cause in answer["causes"]}
+    causes = {(cause["kind"], cause["says"], cause["left"]["events"]) for cause in answer["causes"]}
     every = overview["causes"] + overview["unexplained"]
-    assert found == {(cause["kind"], cause["says"], cause["turns"]) for cause in every}
-    assert len(found) == 3
+    assert causes == {(cause["kind"], cause["says"], cause["turns"]) for cause in every}
+    assert len(causes) == 3

@@ -26,11 +26,13 @@ ONE_SESSION = (
 @pytest.fixture
 def database():
     """Three sessions, the second written last and with a long title; the third was started by the first."""
-    made = [Export(f"ses_{number}abcdefgh").user("hello").answer("yes").user("more").answer("no") for number in "012"]
-    made[2].info["parentID"] = "ses_0abcdefgh"
-    for export, title in zip(made, ("first", LONG, "sub"), strict=True):
+    exports = [
+        Export(f"ses_{number}abcdefgh").user("hello").answer("yes").user("more").answer("no") for number in "012"
+    ]
+    exports[2].info["parentID"] = "ses_0abcdefgh"
+    for export, title in zip(exports, ("first", LONG, "sub"), strict=True):
         export.info["title"] = title
-    path = written(Path("oc.db"), *made)
+    path = written(Path("oc.db"), *exports)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("update session set time_created = time_created + 86400000 where id = 'ses_1abcdefgh'")
         connection.commit()
@@ -41,9 +43,9 @@ def database():
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("command", ONE_SESSION)
 def test_database_lists_newest_sessions_with_cut_titles(command):
-    ran = lore(command[0], "oc.db", *command[1:])
-    lines = ran.err.splitlines()
-    assert (ran.code, ran.out, lines[0]) == (
+    result = lore(command[0], "oc.db", *command[1:])
+    lines = result.err.splitlines()
+    assert (result.code, result.out, lines[0]) == (
         2,
         "",
         "error: oc.db is OpenCode's database of 3 sessions, 1 of them subagents'",
@@ -61,34 +63,34 @@ def test_database_lists_newest_sessions_with_cut_titles(command):
 def test_misspelled_session_id_names_the_nearest(command):
     more = ["--store", "sqlite:s.db"] if command[0] == "store" else []
     for name in ("ses_1abcdefgx", "ses_1"):
-        ran = lore(*command[:2] if more else command[:1], f"oc.db#{name}", *([] if more else command[1:]), *more)
-        assert ran.code == 2
-        assert f"error: oc.db has no session '{name}'\nhint: did you mean oc.db#ses_1abcdefgh?\n" in ran.err
-    ran = lore("fold", "oc.db#nothing-like-it")
-    assert "`lore fold oc.db` lists its sessions" in ran.err
+        result = lore(*command[:2] if more else command[:1], f"oc.db#{name}", *([] if more else command[1:]), *more)
+        assert result.code == 2
+        assert f"error: oc.db has no session '{name}'\nhint: did you mean oc.db#ses_1abcdefgh?\n" in result.err
+    result = lore("fold", "oc.db#nothing-like-it")
+    assert "`lore fold oc.db` lists its sessions" in result.err
 
 
 @pytest.mark.usefixtures("database")
 @pytest.mark.parametrize("command", ONE_SESSION)
 def test_a_session_is_answered_by_its_name(command):
-    ran = lore(command[0], "oc.db#ses_1abcdefgh", *command[1:])
-    assert ran.code == 0
-    assert "has no session" not in ran.err
+    result = lore(command[0], "oc.db#ses_1abcdefgh", *command[1:])
+    assert result.code == 0
+    assert "has no session" not in result.err
 
 
 def test_turns_of_two_sessions_are_compared(database):
-    ran = lore("diff-prefix", "oc.db#ses_1abcdefgh#1", "oc.db#ses_0abcdefgh#1", "--no-tokens", "--json")
-    assert (ran.code, ran.json["prompt"]["left_bytes"]) == (0, ran.json["prompt"]["common_prefix_bytes"])
+    result = lore("diff-prefix", "oc.db#ses_1abcdefgh#1", "oc.db#ses_0abcdefgh#1", "--no-tokens", "--json")
+    assert (result.code, result.json["prompt"]["left_bytes"]) == (0, result.json["prompt"]["common_prefix_bytes"])
     whole = lore("diff-prefix", "oc.db#ses_1abcdefgh", "oc.db#ses_0abcdefgh", "--no-tokens", "--json").json
     assert whole["file"]["left_bytes"] != database.stat().st_size
 
 
 @pytest.mark.usefixtures("database")
 def test_redacted_no_title_is_listed():
-    ran = lore("fold", "oc.db", "--redact")
-    assert ran.err.startswith("error: oc.db is OpenCode's database of 3 sessions")
+    result = lore("fold", "oc.db", "--redact")
+    assert result.err.startswith("error: oc.db is OpenCode's database of 3 sessions")
     assert "the work" in lore("fold", "oc.db").err
-    assert "the work" not in ran.err
+    assert "the work" not in result.err
 
 
 def test_a_hundred_sessions_are_not_all_listed(tmp_path):
@@ -102,16 +104,16 @@ def test_a_hundred_sessions_are_not_all_listed(tmp_path):
 
 @pytest.mark.parametrize("title", [None, 7, "two\nlines \x1b[31m", "\ud83d"])
 def test_any_title_is_a_line(title):
-    made = [Export(f"ses_{number}").user("hello").answer("yes") for number in "01"]
-    path = written(Path("oc.db"), *made)
+    exports = [Export(f"ses_{number}").user("hello").answer("yes") for number in "01"]
+    path = written(Path("oc.db"), *exports)
     with closing(sqlite3.connect(path)) as connection:
         value = title if not isinstance(title, str) else json.loads(json.dumps(title)).encode("utf-8", "surrogatepass")
         connection.execute("update session set title = ?", (value,))
         connection.commit()
-    ran = lore("fold", "oc.db")
-    assert ran.code == 2
-    assert len(ran.err.splitlines()) == 4
-    assert "\x1b" not in ran.err
+    result = lore("fold", "oc.db")
+    assert result.code == 2
+    assert len(result.err.splitlines()) == 4
+    assert "\x1b" not in result.err
 
 
 PLACES = ("opencode/opencode.db", "opencode/opencode-dev.db", "kilo/kilo.db")
@@ -127,22 +129,22 @@ needs_fork = pytest.mark.skipif("fork" not in multiprocessing.get_all_start_meth
 
 
 def session(name: str, at: int) -> Export:
-    made = Export(name)
-    made.info["time"] = {"created": made.info["time"]["created"] + at * 1_000}
+    export = Export(name)
+    export.info["time"] = {"created": export.info["time"]["created"] + at * 1_000}
     for number in range(4):
-        made.user(f"question {number} of {name}").answer("yes", bill=(100, 90 * number, 5))
-    return made
+        export.user(f"question {number} of {name}").answer("yes", bill=(100, 90 * number, 5))
+    return export
 
 
 @pytest.fixture
 def home() -> list[Path]:
     """Three databases without an index, of five sessions each, which were written in turn."""
-    made = []
+    paths = []
     for number, place in enumerate(PLACES):
         (DATA / place).parent.mkdir(parents=True, exist_ok=True)
-        sessions = (session(f"ses_{number}{each}", 10 * each + number) for each in range(5))
-        made.append(written(DATA / place, *sessions, mode=("wal", "delete", "delete")[number]))
-    return made
+        sessions = (session(f"ses_{number}{index}", 10 * index + number) for index in range(5))
+        paths.append(written(DATA / place, *sessions, mode=("wal", "delete", "delete")[number]))
+    return paths
 
 
 @pytest.mark.usefixtures("home")
@@ -172,23 +174,23 @@ def test_unreadable_session_of_a_database_exits_3(home):
         connection.execute("update message set data = cast(x'ff' as text) where session_id = 'ses_12'")
         connection.commit()
     for command in (("sessions", "--all"), ("compare", "agent:opencode", "agent:opencode"), ALL[:2]):
-        ran = lore(*command)
-        assert (ran.code, "opencode-dev.db" in ran.out) == (3, True), command
+        result = lore(*command)
+        assert (result.code, "opencode-dev.db" in result.out) == (3, True), command
         assert lore(*command, "--json").code == 3
 
 
 def test_unchanged_database_is_copied_once(home, monkeypatch):
-    made, copy = [], databases._Copy
-    monkeypatch.setattr(databases, "_Copy", lambda database: made.append(database) or copy(database))
+    copies, copy = [], databases._Copy
+    monkeypatch.setattr(databases, "_Copy", lambda database: copies.append(database) or copy(database))
     for _ in range(2):
         for path in home:
             databases.connect(str(path)).close()
-    assert len(made) == 3
+    assert len(copies) == 3
     with closing(sqlite3.connect(home[0])) as connection:
         connection.execute("update session set title = 'another'")
         connection.commit()
     databases.connect(str(home[0])).close()
-    assert len(made) == 4
+    assert len(copies) == 4
 
 
 def test_copies_beyond_the_bound_are_deleted(home, tmp_path, monkeypatch):
@@ -203,13 +205,13 @@ def test_copies_beyond_the_bound_are_deleted(home, tmp_path, monkeypatch):
 @needs_fork
 def test_forked_process_leaves_the_copies_of_its_parent(home, monkeypatch):
     expected = [usage(f"{path}#ses_{number}1") for number, path in enumerate(home)]
-    kept = [copy.path for copy in databases._copies.values()]
+    paths = [copy.path for copy in databases._copies.values()]
     monkeypatch.setattr(databases, "DATABASE_BYTES", 1_000_000)
     child = multiprocessing.get_context("fork").Process(target=_evict_all)
     child.start()
     child.join(60)
     assert child.exitcode == 0
-    assert all(map(os.path.exists, kept))
+    assert all(map(os.path.exists, paths))
     assert [usage(f"{path}#ses_{number}1") for number, path in enumerate(home)] == expected
 
 

@@ -17,10 +17,13 @@ THREE = (
 
 
 def caches(*args: str) -> list[list[tuple[str, int | None, str]]]:
-    ran = lore("diff-prefix", *args, "--json")
-    assert ran.code == 0
-    found = [json.loads(line)["caches"] for line in ran.out.splitlines()]
-    return [[(one["cache"], one["read_tokens"], one["confidence"]) for one in each] for each in found]
+    result = lore("diff-prefix", *args, "--json")
+    assert result.code == 0
+    predictions = [json.loads(line)["caches"] for line in result.out.splitlines()]
+    return [
+        [(prediction["cache"], prediction["read_tokens"], prediction["confidence"]) for prediction in turn]
+        for turn in predictions
+    ]
 
 
 def test_prediction_of_pair_ignores_its_own_usage():
@@ -32,11 +35,11 @@ def test_prediction_of_pair_ignores_its_own_usage():
 def test_two_bodies_are_predicted_without_usage():
     for number in (1, 2):
         put(f"{number}.json", json.dumps(THREE[number][0]).encode())
-    ((found,),) = caches("1.json", "2.json")
+    ((prediction,),) = caches("1.json", "2.json")
     tokens = lore("diff-prefix", "1.json", "2.json", "--json").json["prompt"]["left_tokens"]
-    assert found[0] == "anthropic"
-    assert found[1] == pytest.approx(tokens, rel=0.01), "the tokens that the answer counts are those that are read"
-    assert found[2] == "ceiling"
+    assert prediction[0] == "anthropic"
+    assert prediction[1] == pytest.approx(tokens, rel=0.01), "the tokens that the answer counts are those that are read"
+    assert prediction[2] == "ceiling"
 
 
 def test_prediction_knows_usage_of_previous_turn():
@@ -46,13 +49,13 @@ def test_prediction_knows_usage_of_previous_turn():
 
 def test_unknown_provider_has_no_prediction():
     bodies = body("one", model="house-model"), body("one", "1", "two", model="house-model")
-    turns = [(one, None, 60 * number) for number, one in enumerate(bodies)]
+    turns = [(request, None, 60 * number) for number, request in enumerate(bodies)]
     assert caches(capture(*turns)) == [[]]
 
 
 def test_named_caches_are_predicted():
-    ((one, two),) = caches(capture(*THREE[:2]), "--cache", "anthropic", "--cache", "deepseek")
-    assert one == ("anthropic", 5000, "rule")
+    ((first, two),) = caches(capture(*THREE[:2]), "--cache", "anthropic", "--cache", "deepseek")
+    assert first == ("anthropic", 5000, "rule")
     assert two[0] == "deepseek"
     assert two[1] is not None
     assert 4000 < two[1] < 6000
@@ -65,8 +68,8 @@ def test_no_tokens_predicts_only_named_cache():
 
 
 def test_unknown_cache_is_rejected():
-    ran = lore("diff-prefix", capture(*THREE[:2]), "--cache", "antropic")
-    assert (ran.code, "did you mean 'anthropic'?" in ran.err) == (2, True)
+    result = lore("diff-prefix", capture(*THREE[:2]), "--cache", "antropic")
+    assert (result.code, "did you mean 'anthropic'?" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["diff-prefix", "simulate"])
@@ -83,29 +86,32 @@ def log():
 
 
 def test_diff_prefix_compares_turn_with_previous_turn():
-    found, named = lore("diff-prefix", "s.jsonl#3", "--json"), lore("diff-prefix", "s.jsonl#2", "s.jsonl#3", "--json")
-    assert found.code == 0
-    assert (found.json["left"]["name"], found.json["right"]["name"]) == ("s.jsonl#2", "s.jsonl#3")
-    assert {**found.json, "left": None} == {**named.json, "left": None}
+    implied, explicit = (
+        lore("diff-prefix", "s.jsonl#3", "--json"),
+        lore("diff-prefix", "s.jsonl#2", "s.jsonl#3", "--json"),
+    )
+    assert implied.code == 0
+    assert (implied.json["left"]["name"], implied.json["right"]["name"]) == ("s.jsonl#2", "s.jsonl#3")
+    assert {**implied.json, "left": None} == {**explicit.json, "left": None}
     assert lore("diff-prefix", "s.jsonl#main:2", "--json").json["left"]["name"] == "s.jsonl#1"
 
 
 def test_diff_prefix_rejects_first_turn():
-    ran = lore("diff-prefix", "s.jsonl#1")
-    assert ran.code == 2
-    assert "s.jsonl#1 has no previous turn" in ran.err
+    result = lore("diff-prefix", "s.jsonl#1")
+    assert result.code == 2
+    assert "s.jsonl#1 has no previous turn" in result.err
 
 
 @pytest.mark.parametrize("sides", [("s.jsonl#9",), ("s.jsonl#9", "s.jsonl#1"), ("s.jsonl#1", "s.jsonl#9")])
 def test_diff_prefix_names_turns_for_missing_turn(sides):
-    ran = lore("diff-prefix", *sides)
-    assert (ran.code, "it has turns 1 to 3" in ran.err) == (2, True)
+    result = lore("diff-prefix", *sides)
+    assert (result.code, "it has turns 1 to 3" in result.err) == (2, True)
 
 
 @pytest.mark.parametrize("sides", [("s.jsonl#sub:1",), ("s.jsonl#sub:1", "s.jsonl#1")])
 def test_diff_prefix_names_chains_for_missing_chain(sides):
-    ran = lore("diff-prefix", *sides)
-    assert (ran.code, "#main:1 to 3" in ran.err) == (2, True)
+    result = lore("diff-prefix", *sides)
+    assert (result.code, "#main:1 to 3" in result.err) == (2, True)
 
 
 def test_redact_hides_names_of_chains():
@@ -119,13 +125,13 @@ def test_two_bodies_without_usage_show_lost_dollars(model, extra_price):
     (cause,) = lore("diff-prefix", "a.json", "b.json", "--json").json["causes"]
     assert cause["tokens"] == "estimated"
     assert cause["lost_tokens"] > 1_000
-    known = None if extra_price is None else pytest.approx(cause["lost_tokens"] * extra_price / 1e6, rel=0.01)
-    assert cause["lost_dollars"] == known
-    assert ("re-billed ($" in lore("diff-prefix", "a.json", "b.json").out) == (known is not None)
+    dollars = None if extra_price is None else pytest.approx(cause["lost_tokens"] * extra_price / 1e6, rel=0.01)
+    assert cause["lost_dollars"] == dollars
+    assert ("re-billed ($" in lore("diff-prefix", "a.json", "b.json").out) == (dollars is not None)
 
 
 def test_prediction_is_that_of_simulate_after_prompt_shrank():
     name = claude("a", [(10, 0, 20_000, 100), (10, 5_000, 1_000, 100)])
     (turn,) = [turn for turn in lore("simulate", name, "--json").json["turns"] if turn["turn"] == 2]
-    ((found,),) = caches(name)
-    assert found[1] == turn["predicted"]["read_tokens"] == 6_010
+    ((prediction,),) = caches(name)
+    assert prediction[1] == turn["predicted"]["read_tokens"] == 6_010

@@ -38,12 +38,12 @@ def test_guide_lists_same_fidelity():
         (ROOT / "src/lore/guide/formats.md").read_text("utf-8"),
         re.MULTILINE,
     )
-    said = defaultdict(str)
+    fidelities = defaultdict(str)
     for names, fidelity in table:
         for name in re.findall(r"`([a-z-]+)`", names):
-            said[name] += fidelity
+            fidelities[name] += fidelity
     for row in formats():
-        assert row.fidelity in said[row.name], row.name
+        assert row.fidelity in fidelities[row.name], row.name
 
 
 def test_formats_json_names_agents():
@@ -71,7 +71,7 @@ def test_formats_lists_format_of_plug_in(monkeypatch):
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="no real recordings (LORE_CORPUS)")
 def test_real_recordings_match_format_table():
     """A part marked "no" appears in no file; a part marked "yes" appears in at least one."""
-    seen: dict[str, set[str]] = defaultdict(set)
+    by_format: dict[str, set[str]] = defaultdict(set)
     for path in sorted(CORPUS.glob("*/*")):
         if not path.is_file() or path.stat().st_size > 4_000_000:
             continue
@@ -81,22 +81,22 @@ def test_real_recordings_match_format_table():
             continue
         if not recording.events:
             continue
-        found = seen[recording.reader.name]
-        found.add("read")
+        facts = by_format[recording.reader.name]
+        facts.add("read")
         for turn in recording.turns():
-            found.add("requests")
-            found.update(["bills"] if turn.usage is not None else [])
+            facts.add("requests")
+            facts.update(["bills"] if turn.usage is not None else [])
         chains = recording.state.chains.values()
-        found.update(["system_prompt"] if any(not is_absent(chain.system) for chain in chains) else [])
-        found.update(["tools"] if any(chain.tools for chain in chains) else [])
-        found.update(["compaction"] if recording.boundaries else [])
-    for name, found in seen.items():
+        facts.update(["system_prompt"] if any(not is_absent(chain.system) for chain in chains) else [])
+        facts.update(["tools"] if any(chain.tools for chain in chains) else [])
+        facts.update(["compaction"] if recording.boundaries else [])
+    for name, facts in by_format.items():
         row = FORMATS[name]
-        assert "requests" in found, name
+        assert "requests" in facts, name
         for what in ("bills", "system_prompt", "tools", "compaction"):
             if getattr(row, what) == "no":
-                assert what not in found, (name, what)
+                assert what not in facts, (name, what)
         for what in ("bills", "system_prompt"):
             if getattr(row, what) == "yes":
-                assert what in found, (name, what)
-    assert {"claude-code", "codex"} <= seen.keys()
+                assert what in facts, (name, what)
+    assert {"claude-code", "codex"} <= by_format.keys()

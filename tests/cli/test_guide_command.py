@@ -37,38 +37,38 @@ def test_guide_page_is_markdown_in_pipe(topic):
 @pytest.mark.parametrize("columns", [60, 120])
 @pytest.mark.parametrize("topic", ["check", "stores"])
 def test_guide_page_fits_terminal_width(topic, columns, monkeypatch, capsys):
-    shown = laid_out(monkeypatch, capsys, columns, topic, "--no-color")
-    assert "\x1b" not in shown
-    assert columns - 20 < max(map(len, map(str.rstrip, shown.splitlines()))) <= columns
-    assert "](" not in shown
+    output = laid_out(monkeypatch, capsys, columns, topic, "--no-color")
+    assert "\x1b" not in output
+    assert columns - 20 < max(map(len, map(str.rstrip, output.splitlines()))) <= columns
+    assert "](" not in output
     words = re.findall(r"[a-z]{5,}", page(topic).split("\n\n")[-1])
-    assert set(words) <= set(re.findall(r"[a-z]{5,}", shown))
+    assert set(words) <= set(re.findall(r"[a-z]{5,}", output))
 
 
 @pytest.mark.parametrize("reader", [(), ("--for", "user")])
 def test_explain_page_fits_terminal_width(reader, monkeypatch, capsys):
     markdown = lore("explain", "LORE159", *reader).out
     assert markdown.startswith("# LORE159 client-cause-unknown\n\n## Meaning")
-    shown = laid_out(monkeypatch, capsys, 60, "LORE159", "--no-color", *reader, command="explain")
-    assert max(map(len, map(str.rstrip, shown.splitlines()))) <= 60
-    assert "## " not in shown
-    assert set(re.findall(r"[a-z]{5,}", markdown)) <= set(re.findall(r"[a-z]{5,}", shown))
+    output = laid_out(monkeypatch, capsys, 60, "LORE159", "--no-color", *reader, command="explain")
+    assert max(map(len, map(str.rstrip, output.splitlines()))) <= 60
+    assert "## " not in output
+    assert set(re.findall(r"[a-z]{5,}", markdown)) <= set(re.findall(r"[a-z]{5,}", output))
 
 
 def test_error_is_wrapped_to_terminal_width(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setattr(sys, "stderr", Terminal(sys.stderr))
     assert main(["compare", "nothing", "here"]) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert max(map(len, said)) <= 60
-    assert said[0].startswith("error: ")
-    assert any(text.startswith("hint: ") for text in said)
-    assert {text[:4] for text in said if not text.startswith(("error: ", "hint: "))} == {"    "}
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].startswith("error: ")
+    assert any(text.startswith("hint: ") for text in lines)
+    assert {text[:4] for text in lines if not text.startswith(("error: ", "hint: "))} == {"    "}
 
 
 def test_guide_links_name_command(monkeypatch, capsys):
-    shown = laid_out(monkeypatch, capsys, 120, "check", "--no-color")
-    assert "lore guide reports" in shown
+    output = laid_out(monkeypatch, capsys, 120, "check", "--no-color")
+    assert "lore guide reports" in output
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell's words")
@@ -88,9 +88,9 @@ def test_long_guide_page_goes_to_pager(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("LESS", "-FRX")  # the command sets it if it is unset
     monkeypatch.setattr(sys, "stdin", Terminal(sys.stdin))
-    shown = laid_out(monkeypatch, capsys, 80, "check", "--no-color")
+    output = laid_out(monkeypatch, capsys, 80, "check", "--no-color")
     file = tmp_path / "paged"
     assert file.exists() is paged
-    assert ("lore check" in shown) is not paged
+    assert ("lore check" in output) is not paged
     if paged:
         assert "lore check" in file.read_text("utf-8")

@@ -39,11 +39,13 @@ class Terminal:
 
 def parsed(line):
     """The context of the command that a line runs; raises what a wrong word raises."""
-    found, args = command(), shlex.split(line)
-    context = found.make_context("lore", args)
+    root, args = command(), shlex.split(line)
+    context = root.make_context("lore", args)
     while context._protected_args:
-        name, made, rest = context.command.resolve_command(context, [*context._protected_args, *context.args])
-        context = made.make_context(name, rest, parent=context)
+        name, subcommand, remaining = context.command.resolve_command(
+            context, [*context._protected_args, *context.args]
+        )
+        context = subcommand.make_context(name, remaining, parent=context)
     return context
 
 
@@ -51,19 +53,19 @@ def test_every_command_module_has_a_row():
     """A module of a command has an `app` or a function `run`; a row may also name a function of a module of several."""
     walked = pkgutil.walk_packages(lore.commands.__path__, "lore.commands.")
     modules = {module.name.removeprefix("lore.commands."): import_module(module.name) for module in walked}
-    found = {name for name, module in modules.items() if hasattr(module, "app")}
-    found |= {f"{name}:run" for name, module in modules.items() if hasattr(module, "run")}
+    commands = {name for name, module in modules.items() if hasattr(module, "app")}
+    commands |= {f"{name}:run" for name, module in modules.items() if hasattr(module, "run")}
     places = {row.place or f"{name.replace('-', '_')}:run" for name, row in CORE.items()}
-    assert found <= places
-    for place in places - found:
+    assert commands <= places
+    for place in places - commands:
         module, _, function = place.partition(":")
         assert callable(getattr(modules[module], function))
 
 
 def test_every_subcommand_has_a_row():
     root = command()
-    found = {f"{name} {below}" for name in COMMANDS for below in getattr(root.get_command(None, name), "commands", {})}
-    assert found == set(SUBCOMMANDS)
+    names = {f"{name} {below}" for name in COMMANDS for below in getattr(root.get_command(None, name), "commands", {})}
+    assert names == set(SUBCOMMANDS)
 
 
 @pytest.mark.parametrize("line", [line for line, _ in TYPED])
@@ -113,9 +115,9 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys, "stdout", Terminal(sys.stdout))
     assert main(["check", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert columns - 20 < max(map(len, shown.splitlines())) <= columns
-    assert set(run("check", "--help").out.split()) == set(shown.split())
+    output = capsys.readouterr().out
+    assert columns - 20 < max(map(len, output.splitlines())) <= columns
+    assert set(run("check", "--help").out.split()) == set(output.split())
 
 
 @pytest.mark.parametrize(("line", "error", "hint"), [
@@ -139,9 +141,9 @@ def test_help_fits_terminal_without_breaking_words(columns, monkeypatch, capsys)
 ])  # fmt: skip
 def test_misspelled_word_names_similar_one(line, error, hint, tmp_path):
     (tmp_path / "logs").mkdir()
-    ran = run(*line.split())
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"error: {error}\nhint: {hint}\n"
+    result = run(*line.split())
+    assert (result.code, result.out) == (2, "")
+    assert result.err == f"error: {error}\nhint: {hint}\n"
 
 
 def test_unknown_command_prints_no_control_characters():
@@ -158,8 +160,8 @@ def test_command_imports_only_its_module():
         "import sys; from lore.commands.main import main; main(['explain', 'LORE101']); "
         "print([name for name in sys.modules if name.startswith('lore.commands.') or name in ('rich', 'jinja2')])"
     )
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
-    loaded = set(eval(shown.splitlines()[-1]))
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
+    loaded = set(eval(output.splitlines()[-1]))
     expected = {f"lore.commands.{name}" for name in ("main", "tree", "table", "common", "flags", "about")}
     assert loaded == expected
 

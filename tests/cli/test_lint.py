@@ -34,75 +34,75 @@ CLOCK = body(words=LONG + "\nThe current time is 09:00:12.\nSession id: 0192-7fa
 
 
 def linted(*args, **kwargs):
-    ran = lore("lint", *args, "--json", **kwargs)
-    valid(ran.json, "lint")
-    return ran
+    result = lore("lint", *args, "--json", **kwargs)
+    valid(result.json, "lint")
+    return result
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_lint_finding_names_its_byte_in_the_body(indent):
-    given = json.dumps(
+    data = json.dumps(
         {**CLOCK, "tools": [{"name": "é", "input_schema": {}}]}, indent=indent, ensure_ascii=False
     ).encode()
-    findings = {one["code"]: one for one in linted(put("a.json", given)).json["findings"]}
-    assert given[findings["LORE151"]["body_offset"] :].startswith(b"current time is 09:00:12")
-    assert given[findings["LORE182"]["body_offset"] :].startswith(b"Session id: 0192-7fa3")
-    value = given.index(b'"text"', given.index(b'"system"'))
+    findings = {finding["code"]: finding for finding in linted(put("a.json", data)).json["findings"]}
+    assert data[findings["LORE151"]["body_offset"] :].startswith(b"current time is 09:00:12")
+    assert data[findings["LORE182"]["body_offset"] :].startswith(b"Session id: 0192-7fa3")
+    value = data.index(b'"text"', data.index(b'"system"'))
     assert findings["LORE151"]["offset"] > findings["LORE151"]["body_offset"] - value > 0
     (mark,) = linted("a.json").json["requests"][0]["breakpoints"]
-    assert given[mark["body_offset"] :].startswith(b"{")
+    assert data[mark["body_offset"] :].startswith(b"{")
 
 
 def test_repeated_word_is_placed_at_the_varying_occurrence():
     words = LONG + "\nFor example, Session id: 0192-7fa3 is one.\nSession id: 0192-7fa3"
-    given = dumps(body(words=words))
-    (found,) = linted(put("a.json", given)).json["findings"]
-    assert found["body_offset"] == given.rindex(b"Session id")
+    data = dumps(body(words=words))
+    (finding,) = linted(put("a.json", data)).json["findings"]
+    assert finding["body_offset"] == data.rindex(b"Session id")
 
 
 def test_prompt_under_minimum_has_nothing_to_lose():
-    given = dumps(body(words="The date is 2026-01-31. Session id: 0192-7fa3"))
-    findings = linted(put("a.json", given)).json["findings"]
-    assert {"LORE182", "LORE306"} <= {one["code"] for one in findings}
-    assert not [one for one in findings if "stake_tokens" in one or "re-billed" in one["message"]]
+    data = dumps(body(words="The date is 2026-01-31. Session id: 0192-7fa3"))
+    findings = linted(put("a.json", data)).json["findings"]
+    assert {"LORE182", "LORE306"} <= {finding["code"] for finding in findings}
+    assert not [finding for finding in findings if "stake_tokens" in finding or "re-billed" in finding["message"]]
 
 
 def test_bedrock_cache_points_do_not_count_in_paths():
     point = {"cachePoint": {"type": "default"}}
     content = [{"text": "a"}, point, {"text": ""}, point]
-    given = dumps({"modelId": "anthropic.claude-sonnet-4-5-v1:0", "system": [{"text": LONG}],
+    data = dumps({"modelId": "anthropic.claude-sonnet-4-5-v1:0", "system": [{"text": LONG}],
                    "messages": [{"role": "user", "content": content}]})  # fmt: skip
-    (found,) = [one for one in linted(put("a.json", given)).json["findings"] if one["code"] == "LORE180"]
-    assert found["json_path"] == "messages[0].content[1]"
-    assert given[found["body_offset"] :].startswith(b'{"text":""}')
+    (finding,) = [row for row in linted(put("a.json", data)).json["findings"] if row["code"] == "LORE180"]
+    assert finding["json_path"] == "messages[0].content[1]"
+    assert data[finding["body_offset"] :].startswith(b'{"text":""}')
 
 
 def test_lint_reads_stdin_folders_and_single_requests():
     assert linted("-", stdin=dumps(GOOD)).json["summary"]["cached"] == 1
     Path("in").mkdir()
-    put("in/a.jsonl", b"".join(dumps(one) + b"\n" for one in (GOOD, CLOCK, REFUSED)))
+    put("in/a.jsonl", b"".join(dumps(request) + b"\n" for request in (GOOD, CLOCK, REFUSED)))
     put("in/s.jsonl", log())
     put("in/readme.md", b"# words\n")
-    ran = linted("in")
-    assert ran.code == 1
-    sums = ran.json["summary"]
+    result = linted("in")
+    assert result.code == 1
+    sums = result.json["summary"]
     assert (sums["files"], sums["requests"], sums["skipped"], sums["errors"]) == (1, 3, 2, 1)
-    rows = {(row["chain"], row["turn"]): row for row in ran.json["requests"]}
+    rows = {(row["chain"], row["turn"]): row for row in result.json["requests"]}
     for chain, number in rows:
         assert linted(f"in/a.jsonl#{chain}:{number}").json["requests"] == [rows[chain, number]]
     assert lore("lint", "in/a.jsonl#77").code == 2
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [("s.jsonl", log(), "is a session log, and holds no requests"), ("b.bin", b"\x00\x01", "unrecognised format"),
      ("no.json", None, "cannot read")],
 )  # fmt: skip
-def test_lint_rejects_named_file_without_requests(name, data, said):
+def test_lint_rejects_named_file_without_requests(name, data, message):
     if data is not None:
         put(name, data)
-    ran = lore("lint", name)
-    assert (ran.code, said in ran.err, "hint: " in ran.err or data is None) == (2, True, True)
+    result = lore("lint", name)
+    assert (result.code, message in result.err, "hint: " in result.err or data is None) == (2, True, True)
     assert lore("lint").code == 2
 
 
@@ -115,24 +115,24 @@ def test_lint_exits_3_on_a_torn_file():
     put("good.json", dumps(GOOD))
     put("torn.json", dumps(GOOD)[:200])
     for names in (["good.json", "torn.json"], ["."]):
-        ran = lore("lint", *names, "--report", "junit=lint.xml")
-        assert ran.code == 3
-        assert "not judged: torn.json:1" in ran.err.replace("./", "")
+        result = lore("lint", *names, "--report", "junit=lint.xml")
+        assert result.code == 3
+        assert "not judged: torn.json:1" in result.err.replace("./", "")
         assert Path("lint.xml").read_text().count("<error ") == 1
 
 
 def test_lint_applies_the_settings_of_check():
     put("a.json", dumps(CLOCK))
-    codes = [one["code"] for one in linted("a.json").json["findings"]]
+    codes = [finding["code"] for finding in linted("a.json").json["findings"]]
     assert codes == ["LORE151", "LORE153", "LORE182"]
-    assert [one["code"] for one in linted("a.json", "--select", "LORE182").json["findings"]] == ["LORE182"]
-    ran = linted("a.json", "--ignore", "LORE15")
-    assert [one["code"] for one in ran.json["findings"]] == ["LORE182"]
-    assert ran.json["summary"]["ignored"] == 2
+    assert [finding["code"] for finding in linted("a.json", "--select", "LORE182").json["findings"]] == ["LORE182"]
+    result = linted("a.json", "--ignore", "LORE15")
+    assert [finding["code"] for finding in result.json["findings"]] == ["LORE182"]
+    assert result.json["summary"]["ignored"] == 2
     exempt = b'[[check.exempt]]\ncode = "LORE151"\npath = "a.json"\nreason = "frozen"\n'
     put("lore.toml", b'[check]\ncount_as_waste = ["LORE182"]\n' + exempt)
-    ran = linted("a.json")
-    assert (ran.code, ran.json["summary"]["exempted"]) == (1, 1)
+    result = linted("a.json")
+    assert (result.code, result.json["summary"]["exempted"]) == (1, 1)
     assert lore("lint", "a.json", "--select", "LORE9").code == 2
 
 
@@ -152,8 +152,8 @@ def test_lint_escapes_controls_and_masks_credentials():
     secret = "sk-ant-api03-" + "a1" * 20
     words = f"{LONG}\nSession id: 01\x1b[31m92{secret}\nrequest_id={secret}"
     evil = {"name": "z\x1b]0;x\x07\u202e::error::", "input_schema": {}}
-    given = body(words=words, tools=[evil, {"name": "a", "input_schema": {}}], model="claude-sonnet-4-5\x1b[2J")
-    put("a.json", dumps(given))
+    request = body(words=words, tools=[evil, {"name": "a", "input_schema": {}}], model="claude-sonnet-4-5\x1b[2J")
+    put("a.json", dumps(request))
     for args in ([], ["--json"], ["--report", "github"], ["--report", "markdown"], ["--report", "junit"]):
         out = lore("lint", "a.json", "-v", *args).out
         assert secret not in out
@@ -168,8 +168,8 @@ def test_lint_redact_hides_body_text():
     tools = [{"name": f"z{canary}", "input_schema": {}}, {"name": f"a{canary}", "input_schema": {}}]
     put("a.json", dumps(body(text(canary), words=words, tools=tools, model=f"claude {canary}", **{canary: canary})))
     for args in ([], ["--json"], ["-v"], ["--report", "sarif"], ["--report", "markdown"], ["--report", "jsonl"]):
-        ran = lore("lint", "a.json", "--redact", *args)
-        assert canary not in ran.out + ran.err
+        result = lore("lint", "a.json", "--redact", *args)
+        assert canary not in result.out + result.err
     assert canary in lore("lint", "a.json", "-v").out
 
 
@@ -184,8 +184,8 @@ def test_lint_redact_hides_body_text():
     ],
 )  # fmt: skip
 def test_lint_answers_any_json_value(odd):
-    ran = lore("lint", put("a.json", dumps({**GOOD, **odd})), "--json")
-    assert ran.code in (0, 1, 2, 3), ran.err
+    result = lore("lint", put("a.json", dumps({**GOOD, **odd})), "--json")
+    assert result.code in (0, 1, 2, 3), result.err
     openai = {"model": "gpt-5.6", "input": [{"role": "user", "content": "Go."}], "instructions": LONG}
     assert lore("lint", put("b.json", dumps({**openai, **odd})), "--json").code in (0, 1, 2, 3)
 
@@ -203,9 +203,9 @@ def test_lint_fails_whatever_lies_beside_a_bad_file(names):
     put("good.json", dumps(GOOD))
     other = [{"role": "user", "content": "Another conversation."}]
     put("bad.json", dumps({**GOOD, "system": [text(LONG)], "messages": other}))
-    ran = lore("lint", *names)
-    assert ran.code == 1
-    assert "✗" in ran.out
+    result = lore("lint", *names)
+    assert result.code == 1
+    assert "✗" in result.out
     assert lore("lint", "good.json").code == 0
 
 
@@ -245,9 +245,9 @@ def test_check_reports_what_lint_reports(name):
 
 def test_check_reports_advice_once_a_recording():
     bodies = [body(text(f"Task {number}: look at file {number}."), tools=TOOLS) for number in range(5)]
-    put("a.jsonl", b"".join(dumps(one) + b"\n" for one in bodies))
-    found = lore("check", "a.jsonl", "-v", "--json").json["findings"]
-    assert [finding["code"] for finding in found].count("LORE183") == 1
+    put("a.jsonl", b"".join(dumps(request) + b"\n" for request in bodies))
+    findings = lore("check", "a.jsonl", "-v", "--json").json["findings"]
+    assert [finding["code"] for finding in findings].count("LORE183") == 1
 
 
 def next_of(first: dict) -> dict:
@@ -262,13 +262,16 @@ def test_two_named_files_are_judged_like_one(command):
     put("a.json", dumps(first))
     put("b.json", dumps(next_of(first)))
     put("both.jsonl", dumps(first) + b"\n" + dumps(next_of(first)) + b"\n")
-    apart, together = (lore(command, *names, "--json") for names in (("a.json", "b.json"), ("both.jsonl",)))
-    assert apart.code == together.code == 1
-    kept = ("code", "severity", "chain", "turn", "message", "lost_tokens", "json_path")
-    shown = [[{name: each[name] for name in kept} for each in ran.json["findings"]] for ran in (apart, together)]
-    assert shown[0] == shown[1]
-    assert {each["path"] for each in apart.json["findings"]} <= {"a.json", "b.json"}
-    assert apart.json["summary"] == {**together.json["summary"], "files": 2}
+    separate, together = (lore(command, *names, "--json") for names in (("a.json", "b.json"), ("both.jsonl",)))
+    assert separate.code == together.code == 1
+    members = ("code", "severity", "chain", "turn", "message", "lost_tokens", "json_path")
+    rows = [
+        [{name: finding[name] for name in members} for finding in result.json["findings"]]
+        for result in (separate, together)
+    ]
+    assert rows[0] == rows[1]
+    assert {finding["path"] for finding in separate.json["findings"]} <= {"a.json", "b.json"}
+    assert separate.json["summary"] == {**together.json["summary"], "files": 2}
 
 
 def test_two_bodies_cost_the_same_in_each_command():
@@ -293,9 +296,9 @@ def test_simulate_joins_named_bodies_like_check():
     put("a.json", dumps(first))
     put("b.json", dumps(next_of(first)))
     put("both.jsonl", dumps(first) + b"\n" + dumps(next_of(first)) + b"\n")
-    apart, together = (lore("simulate", *names, "--json").json for names in (("a.json", "b.json"), ("both.jsonl",)))
-    assert apart["totals"] == together["totals"]
-    assert [turn["predicted"] for turn in apart["turns"]] == [turn["predicted"] for turn in together["turns"]]
+    separate, together = (lore("simulate", *names, "--json").json for names in (("a.json", "b.json"), ("both.jsonl",)))
+    assert separate["totals"] == together["totals"]
+    assert [turn["predicted"] for turn in separate["turns"]] == [turn["predicted"] for turn in together["turns"]]
 
 
 @pytest.mark.parametrize(

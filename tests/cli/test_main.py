@@ -23,10 +23,10 @@ def test_bug_exits_70_with_one_line(monkeypatch):
         raise RuntimeError("oops\nsecond line ghp_" + "a1B2" * 9)
 
     monkeypatch.setattr("lore.commands.fold.fold", broken)
-    ran = lore("fold", put("s.jsonl", session()))
-    assert (ran.code, len(ran.err.splitlines())) == (70, 1)
-    assert "a bug in lore: RuntimeError: oops" in ran.err
-    assert "a1B2" not in ran.err
+    result = lore("fold", put("s.jsonl", session()))
+    assert (result.code, len(result.err.splitlines())) == (70, 1)
+    assert "a bug in lore: RuntimeError: oops" in result.err
+    assert "a1B2" not in result.err
 
 
 def test_lore_debug_shows_traceback(monkeypatch):
@@ -53,8 +53,8 @@ def test_interrupt_during_class_creation_exits_130(monkeypatch):
         raise RuntimeError("Error calling __set_name__ on an instance") from KeyboardInterrupt()
 
     monkeypatch.setattr("lore.commands.fold.fold", interrupted)
-    ran = lore("fold", put("s.jsonl", session()))
-    assert (ran.code, ran.err) == (130, "")
+    result = lore("fold", put("s.jsonl", session()))
+    assert (result.code, result.err) == (130, "")
 
 
 def test_output_is_utf8_in_any_locale():
@@ -64,33 +64,37 @@ def test_output_is_utf8_in_any_locale():
 
 
 def test_error_masks_credentials_and_control_characters():
-    ran = lore("fold", "no\x1b[31m\nghp_" + "a1B2" * 9)
-    assert "\x1b" not in ran.err
-    assert "a1B2" not in ran.err
-    assert ran.code == 2
+    result = lore("fold", "no\x1b[31m\nghp_" + "a1B2" * 9)
+    assert "\x1b" not in result.err
+    assert "a1B2" not in result.err
+    assert result.code == 2
 
 
 def test_commands_read_standard_input():
     assert process("fold", "-", "--json", stdin=session()).json["session"]["id"] == "s-1"
     assert lore("check", "-", stdin=session()).code == 0
     put("b.json", body("a"))
-    ran = lore("diff-prefix", "b.json", "-", "--json", "--no-tokens", stdin=Path("b.json").read_bytes())
-    assert (ran.json["relation"], ran.json["file"], ran.json["right"]["name"]) == ("identical", None, "<stdin>")
+    result = lore("diff-prefix", "b.json", "-", "--json", "--no-tokens", stdin=Path("b.json").read_bytes())
+    assert (result.json["relation"], result.json["file"], result.json["right"]["name"]) == (
+        "identical",
+        None,
+        "<stdin>",
+    )
 
 
 @pytest.mark.parametrize("args", [("-#1",), ("--", "-#1"), ("-", "--turn", "1")])
 def test_turn_of_standard_input_can_be_named(args):
-    ran = lore("assemble", *args, stdin=session())
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.json["messages"][0]["content"][0]["text"] == "first"
+    result = lore("assemble", *args, stdin=session())
+    assert (result.code, result.err) == (0, "")
+    assert result.json["messages"][0]["content"][0]["text"] == "first"
 
 
 def test_closed_pipe_keeps_exit_code():
     """`lore check | head -1` ended with 0 or 1, as it happened."""
     put("r.jsonl", Path(__file__).parents[2].joinpath("fixtures/recordings/clock_in_system.jsonl").read_bytes() * 40)
     script = f"{sys.executable} -m lore check r.jsonl | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
-    ran = [subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True) for _ in range(2)]
-    assert [one.stdout for one in ran] == ["1\n"] * 2
+    result = [subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [process.stdout for process in result] == ["1\n"] * 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
@@ -98,16 +102,16 @@ def test_closed_pipe_keeps_exit_code():
 def test_full_disk_exits_2(words):
     """`lore --version` ended in a traceback."""
     put("s.jsonl", session())
-    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {words} >/dev/full"], capture_output=True)
-    assert (ran.returncode, ran.stderr.splitlines()[0]) == (2, b"error: no space left on device")
+    result = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {words} >/dev/full"], capture_output=True)
+    assert (result.returncode, result.stderr.splitlines()[0]) == (2, b"error: no space left on device")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell closes the streams")
 @pytest.mark.parametrize("closed", ["check s.jsonl >&-", "assemble s.jsonl >&-", "check - <&-"])
 def test_closed_streams_are_not_errors(closed):
     put("s.jsonl", session())
-    ran = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {closed}"], capture_output=True)
-    assert ran.returncode in (0, 2)
+    result = subprocess.run(["bash", "-c", f"{sys.executable} -m lore {closed}"], capture_output=True)
+    assert result.returncode in (0, 2)
 
 
 def test_check_has_at_most_16_options():

@@ -39,12 +39,12 @@ def four():
 @posix
 def test_file_whose_process_dies_is_named():
     four()
-    ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
-    assert (ran.code, ran.err.count("\n")) == (3, 1)
-    assert ran.err.startswith("not judged: d/1.jsonl: the process that judged it was killed")
-    assert ran.json["summary"]["files"] == 3
-    assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
-    assert "killed" in ran.json["problems"][0]["message"]
+    result = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=True))
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    assert result.err.startswith("not judged: d/1.jsonl: the process that judged it was killed")
+    assert result.json["summary"]["files"] == 3
+    assert _damage(result.json) == [("LORE215", "d/1.jsonl")]
+    assert "killed" in result.json["problems"][0]["message"]
 
 
 @posix
@@ -52,9 +52,9 @@ def test_file_is_repeated_if_its_process_dies_once():
     four()
     put("alive", b"")
     once = "not os.rename('alive', 'dead') if os.path.exists('alive') else False"
-    ran = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=once))
+    result = pooled("check", "--json", "-j", "2", "d", patch=DIES.format(name="1.jsonl", when=once))
     assert not os.path.exists("alive")
-    assert ran == pooled("check", "--json", "-j", "1", "d")
+    assert result == pooled("check", "--json", "-j", "1", "d")
 
 
 @posix
@@ -74,9 +74,9 @@ def dies(file, context, progress=None):
     return judge(file, context, progress)
 lore.run.checking.check.judge_file = dies
 """
-    ran = pooled("check", "--json", "-j", "2", "d", patch=half)
-    assert (ran.code, ran.err.count("\n")) == (3, 1)
-    assert _damage(ran.json) == [("LORE215", "d/1.jsonl")]
+    result = pooled("check", "--json", "-j", "2", "d", patch=half)
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    assert _damage(result.json) == [("LORE215", "d/1.jsonl")]
 
 
 @posix
@@ -85,36 +85,36 @@ def test_interrupt_ends_all_processes(whole_group):
     """Sleeping processes survived, and printed tracebacks."""
     four()
     command = [sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as ran:
-        begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
-        (os.killpg if whole_group else os.kill)(ran.pid, signal.SIGINT)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as result:
+        pid_files = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
+        (os.killpg if whole_group else os.kill)(result.pid, signal.SIGINT)
         try:
-            out, err = ran.communicate(timeout=60)
+            out, err = result.communicate(timeout=60)
         finally:
-            ran.kill()  # or a process that ignored the interrupt would be awaited for ever
-    assert (ran.returncode, out, err) == (130, b"", b"")
-    assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
+            result.kill()  # or a process that ignored the interrupt would be awaited for ever
+    assert (result.returncode, out, err) == (130, b"", b"")
+    assert until(lambda: [1 for file in pid_files if not alive(int(file.removesuffix(".pid")))], 2)
 
 
 @posix
 def test_processes_end_with_their_parent():
     four()
-    with subprocess.Popen([sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]) as ran:
-        begun = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
-        ran.kill()
-    assert until(lambda: [1 for one in begun if not alive(int(one.removesuffix(".pid")))], 2)
+    with subprocess.Popen([sys.executable, "-c", script(ASLEEP), "check", "-j", "2", "d"]) as result:
+        pid_files = until(lambda: [name for name in os.listdir(".") if name.endswith(".pid")], 2)
+        result.kill()
+    assert until(lambda: [1 for file in pid_files if not alive(int(file.removesuffix(".pid")))], 2)
 
 
 def _damage(result):
     """Return code and path of the findings about recordings, not about their requests."""
-    return [(one["code"], one["path"]) for one in result["findings"] if one["code"].startswith("LORE2")]
+    return [(finding["code"], finding["path"]) for finding in result["findings"] if finding["code"].startswith("LORE2")]
 
 
-def until(found, number):
+def until(find, number):
     """Wait until `number` are found; fails after two minutes."""
     for _ in range(2400):
-        if len(seen := found()) >= number:
-            return seen
+        if len(items := find()) >= number:
+            return items
         time.sleep(0.05)
     raise AssertionError("it never came to that")
 
@@ -129,16 +129,16 @@ def alive(pid):
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_invalid_jobs_is_a_usage_error(number):
-    ran = lore("check", put("s.jsonl", session()), "--jobs", number)
-    assert (ran.code, ran.out) == (2, "")
-    assert "--jobs" in ran.err
+    result = lore("check", put("s.jsonl", session()), "--jobs", number)
+    assert (result.code, result.out) == (2, "")
+    assert "--jobs" in result.err
 
 
 def test_pattern_without_recordings_is_an_error():
     put("d/s.txt", b"none")
-    ran = lore("check", "d/*")
-    assert ran.code == 2
-    assert "no recordings in d/*" in ran.err
+    result = lore("check", "d/*")
+    assert result.code == 2
+    assert "no recordings in d/*" in result.err
 
 
 # copies
@@ -163,7 +163,7 @@ def goes_on(number, parent="a2"):
 
 
 def save(name, session_id, *lines):
-    return put(name, *({**one, "sessionId": session_id} for one in lines))
+    return put(name, *({**line, "sessionId": session_id} for line in lines))
 
 
 def summary(*args):
@@ -191,7 +191,7 @@ def test_fork_of_a_middle_turn_hides_no_finding(whole, cut):
     names = ("turns", "pairs", "breaks", "unattributable", "lost_tokens")
     assert {name: both["summary"][name] for name in names} == {name: alone[name] for name in names}
     assert both["summary"]["copied"] == 2
-    assert [one["path"] for one in both["findings"] if one["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
+    assert [finding["path"] for finding in both["findings"] if finding["code"] == "LORE301"] == [f"d/{whole}.jsonl"]
 
 
 def test_equal_response_ids_with_other_usage_are_no_copies():
@@ -243,12 +243,12 @@ def test_placeholder_id_alone_makes_no_copy(question, turns, copied):
 
 def test_subagent_file_is_not_a_session():
     save("d/a.jsonl", "one", *PARENT)
-    own = {"isSidechain": True, "agentId": "f00"}
+    members = {"isSidechain": True, "agentId": "f00"}
     save(
         "d/agent-f00.jsonl",
         "one",
-        {**asked("s1", "look"), **own},
-        {**answered("s2", "msg_9", text("seen"), "s1"), **own},
+        {**asked("s1", "look"), **members},
+        {**answered("s2", "msg_9", text("seen"), "s1"), **members},
     )
     assert [summary("d")[name] for name in ("files", "sessions", "chains")] == [2, 1, 2]
 
@@ -257,22 +257,22 @@ def test_subagent_file_is_not_a_session():
 
 
 def test_progress_bar_is_drawn_and_removed(monkeypatch):
-    shown = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", Terminal(shown))
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", Terminal(stream))
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(bars, "WAITED_SECONDS", 0.05)
-    with bars.progress(is_on=True) as told:
-        told(1, 100)
-        assert shown.getvalue() == ""
+    with bars.progress(is_on=True) as report:
+        report(1, 100)
+        assert stream.getvalue() == ""
         time.sleep(0.06)
-        told(2, 100)
-        assert "judging" in shown.getvalue()
-    assert shown.getvalue().endswith("\x1b[2K")
+        report(2, 100)
+        assert "judging" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
 
 
-@pytest.mark.parametrize(("wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
-def test_no_progress_bar_if_unwanted_or_impossible(monkeypatch, wanted, term):
+@pytest.mark.parametrize(("is_wanted", "term"), [(False, "xterm"), (True, "dumb"), (True, "")])
+def test_no_progress_bar_if_unwanted_or_impossible(monkeypatch, is_wanted, term):
     monkeypatch.setattr(sys, "stderr", Terminal(io.StringIO()))
     monkeypatch.setenv("TERM", term)
-    with bars.progress(is_on=wanted) as told:
-        assert told is None
+    with bars.progress(is_on=is_wanted) as report:
+        assert report is None

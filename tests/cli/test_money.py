@@ -10,7 +10,7 @@ import pytest
 
 from cli.running import lore, put
 from formats import gemini
-from formats.claude import answered, asked, joined, text
+from formats.claude import answered, asked, log_bytes, text
 from helpers.matrix import crossed
 
 READ, WRITE, UNCACHED, OUTPUT = 0.5e-6, 6.25e-6, 5e-6, 25e-6
@@ -35,24 +35,24 @@ def transcript(*bills, version="2.1.200", model="claude-opus-4-8", name="session
     lines, last = [], None
     for number, usage in enumerate(bills):
         at = f"2026-07-25T17:{number:02}"
-        here = {"version": version, "cwd": "/w"}
-        lines.append(asked(f"q{number}", f"question {number}", last, timestamp=f"{at}:00.000Z", **here))
+        members = {"version": version, "cwd": "/w"}
+        lines.append(asked(f"q{number}", f"question {number}", last, timestamp=f"{at}:00.000Z", **members))
         lines.append(
             answered(
                 f"a{number}", f"msg_{number}", text("an answer"), f"q{number}", timestamp=f"{at}:05.000Z",
-                usage=usage, **here,
+                usage=usage, **members,
             )
         )  # fmt: skip
         lines[-1]["message"]["model"] = model
         last = f"a{number}"
-    return put(name, joined(*lines))
+    return put(name, log_bytes(*lines))
 
 
 def body(*turns, system="You are careful. " * 20_000, **more):
     mark = {"cache_control": {"type": "ephemeral"}}
     messages = [
-        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": said}]}
-        for number, said in enumerate(turns)
+        {"role": "user" if number % 2 == 0 else "assistant", "content": [{"type": "text", "text": text}]}
+        for number, text in enumerate(turns)
     ]
     messages[-1]["content"][0].update(mark)
     head = [{"type": "text", "text": system, **mark}]
@@ -60,7 +60,7 @@ def body(*turns, system="You are careful. " * 20_000, **more):
 
 
 def capture(*turns, name="capture.jsonl"):
-    return put(name, *[{"request": sent, "usage": paid, "timestamp": START + at} for sent, paid, at in turns])
+    return put(name, *[{"request": request, "usage": paid, "timestamp": START + at} for request, paid, at in turns])
 
 
 def wasteful():
@@ -99,9 +99,9 @@ def test_service_tier_of_a_response_is_priced(name, kind):
     simulated = lore("simulate", path, "--json")
     assert billed(simulated) == pytest.approx(total, abs=2e-6)
     assert sum(simulated.json["totals"]["by_price"].values()) == pytest.approx(total, abs=4e-6)
-    found = [one for one in lore("check", path, "--json").json["findings"] if one["lost_dollars"]]
-    assert [one["lost_tokens"] for one in found] == [40_000]
-    assert found[0]["lost_dollars"] == pytest.approx(times * 40_000 * (WRITE - READ), abs=2e-6)
+    findings = [finding for finding in lore("check", path, "--json").json["findings"] if finding["lost_dollars"]]
+    assert [finding["lost_tokens"] for finding in findings] == [40_000]
+    assert findings[0]["lost_dollars"] == pytest.approx(times * 40_000 * (WRITE - READ), abs=2e-6)
 
 
 def test_fast_mode_is_named_in_every_sum(monkeypatch, tmp_path):
@@ -113,7 +113,7 @@ def test_fast_mode_is_named_in_every_sum(monkeypatch, tmp_path):
     (extra,) = lore("simulate", log, "--json").json["totals"]["cost"]["surcharges"]
     assert extra["dollars"] == pytest.approx(normal)
     for change in ((), ("--what-if",), ("--what-if", "speed=standard")):
-        (saving,) = [one for one in lore("simulate", log, *change, "--json").json["what_if"] if one["tokens"] == 0]
+        (saving,) = [row for row in lore("simulate", log, *change, "--json").json["what_if"] if row["tokens"] == 0]
         assert (saving["change"], saving["turns"], saving["saved"]) == ("speed=standard", 2, pytest.approx(normal))
     Path(".claude/projects/-w").mkdir(parents=True)
     Path(log).rename(".claude/projects/-w/session.jsonl")
@@ -139,10 +139,10 @@ def test_refused_attempt_has_its_own_row(monkeypatch, tmp_path):
 
 
 def test_all_reasons_of_another_price_are_named():
-    said = [{"role": "user", "content": "Continue."}]
-    sent = {"model": "gpt-5.5", "messages": said, "service_tier": "flex"}
+    messages = [{"role": "user", "content": "Continue."}]
+    request = {"model": "gpt-5.5", "messages": messages, "service_tier": "flex"}
     usage = {"prompt_tokens": 300_000, "completion_tokens": 10_000, "prompt_tokens_details": {"cached_tokens": 0}}
-    log = put("long.jsonl", {"request": sent, "usage": usage, "timestamp": START})
+    log = put("long.jsonl", {"request": request, "usage": usage, "timestamp": START})
     assert "flex processing, prompts over 272,000 tokens: 1 request cost" in lore("simulate", log).out
 
 
@@ -155,19 +155,19 @@ def test_simulate_counts_gemini_thoughts_as_output():
 
 def test_every_pass_of_a_response_is_billed():
     summary = {"type": "compaction", **bill(180_000, 0, uncached=0, output=3_500)}
-    own = {"type": "message", **bill(0, 23_000, uncached=3, output=1_000)}
-    path = transcript(bill(0, 23_000, output=1_000, iterations=[summary, own]), bill(23_000, 100))
-    ran = lore("simulate", path, "--json")
-    first, second = ran.json["turns"]
+    message_pass = {"type": "message", **bill(0, 23_000, uncached=3, output=1_000)}
+    path = transcript(bill(0, 23_000, output=1_000, iterations=[summary, message_pass]), bill(23_000, 100))
+    result = lore("simulate", path, "--json")
+    first, second = result.json["turns"]
     assert (first["billed"]["read_tokens"], first["billed"]["write_tokens"]) == (0, 23_000)
     assert first["other_passes"]["read_tokens"] == 180_000
     assert "other_passes" not in second
-    assert ran.json["totals"]["other_passes"]["output_tokens"] == 3_500
+    assert result.json["totals"]["other_passes"]["output_tokens"] == 3_500
     passes = 180_000 * READ + 3_500 * OUTPUT, 23_000 * WRITE + 3 * UNCACHED + 1_000 * OUTPUT
     assert first["cost"]["billed"] == pytest.approx(sum(passes), abs=2e-6)
-    shown = lore("simulate", path).out
-    assert "180,000" in next(line for line in shown.splitlines() if "of other passes" in line)
-    assert not [one for one in lore("check", path, "--json").json["findings"] if one["is_break"]]
+    output = lore("simulate", path).out
+    assert "180,000" in next(line for line in output.splitlines() if "of other passes" in line)
+    assert not [finding for finding in lore("check", path, "--json").json["findings"] if finding["is_break"]]
     folded = lore("fold", path, "--json").json["usage"]
     assert (folded["read_tokens"], folded["output_tokens"]) == (203_000, 4_510)
 
@@ -182,17 +182,17 @@ def test_every_pass_of_a_response_is_billed():
 )  # fmt: skip
 def test_partially_noted_output_is_marked(version, noted):
     path = transcript(bill(0, 40_000), bill(40_000, 100), version=version)
-    ran = lore("simulate", path, "--json").json
-    assert [turn["billed"].get("partial_output", False) for turn in ran["turns"]] == [bool(noted)] * 2
-    assert ran["totals"]["billed"].get("partial_output", False) is bool(noted)
-    assert ran["totals"]["partial_outputs"] == (2 if noted else 0)
-    shown = lore("simulate", path).out
-    assert ("output (partial) $" in shown) is bool(noted)
+    result = lore("simulate", path, "--json").json
+    assert [turn["billed"].get("partial_output", False) for turn in result["turns"]] == [bool(noted)] * 2
+    assert result["totals"]["billed"].get("partial_output", False) is bool(noted)
+    assert result["totals"]["partial_outputs"] == (2 if noted else 0)
+    output = lore("simulate", path).out
+    assert ("output (partial) $" in output) is bool(noted)
     folded = lore("fold", path, "--json").json["usage"]
     assert folded.get("partial_output", False) is bool(noted)
     assert ("20 output (partial) tokens" in lore("fold", path).out) is bool(noted)
-    said = f"output is partial in 2 turns, and its cost too low: claude-code {version} noted {noted} of it"
-    assert (said in " ".join(shown.split())) is bool(noted)
+    note = f"output is partial in 2 turns, and its cost too low: claude-code {version} noted {noted} of it"
+    assert (note in " ".join(output.split())) is bool(noted)
 
 
 AGAIN, UNEXPLAINED = 40_000 * (WRITE - READ), 70_000 * (WRITE - READ)  # $0.23 and $0.40
@@ -203,43 +203,45 @@ def test_sums_separate_waste_from_unexplained():
     summary = lore("check", path, "--json").json["summary"]
     assert (summary["waste_tokens"], summary["unexplained_tokens"]) == (40_000, 70_000)
     assert (summary["waste_dollars"], summary["unexplained_dollars"]) == pytest.approx((AGAIN, UNEXPLAINED), abs=2e-6)
-    ran = lore("simulate", path, "--json", "--what-if", "cause=LORE301").json
-    totals = ran["totals"]
+    result = lore("simulate", path, "--json", "--what-if", "cause=LORE301").json
+    totals = result["totals"]
     assert (totals["waste_tokens"], totals["unexplained_tokens"]) == (40_000, 70_000)
     assert totals["cost"]["waste"] == pytest.approx(AGAIN, abs=2e-6)
     assert totals["cost"]["unexplained"] == pytest.approx(UNEXPLAINED, abs=2e-6)
-    assert [one["saved"] for one in ran["what_if"]] == [0.0]
+    assert [row["saved"] for row in result["what_if"]] == [0.0]
     for by in ("model", "project", "day"):
-        (group,) = [one for one in ran["groups"] if one["by"] == by]
+        (group,) = [row for row in result["groups"] if row["by"] == by]
         assert (group["waste_tokens"], group["unexplained_tokens"]) == (40_000, 70_000)
         assert (group["waste"], group["unexplained"]) == pytest.approx((AGAIN, UNEXPLAINED), abs=2e-6)
-    causes = {one["name"]: one for one in ran["groups"] if one["by"] == "cause"}
+    causes = {row["name"]: row for row in result["groups"] if row["by"] == "cause"}
     assert (causes["LORE301"]["waste_tokens"], causes["LORE301"]["unexplained_tokens"]) == (0, 70_000)
     every = lore("simulate", path, "--what-if", "--json").json["what_if"]
-    assert not [one for one in every if "LORE301" in one["change"]]
+    assert not [row for row in every if "LORE301" in row["change"]]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_report_sums_waste_without_unexplained_losses(kind):
     lore("check", wasteful(), f"--report={kind}=out")
-    shown = Path("out").read_text("utf-8")
+    report = Path("out").read_text("utf-8")
     if kind == "json":
-        findings, summary = json.loads(shown)["findings"], json.loads(shown)["summary"]
+        findings, summary = json.loads(report)["findings"], json.loads(report)["summary"]
     elif kind == "jsonl":
-        *findings, last = map(json.loads, shown.splitlines())
+        *findings, last = map(json.loads, report.splitlines())
         summary = last["summary"]
     elif kind == "sarif":
-        summary, findings = json.loads(shown)["runs"][0]["properties"]["summary"], []
-        texts = [one["message"]["text"] for one in json.loads(shown)["runs"][0]["results"]]
-        assert [("40,000 tokens re-billed ($0.23)" in one, "($0.40)" in one) for one in texts].count((True, False)) == 1
+        summary, findings = json.loads(report)["runs"][0]["properties"]["summary"], []
+        texts = [item["message"]["text"] for item in json.loads(report)["runs"][0]["results"]]
+        assert [("40,000 tokens re-billed ($0.23)" in item, "($0.40)" in item) for item in texts].count(
+            (True, False)
+        ) == 1
     if kind in ("json", "jsonl", "sarif"):
         assert (summary["waste_tokens"], summary["unexplained_tokens"]) == (40_000, 70_000)
-        assert {one["kind"]: one["lost_tokens"] for one in findings if one["is_break"]} in (
+        assert {item["kind"]: item["lost_tokens"] for item in findings if item["is_break"]} in (
             {}, {"waste": 40_000, "unattributable": 70_000},
         )  # fmt: skip
         return
     if kind != "github":  # which has annotations of findings, and no sums
-        assert "re-billed as waste: 40,000 tokens ($0.23)" in shown
-        assert "re-billed, no certain cause: 70,000 tokens ($0.40) in 1 cache break" in shown
+        assert "re-billed as waste: 40,000 tokens ($0.23)" in report
+        assert "re-billed, no certain cause: 70,000 tokens ($0.40) in 1 cache break" in report
     if kind != "markdown":
-        assert "40,000 tokens re-billed ($0.23)" in shown
+        assert "40,000 tokens re-billed ($0.23)" in report

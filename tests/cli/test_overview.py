@@ -40,27 +40,27 @@ def at(day, minute=0):
 
 def claude(name="a", bills=(), day=1, path=CLAUDE, project="/code/app", model="", words="", minutes=1, **more):
     """Write a session with a request every `minutes`; `bills` are (uncached, read, written, output)."""
-    made = []
+    records = []
     for number, bill in enumerate(bills):
         before = f"{name}a{number - 1}" if number else None
-        made += [
+        records += [
             asked(f"{name}u{number}", f"question {number}{words}", before, timestamp=at(day, number * minutes)),
             answered(f"{name}a{number}", f"msg_{name}_{number}", text("yes"), f"{name}u{number}",
                      usage=counts(*bill), timestamp=at(day, number * minutes)),
         ]  # fmt: skip
-    for line in made:
+    for line in records:
         line |= {"sessionId": name, "cwd": project, **more}
         if "message" in line and "model" in line["message"]:
             line["message"]["model"] = model or MODEL
-    return put(path.format(name), *made)
+    return put(path.format(name), *records)
 
 
 def codex():
     """Write a session of Codex with two requests."""
-    made = Rollout().meta().context().user("hello")
+    rollout = Rollout().meta().context().user("hello")
     for number in range(2):
-        made.message("assistant", "yes").count(9_000 + number, 2_432)
-    return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines)
+        rollout.message("assistant", "yes").count(9_000 + number, 2_432)
+    return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout.lines)
 
 
 CAUSE = SpendingCause(
@@ -71,17 +71,17 @@ STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1_000, 100), (10, 11_000, 1_000, 10
 FALLEN = [*STEADY, (10, 0, 14_000, 100)]
 
 
-def found(*options, code=0):
-    ran = lore(*ALL, "--json", *options)
-    assert ran.code == code, ran.err
-    valid(ran.json, "overview")
-    return ran.json
+def run_overview(*options, code=0):
+    result = lore(*ALL, "--json", *options)
+    assert result.code == code, result.err
+    valid(result.json, "overview")
+    return result.json
 
 
 def test_overview_parts_add_up_to_simulated_cost():
     claude("a", FALLEN)
     claude("b", STEADY, day=2, project="/code/other")
-    answer = found()
+    answer = run_overview()
     total = answer["total"]
     assert (total["sessions"], total["requests"], total["unbilled"], total["unpriced"]) == (2, 7, 0, 0)
     simulated = lore("simulate", "home/.claude", "--json").json["totals"]["cost"]["billed"]
@@ -97,9 +97,9 @@ def test_overview_parts_add_up_to_simulated_cost():
 def test_cold_warm_and_grown_overviews_are_equal():
     claude("a", FALLEN[:-2])
     claude("b", STEADY)
-    short = found()
+    short = run_overview()
     claude("a", FALLEN)
-    grown, warm, cold = found(), found(), found("--no-cache")
+    grown, warm, cold = run_overview(), run_overview(), run_overview("--no-cache")
     assert (short["kept"], grown["kept"], warm["kept"], cold["kept"]) == (0, 1, 2, 0)
     assert short["total"] != grown["total"]
     assert {**grown, "kept": 0, "until": 0} == {**warm, "kept": 0, "until": 0} == {**cold, "until": 0}
@@ -115,7 +115,7 @@ def test_cold_warm_and_grown_overviews_are_equal():
 def test_groups_add_up_to_total(by, names):
     claude("a", FALLEN)
     codex()
-    answer = found("--by", by)
+    answer = run_overview("--by", by)
     assert sum(group["requests"] for group in answer["groups"]) == answer["total"]["requests"] == 6
     if by == "day":
         assert sorted(group["name"] for group in answer["groups"]) == [group["name"] for group in answer["groups"]]
@@ -135,7 +135,7 @@ def test_session_includes_subagents_and_counts_copies_once():
     fork = Path(CLAUDE.format("fork"))
     fork.write_bytes(original)
     os.utime(CLAUDE.format("a"), (1_700_000_000, 1_700_000_000))
-    answer = found("--by", "session")
+    answer = run_overview("--by", "session")
     assert (answer["total"]["requests"], answer["copied"]) == (4, 3)
     (group,) = answer["groups"]
     assert group["name"].endswith("a.jsonl")
@@ -155,13 +155,13 @@ def test_requests_inherited_from_an_absent_session_are_named():
     folder = "home/.pi/agent/sessions/--w--/{}.jsonl"
     put(folder.format("1_s-fork"), *fork.lines)
     put(folder.format("2_s-copy"), fork.lines[0] | {"id": "s-copy"}, *fork.lines[1:])
-    answer = found()
+    answer = run_overview()
     assert answer["total"]["requests"] == 1
     assert answer["inherited"] == {"requests": 2, "sessions": 1, "dollars": 0.0016, "recorded_dollars": 0.2}
     line = "not in the cost: 2 requests inherited from a session whose log is not here, $0.20 as recorded\n"
     assert line in lore(*ALL).out
     put(folder.format("0_s-parent"), *parent.lines)
-    assert found()["inherited"] is None
+    assert run_overview()["inherited"] is None
 
 
 def called(name, agent, **details):
@@ -177,7 +177,7 @@ def called(name, agent, **details):
 
 def test_subagents_without_logs_make_the_cost_at_least():
     called("a", "a1", totalTokens=70_000)
-    total = found()["total"]
+    total = run_overview()["total"]
     assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 70_000)
     shown = lore(*ALL).out
     assert ": at least $" in shown
@@ -190,7 +190,7 @@ def test_subagents_without_logs_make_the_cost_at_least():
 def test_subagents_with_logs_are_in_the_cost():
     called("a", "a1", totalTokens=70_000)
     claude("agent-a1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
-    assert found()["total"]["absent_subagents"] == 0
+    assert run_overview()["total"]["absent_subagents"] == 0
     assert "at least" not in lore(*ALL).out
 
 
@@ -201,7 +201,7 @@ def test_tokens_of_background_subagent_are_in_its_notice():
         for number, tokens in enumerate((900, 1_500)):
             record = asked(f"n{number}", notice.format(tokens), "aa2", timestamp=at(1, 9), sessionId="a")
             log.write(json.dumps(record) + "\n")
-    total = found()["total"]
+    total = run_overview()["total"]
     assert (total["absent_subagents"], total["absent_subagent_tokens"]) == (1, 1_500)
 
 
@@ -213,20 +213,20 @@ def test_unlogged_compaction_makes_the_cost_at_least():
     }  # fmt: skip
     with Path(path).open("a") as log:
         log.write(json.dumps(boundary) + "\n")
-    total = found()["total"]
+    total = run_overview()["total"]
     assert (total["absent_compactions"], total["absent_compaction_tokens"]) == (1, 297_190)
     assert "1 compaction whose requests no log holds (297k tokens)" in lore(*ALL).out
     claude("agent-acompact-1", STEADY[:1], path="home/.claude/projects/-code-app/a/subagents/{}.jsonl", sessionId="a")
-    assert found()["total"]["absent_compactions"] == 0
+    assert run_overview()["total"]["absent_compactions"] == 0
 
 
 def test_overview_sums_only_selected_requests():
     claude("a", STEADY, day=1)
     claude("b", STEADY, day=20, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
-    assert found("--project", "other")["total"]["requests"] == 3
-    assert found("--project", "code/app")["total"]["requests"] == 3
-    assert found("--project", "ther")["total"]["requests"] == 0
-    assert found("--agent", "codex")["total"]["requests"] == 0
+    assert run_overview("--project", "other")["total"]["requests"] == 3
+    assert run_overview("--project", "code/app")["total"]["requests"] == 3
+    assert run_overview("--project", "ther")["total"]["requests"] == 0
+    assert run_overview("--agent", "codex")["total"]["requests"] == 0
     assert lore("--json", "--since", "2026-01-10").json["total"]["requests"] == 3
 
 
@@ -238,8 +238,10 @@ def test_compare_separates_output_from_longer_prompts(monkeypatch):
     assert change["output"] == pytest.approx(1_000 * len(STEADY) * 25 / 1e6)
     assert change["dollars"] == pytest.approx(sum(part for name, part in change.items() if name != "dollars"))
     assert change["prompts"] == pytest.approx(0, abs=1e-6)
-    shown = lore("--since", "8d", "--compare").out
-    assert re.search(r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", shown)
+    comparison = lore("--since", "8d", "--compare").out
+    assert re.search(
+        r"more: \+\$0\.07\d* by more output in each request \([\d,.k]+ tokens instead of \d+\)\n", comparison
+    )
 
 
 def test_printed_reasons_of_a_change_add_up():
@@ -259,10 +261,10 @@ def test_compare_sums_the_time_before(monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1_768_500_000.0)  # 2026-01-15
     answer = lore("--json", "--since", "8d", "--compare").json
     assert (answer["total"]["requests"], answer["before"]["requests"]) == (4, 3)
-    shown = lore("--since", "8d", "--compare").out
-    assert "before that" in shown
-    assert re.search(r"now \$[\d.]+ more: \+", shown)
-    assert "lore compare 16d..8d 8d.." in shown
+    output = lore("--since", "8d", "--compare").out
+    assert "before that" in output
+    assert re.search(r"now \$[\d.]+ more: \+", output)
+    assert "lore compare 16d..8d 8d.." in output
     assert lore("--json", "--since", "8d").json["before"] is None
     alone = lore("--since", "5d", "--compare").out
     assert "no requests in the same length of time" in alone
@@ -285,7 +287,7 @@ def test_table_sums_tokens_and_cost_by_agent():
     assert head[4:] == ["written", "output", "share read", "re-billed", "agent"]
     assert first[1:-1] == ["4", "40", "21k", "26k", "400", "45 %", "$0.07"]
     assert [row[-1] for row in (first, second, total)] == ["Claude Code", "Codex CLI", "all agents"]
-    answer = found()
+    answer = run_overview()
     assert total[:2] == [f"${answer['total']['dollars']:.2f}", "6"]
 
 
@@ -301,15 +303,15 @@ def test_requests_without_price_are_counted_by_reason():
 
 
 def test_row_says_that_few_requests_have_tokens():
-    kept = Path(claude("a", STEADY))
-    kept.write_text(kept.read_text().replace('"cache_read_input_tokens"', '"unknown"', 2))
+    log = Path(claude("a", STEADY))
+    log.write_text(log.read_text().replace('"cache_read_input_tokens"', '"unknown"', 2))
     assert rows(lore(*ALL).out)[1][-1] == "Claude Code (1 of 3 requests have recorded input tokens)"
 
 
 def test_causes_are_ranked_and_unattributable_is_apart():
     claude("a", FALLEN)
     claude("b", [*STEADY, (10, 0, 2_000, 100)], day=2, minutes=60)
-    answer, out = found(), lore(*ALL).out
+    answer, out = run_overview(), lore(*ALL).out
     dollars = [cause["dollars"] for cause in answer["causes"]]
     assert dollars == sorted(dollars, reverse=True)
     table = out[out.index("\nre-billed: ") :].split("\n\n")[0].splitlines()
@@ -327,7 +329,7 @@ def test_causes_without_price_are_ranked_by_tokens():
 
 def test_screen_names_the_first_thing_to_change():
     claude("a", [*STEADY, (10, 0, 14_000, 100)], minutes=30)
-    (cause, *_) = found()["causes"]
+    (cause, *_) = run_overview()["causes"]
     out = lore(*ALL).out
     assert f"do first: {cause['fix']}\n" in out
     assert f"  lore check {CLAUDE.replace('home', '~').format('a')} --select {cause['code']} -v\n" in out
@@ -337,7 +339,7 @@ def test_screen_names_the_first_thing_to_change():
 
 def test_small_cause_follows_the_costliest_session():
     claude("a", FALLEN, minutes=30)
-    result = convert(found(), Overview)
+    result = convert(run_overview(), Overview)
     rich = replace(result.total, dollars=1_000.0)
     out = io.StringIO()
     write_overview(replace(result, total=rich), Console(out, colour=False, terminal=False), OverviewSelection())
@@ -369,7 +371,9 @@ def test_first_to_do_is_what_saves_most(others, chosen):
     claude("a", FALLEN)
     causes = [replace(CAUSE, kind=kind, actor=actor, says="x", fix=fix, dollars=dollars, tokens=9)
               for kind, actor, fix, dollars in others]  # fmt: skip
-    result = replace(convert(found(), Overview), causes=sorted([*PAUSES, *causes], key=lambda one: -(one.dollars or 0)))
+    result = replace(
+        convert(run_overview(), Overview), causes=sorted([*PAUSES, *causes], key=lambda cause: -(cause.dollars or 0))
+    )
     out = io.StringIO()
     write_overview(result, Console(out, colour=False, terminal=False), OverviewSelection())
     assert f"do first: {chosen}" in out.getvalue()
@@ -378,25 +382,25 @@ def test_first_to_do_is_what_saves_most(others, chosen):
 def test_rebilled_cost_without_some_prices_is_at_least():
     claude("a", FALLEN)
     claude("odd", FALLEN, day=2, model="a-model-without-a-price")
-    answer, out = found(), lore(*ALL).out
+    answer, out = run_overview(), lore(*ALL).out
     by_cause = [cause["unpriced_tokens"] for cause in answer["causes"] + answer["unexplained"]]
     assert answer["total"]["unpriced_tokens"] == sum(by_cause) == 12_000
     assert "\nre-billed: at least $0.07 of at least $" in out
     assert lore("sessions").out.count("at least") == 0, "each session has a price, or none"
 
 
-@pytest.mark.parametrize(("dollars", "is_part", "shown"), [
+@pytest.mark.parametrize(("dollars", "is_part", "expected"), [
     (0.002, False, "<$0.01"), (0.002, True, "at least $0.0020"), (1.5, True, "at least $1.50"),
 ])  # fmt: skip
-def test_small_part_of_a_cost_is_no_upper_bound(dollars, is_part, shown):
-    assert money(dollars, is_part=is_part) == shown
+def test_small_part_of_a_cost_is_no_upper_bound(dollars, is_part, expected):
+    assert money(dollars, is_part=is_part) == expected
 
 
 def test_until_ends_the_sums():
     claude("a", STEADY, day=1)
     claude("b", STEADY, day=20)
-    assert found("--until", "2026-01-01")["total"]["requests"] == 3
-    assert found("--until", "2026-01-01T10:01:00+00:00")["total"]["requests"] == 1
+    assert run_overview("--until", "2026-01-01")["total"]["requests"] == 3
+    assert run_overview("--until", "2026-01-01T10:01:00+00:00")["total"]["requests"] == 1
     assert lore(*ALL, "--until", "2026-01-05").out.startswith("2020-01-01 to 2026-01-05: $")
 
 
@@ -408,7 +412,7 @@ def test_days_are_those_of_the_local_zone(by, names, monkeypatch):
     try:
         claude("a", STEADY[:1], day=3)
         claude("b", STEADY, day=4)
-        assert [group["name"] for group in found("--by", by)["groups"]] == names
+        assert [group["name"] for group in run_overview("--by", by)["groups"]] == names
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -419,17 +423,19 @@ NOW = 1_784_000_000.0
 
 def limited(*windows, at):
     """A Codex log whose last response shows windows: (minutes, percent used, seconds until it resets)."""
-    shown = [
-        {"window_minutes": minutes, "used_percent": used, "resets_at": int(at + left)}
-        for minutes, used, left in windows
+    limits = [
+        {"window_minutes": minutes, "used_percent": used, "resets_at": int(at + seconds)}
+        for minutes, used, seconds in windows
     ]
     event = {
         "type": "token_count",
         "info": None,
-        "rate_limits": dict(zip(("primary", "secondary"), shown, strict=True)),
+        "rate_limits": dict(zip(("primary", "secondary"), limits, strict=True)),
     }
-    made = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
-    return put("home/.codex/sessions/2026/01/01/rollout-1.jsonl", *made.lines, {"type": "event_msg", "payload": event})
+    rollout = Rollout().meta().context().user("hello").message("assistant", "yes").count(9_000, 2_432)
+    return put(
+        "home/.codex/sessions/2026/01/01/rollout-1.jsonl", *rollout.lines, {"type": "event_msg", "payload": event}
+    )
 
 
 def test_limits_of_a_plan_are_shown_until_reset(monkeypatch):
@@ -449,8 +455,8 @@ def test_limits_of_a_plan_are_shown_until_reset(monkeypatch):
 
 def test_reached_limit_of_claude_code_is_shown(monkeypatch):
     path = claude("a", STEADY)
-    said = text(f"Claude AI usage limit reached|{int(NOW) + 600}")
-    error = answered("e", "msg_e", said, "aa2", timestamp=at(1, 9)) | {"isApiErrorMessage": True, "sessionId": "a"}
+    message = text(f"Claude AI usage limit reached|{int(NOW) + 600}")
+    error = answered("e", "msg_e", message, "aa2", timestamp=at(1, 9)) | {"isApiErrorMessage": True, "sessionId": "a"}
     put(path, *map(json.loads, Path(path).read_text().splitlines()), error)
     monkeypatch.setattr("time.time", lambda: NOW)
     os.utime(path, (NOW, NOW))
@@ -469,23 +475,23 @@ def test_commands_on_screen_work_as_typed(chosen):
     assert {"--by", "simulate"} <= words
     assert "check" in words or chosen
     for command in commands:
-        ran = lore(*command[1:])
-        assert ran.code in (0, 1, 3), (command, ran.err)
-        assert ran.out, command
+        result = lore(*command[1:])
+        assert result.code in (0, 1, 3), (command, result.err)
+        assert result.out, command
 
 
 def test_empty_project_names_projects_instead_of_dates():
     claude("a", STEADY)
-    shown = lore(*ALL, "--project", "elsewhere").out
-    assert "no requests of project elsewhere" in shown
-    assert f"lore --since {ALL[1]} --by project" in shown
-    assert "90d" not in shown
+    output = lore(*ALL, "--project", "elsewhere").out
+    assert "no requests of project elsewhere" in output
+    assert f"lore --since {ALL[1]} --by project" in output
+    assert "90d" not in output
 
 
 def test_costliest_session_shows_savings_of_compaction():
     bills = [(10, 8_000 * number, 8_000, 100) for number in range(50)]
     claude("a", bills, words=" and so on" * 3_000)
-    biggest = found()["biggest"]
+    biggest = run_overview()["biggest"]
     assert biggest["saving"] > biggest["dollars"] / 10
     assert biggest["compactions"] >= 1
     command = biggest["command"].replace("~", "home", 1).split()
@@ -498,7 +504,7 @@ def test_savings_of_compaction_are_summed_over_costliest_sessions():
     for name in ("a", "b"):
         claude(name, [(10, 8_000 * number, 8_000, 100) for number in range(50)], words=" and so on" * 3_000)
     claude("c", STEADY)
-    answer = found()
+    answer = run_overview()
     assert answer["compacted_sessions"] == 2
     assert answer["compaction_saving"] == pytest.approx(2 * answer["biggest"]["saving"])
     saving = money(answer["compaction_saving"]).replace("$", r"\$")
@@ -509,29 +515,29 @@ def test_savings_of_compaction_are_summed_over_costliest_sessions():
 
 
 def test_overview_without_recordings_names_next_commands():
-    ran = lore("--since", "1d")
-    assert ran.code == 0
-    assert "no sessions of agents that lore reads in their usual folders on this machine, such as ~/" in ran.out
-    assert "\n  lore check fixtures/recordings\n  lore formats\n" in ran.out
+    result = lore("--since", "1d")
+    assert result.code == 0
+    assert "no sessions of agents that lore reads in their usual folders on this machine, such as ~/" in result.out
+    assert "\n  lore check fixtures/recordings\n  lore formats\n" in result.out
     claude("a", STEADY)
-    ran = lore("--since", "1s")
-    assert "no requests" in ran.out
-    assert "the newest request was sent on 2026-01-01" in ran.out
-    assert "lore --since 2026-01-01" in ran.out
+    result = lore("--since", "1s")
+    assert "no requests" in result.out
+    assert "the newest request was sent on 2026-01-01" in result.out
+    assert "lore --since 2026-01-01" in result.out
 
 
 def test_empty_span_names_newest_request_after_it():
     claude("a", STEADY, day=3)
     claude("b", STEADY, day=4)
-    ran = lore("--since", "2025-01-01", "--until", "2025-02-01", "--agent", "claude-code")
-    assert "the newest request was sent on 2026-01-04" in ran.out
-    assert "lore --since 2026-01-04 --agent claude-code" in ran.out
+    result = lore("--since", "2025-01-01", "--until", "2025-02-01", "--agent", "claude-code")
+    assert "the newest request was sent on 2026-01-04" in result.out
+    assert "lore --since 2026-01-04 --agent claude-code" in result.out
 
 
 def test_uncached_tokens_that_could_be_read_are_priced():
     path = claude("a", [(10_000 + 2_000 * number, 0, 0, 100) for number in range(8)])
     assert "LORE307 read-plateau in 7 turns, the first of them turn 2\n" in lore("check", path).out
-    answer = found()
+    answer = run_overview()
     (missed,) = answer["missed"]
     assert (missed["code"], missed["turns"], answer["total"]["paid_again_tokens"]) == ("LORE307", 7, 0)
     assert missed["most"]["turns"] == 7
@@ -593,7 +599,7 @@ def switching(name="a"):
 @pytest.mark.parametrize("options", [(), ("--redact",)])
 def test_thinking_switched_by_client_is_one_cause(options):
     switching()
-    (cause,) = found(*options)["causes"]
+    (cause,) = run_overview(*options)["causes"]
     assert (cause["code"], cause["turns"], cause["names"]) == ("LORE120", 4, [])
     assert cause["says"] == "Claude Code switched thinking for skills, commands or plans"
     assert cause["fix"] == "update Claude Code to 2.1.38 or later"
@@ -601,17 +607,17 @@ def test_thinking_switched_by_client_is_one_cause(options):
 
 def test_thinking_switched_by_client_is_fixed_by_update():
     findings = lore("check", "-v", "--json", switching()).json["findings"]
-    switched = [one for one in findings if one["code"] == "LORE120"]
-    assert any("the value alternates" in one["message"] for one in switched)
-    assert all(one["fix"].startswith("Update Claude Code") for one in switched)
+    switched = [finding for finding in findings if finding["code"] == "LORE120"]
+    assert any("the value alternates" in finding["message"] for finding in switched)
+    assert all(finding["fix"].startswith("Update Claude Code") for finding in switched)
 
 
 def test_cost_of_partial_output_is_at_least():
     claude("a", STEADY, version="2.1.20")
-    assert found()["total"]["at_least"] == 3
-    shown = lore(*ALL).out
-    assert "at least $" in shown
-    assert "not in the cost: a part of 3 requests (some tokens, mostly output, or a price are unknown)" in shown
+    assert run_overview()["total"]["at_least"] == 3
+    output = lore(*ALL).out
+    assert "at least $" in output
+    assert "not in the cost: a part of 3 requests (some tokens, mostly output, or a price are unknown)" in output
     listed = lore("sessions").out
     assert listed.count("at least: some tokens (mostly output) or a price of the session are unknown") == 1
     assert "not in the cost" not in listed
@@ -622,7 +628,7 @@ def test_problems_are_those_of_the_shown_project():
     claude("a", STEADY)
     other = claude("b", STEADY, project="/code/other", path="home/.claude/projects/-code-other/{}.jsonl")
     Path(other).write_bytes(Path(other).read_bytes() + b"{torn\n{}\n")
-    problems = [found("--project", project, code=3)["problems"] for project in ("other", "app")]
+    problems = [run_overview("--project", project, code=3)["problems"] for project in ("other", "app")]
     assert problems == [2, 0]
 
 
@@ -630,18 +636,18 @@ def test_unreadable_logs_are_named_and_exit_3():
     claude("a", STEADY)
     put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", b"words\n")
     put("home/.cursor/chats/x/y/store.db", b"SQLite format 3\x00")
-    ran = lore(*ALL)
-    assert (ran.code, found()["total"]["requests"]) == (0, 3)
+    result = lore(*ALL)
+    assert (result.code, run_overview()["total"]["requests"]) == (0, 3)
     lines = Path("home/.claude/projects/-code-app/a.jsonl")
     lines.write_bytes(lines.read_bytes().replace(b"\n", b"", 1))  # two records on a line: both are read
     Path("home/.codex/sessions/2026/01/01/rollout-bad.jsonl").unlink()
     assert "1 problem in these recordings; every file could be read\n" in lore(*ALL).out
     put("home/.codex/sessions/2026/01/01/rollout-torn.jsonl", *Rollout().meta().lines, b"{torn\n{}\n")
-    assert found(code=3)["problems"] > 0
+    assert run_overview(code=3)["problems"] > 0
     torn = lore(*ALL)
     assert " in these recordings\n  lore check --since 2020-01-01 --select LORE2 -v" in torn.out
     assert (torn.code, "rollout-torn.jsonl" in torn.out) == (3, True)
-    assert "not read: Cursor" in ran.out
+    assert "not read: Cursor" in result.out
 
 
 @pytest.mark.parametrize(("terminal", "ci", "helps"), [(False, "", False), (True, "1", True), (True, "", False)])
@@ -665,9 +671,9 @@ def test_bare_lore_shows_help_only_in_ci(terminal, ci, helps, monkeypatch, capsy
     (["--since", "2026-02-01", "--until", "2026-01-01"], "name a later time"),
 ])  # fmt: skip
 def test_overview_rejects_meaningless_options(args, hint):
-    ran = lore(*args)
-    assert ran.code == 2
-    assert hint in ran.err
+    result = lore(*args)
+    assert result.code == 2
+    assert hint in result.err
 
 
 def test_version_has_a_short_option():
@@ -677,8 +683,8 @@ def test_version_has_a_short_option():
 def test_overview_changes_no_recording():
     claude("a", FALLEN)
     before = {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")}
-    ran = process(*ALL, env={**os.environ, "HOME": os.path.abspath("home")})
-    assert (ran.code, ran.err) == (0, "")
+    result = process(*ALL, env={**os.environ, "HOME": os.path.abspath("home")})
+    assert (result.code, result.err) == (0, "")
     assert {path: path.stat().st_mtime_ns for path in Path("home/.claude").rglob("*")} == before
 
 
@@ -693,9 +699,9 @@ HOSTILE = [
 def test_hostile_fields_are_shown_harmlessly(number, args):
     claude("a", FALLEN, **HOSTILE[number])
     for command in ([*ALL, *args.split()], ["compare", "home/.claude", "agent:claude-code"]):
-        ran = lore(*command)
-        assert ran.code == 0, ran.err
-        assert not any(sign in ran.out for sign in ("\x1b", "\x07", "\x00", "\u202e"))
+        result = lore(*command)
+        assert result.code == 0, result.err
+        assert not any(sign in result.out for sign in ("\x1b", "\x07", "\x00", "\u202e"))
 
 
 def test_uncached_input_is_no_reason_to_be_content():
@@ -729,7 +735,7 @@ def test_page_of_overview_names_costliest_cause_of_sessions():
     claude("b", STEADY)
     lore(*ALL, "--report", "html=page.html")
     row = re.findall(r"<tr data-project.*?</tr>", Path("page.html").read_text("utf-8"), re.DOTALL)[0]
-    cause = found()["unexplained"][0]
+    cause = run_overview()["unexplained"][0]
     assert f"<td>{cause['says'].partition(':')[0]}</tr>" in row
 
 

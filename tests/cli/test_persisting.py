@@ -31,8 +31,8 @@ def files(desk):
     ["ex.json"], ["p.jsonl", "--force"], ["nodir/x"], ["folder"], ["folder", "--force"], ["a\0b"], ["x" * 300],
 ])  # fmt: skip
 def test_refused_output_leaves_log_unchanged(options, output):
-    ran = lore("assemble", "p.jsonl", *options, "--persist", "-o", *output)
-    assert (ran.code, ran.out) == (2, "")
+    result = lore("assemble", "p.jsonl", *options, "--persist", "-o", *output)
+    assert (result.code, result.out) == (2, "")
     assert Path("p.jsonl").read_bytes() == KNOWN
     assert sorted(os.listdir()) == ["ex.json", "folder", "p.jsonl"]
 
@@ -43,19 +43,19 @@ def test_refused_output_leaves_log_unchanged(options, output):
 def test_full_standard_output_leaves_log_unchanged(options):
     with open("/dev/full", "wb") as full:
         words = [sys.executable, "-m", "lore", "assemble", "p.jsonl", "--persist", *options.split()]
-        ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
-    assert ran.returncode == 2
-    assert b"no space left" in ran.stderr
+        result = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert result.returncode == 2
+    assert b"no space left" in result.stderr
     assert Path("p.jsonl").read_bytes() == KNOWN
 
 
 # Events that were sent and saved once are not derived again under other settings.
 @pytest.mark.parametrize("tail", ["system", "persist"])
 def test_persisted_prompt_ignores_later_settings(tail):
-    sent = lore("assemble", "p.jsonl", "--tail", tail, "--persist").out
+    prompt = lore("assemble", "p.jsonl", "--tail", tail, "--persist").out
     assert Path("p.jsonl").read_bytes() != KNOWN
     put("lore.toml", b"[assemble]\nknowledge_tokens = 20\nremovals = false\n")
-    assert lore("assemble", "p.jsonl", "--tail", "system").out == sent
+    assert lore("assemble", "p.jsonl", "--tail", "system").out == prompt
     assert lore("fold", "p.jsonl", "--json").json["problems"] == []
     assert lore("check", "p.jsonl").code == 0
 
@@ -77,11 +77,11 @@ def test_prompt_before_reset_is_persisted(tail, end):
     agent.restart("lost")
     put("p.jsonl", agent.log)
     put("lore.toml", f'[assemble]\ntail = "{tail}"\n'.encode())
-    sent = [turn.body.decode() for turn in agent.turns]
-    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent[-1]
+    sent_bodies = [turn.body.decode() for turn in agent.turns]
+    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent_bodies[-1]
     grown = Path("p.jsonl").read_bytes()
     put("lore.toml", b"[assemble]\nknowledge_tokens = 60\n")
-    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
+    assert [json.dumps(body["body"], separators=(",", ":")) for body in bodies()] == sent_bodies
     lore("assemble", "p.jsonl", "--persist")
     assert Path("p.jsonl").read_bytes() == grown != agent.log
 
@@ -98,11 +98,11 @@ def test_persisted_loop_deltas_ignore_later_settings():
     agent.restart("lost")
     put("p.jsonl", agent.log)
     put("lore.toml", b"[assemble]\nmax_loop_turns = 2\n")
-    sent = [turn.body.decode() for turn in agent.turns]
-    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
-    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent[-1]
+    sent_bodies = [turn.body.decode() for turn in agent.turns]
+    assert [json.dumps(body["body"], separators=(",", ":")) for body in bodies()] == sent_bodies
+    assert lore("assemble", "p.jsonl", "--persist").out.strip() == sent_bodies[-1]
     put("lore.toml", b"[assemble]\nmax_loop_turns = 0\n")
-    assert [json.dumps(one["body"], separators=(",", ":")) for one in bodies()] == sent
+    assert [json.dumps(body["body"], separators=(",", ":")) for body in bodies()] == sent_bodies
     assert lore("check", "p.jsonl").code == 0
 
 

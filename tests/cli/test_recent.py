@@ -34,27 +34,27 @@ def aged(name, days):
 
 def test_the_project_of_the_folder_comes_first(empty_folder):
     home = Path("home")
-    own = home / ".claude" / "projects" / project_name(os.getcwd())
+    project_logs = home / ".claude" / "projects" / project_name(os.getcwd())
     claude(f"{home}/.claude/projects/-other/a.jsonl")
-    claude(str(own / "b.jsonl"))
-    ran = lore("check", "--json")
-    assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
-    assert ran.err.splitlines()[0] == f"no path is given: judging {os.path.abspath(own)}"
+    claude(str(project_logs / "b.jsonl"))
+    result = lore("check", "--json")
+    assert (result.code, result.json["summary"]["files"]) == (0, 1)
+    assert result.err.splitlines()[0] == f"no path is given: judging {os.path.abspath(project_logs)}"
 
 
 def test_check_without_agent_logs_judges_this_folder():
     put("s.jsonl", session())
-    ran = lore("check", "--json")
-    assert (ran.code, ran.json["summary"]["files"]) == (0, 1)
-    assert ran.err.splitlines()[0].endswith("judging .")
+    result = lore("check", "--json")
+    assert (result.code, result.json["summary"]["files"]) == (0, 1)
+    assert result.err.splitlines()[0].endswith("judging .")
 
 
 @pytest.mark.parametrize("args", [(), ("--last",)])
 def test_error_without_recordings_names_places_searched(args):
-    ran = lore("check", *args)
-    assert ran.code == 2
-    assert "error: there are no recordings" in ran.err
-    hint = next(line for line in ran.err.splitlines() if line.startswith("hint: looked in "))
+    result = lore("check", *args)
+    assert result.code == 2
+    assert "error: there are no recordings" in result.err
+    hint = next(line for line in result.err.splitlines() if line.startswith("hint: looked in "))
     assert ".claude/projects" in hint
     assert ", .; name a file or folder" in hint
 
@@ -71,13 +71,13 @@ def about(name, project, days):
 
 def test_last_judges_newest_session_of_this_project(empty_folder):
     aged(claude(f"home/.claude/projects/{project_name(os.getcwd())}/a.jsonl"), 3)
-    own = about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
+    log = about("home/.codex/sessions/rollout-own.jsonl", os.getcwd(), 2)
     about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())
-    ran = lore("check", "--last", "--json")
-    assert ran.json["summary"]["files"] == 1
-    shown = f"one of Codex CLI in {os.getcwd()}: {os.path.abspath(own)}"
-    assert ran.err.splitlines()[0] == f"the newest session of this project is {shown}"
+    result = lore("check", "--last", "--json")
+    assert result.json["summary"]["files"] == 1
+    description = f"one of Codex CLI in {os.getcwd()}: {os.path.abspath(log)}"
+    assert result.err.splitlines()[0] == f"the newest session of this project is {description}"
 
 
 def test_last_takes_sessions_of_the_whole_repository(empty_folder, monkeypatch):
@@ -98,9 +98,9 @@ def test_check_without_path_judges_all_sessions_of_project(empty_folder, monkeyp
     Path("work").mkdir()
     about("home/.codex/sessions/rollout-below.jsonl", Path("work").absolute(), 1)
     monkeypatch.chdir("work")
-    ran = lore("check", "--json")
-    assert ran.json["summary"]["files"] == 1
-    assert "no path is given: judging " in ran.err
+    result = lore("check", "--json")
+    assert result.json["summary"]["files"] == 1
+    assert "no path is given: judging " in result.err
 
 
 @pytest.mark.parametrize("is_repository", [True, False])
@@ -110,11 +110,11 @@ def test_last_takes_sessions_started_in_a_subfolder(empty_folder, monkeypatch, i
     if is_repository:
         Path("work/.git").mkdir()
     lines = [{**asked("u1", "hello"), "cwd": str(sub)}, answered("a1", "msg_1", text("yes"), "u1")]
-    own = os.path.abspath(aged(put(f"home/.claude/projects/{project_name(str(sub))}/a.jsonl", *lines), 2))
+    log = os.path.abspath(aged(put(f"home/.claude/projects/{project_name(str(sub))}/a.jsonl", *lines), 2))
     about("home/.codex/sessions/rollout-other.jsonl", Path("work-2").absolute(), 1)
     newer = os.path.abspath("home/.codex/sessions/rollout-own.jsonl")
     monkeypatch.chdir("work")
-    assert lore("check", "--last").err.splitlines()[0].endswith(f" of Claude Code in {sub}: {own}")
+    assert lore("check", "--last").err.splitlines()[0].endswith(f" of Claude Code in {sub}: {log}")
     about(newer, sub, 1)
     assert lore("check", "--last").err.splitlines()[0].endswith(f" of Codex CLI in {sub}: {newer}")
 
@@ -136,10 +136,12 @@ def test_last_skips_sessions_of_windows_paths(empty_folder, monkeypatch):
 def test_last_without_own_session_names_the_newest(empty_folder):
     other = about("home/.codex/sessions/rollout-other.jsonl", "/other", 1)
     put("s.jsonl", session())
-    ran = lore("check", "--last")
-    assert ran.code == 2
-    assert f"error: agents keep no session of this project ({os.getcwd()})" in ran.err
-    assert f"hint: name a session's file; the newest is one of Codex CLI in /other: {os.path.abspath(other)}" in ran.err
+    result = lore("check", "--last")
+    assert result.code == 2
+    assert f"error: agents keep no session of this project ({os.getcwd()})" in result.err
+    assert (
+        f"hint: name a session's file; the newest is one of Codex CLI in /other: {os.path.abspath(other)}" in result.err
+    )
 
 
 def test_the_newest_session_is_judged_with_its_subagents():
@@ -147,9 +149,9 @@ def test_the_newest_session_is_judged_with_its_subagents():
     aged(claude("p/new.jsonl", "new"), 3)
     claude("p/new/subagents/agent-1.jsonl", "new")
     put("p/readme.md", b"no recording")
-    ran = lore("check", "p", "--last", "--json")
-    assert ran.json["summary"]["files"] == 2
-    assert "the newest session is p/new.jsonl" in ran.err
+    result = lore("check", "p", "--last", "--json")
+    assert result.json["summary"]["files"] == 2
+    assert "the newest session is p/new.jsonl" in result.err
 
 
 # It was passed over, and an older one judged as the newest.
@@ -161,8 +163,8 @@ def test_unreadable_newest_file_is_an_error(monkeypatch):
         raise LoreError(f"cannot read {path}: permission denied")
 
     monkeypatch.setattr("lore.recording.corpus.open_head", refuse)
-    ran = lore("check", "p", "--last")
-    assert (ran.code, "cannot read p/b.jsonl" in ran.err) == (2, True)
+    result = lore("check", "p", "--last")
+    assert (result.code, "cannot read p/b.jsonl" in result.err) == (2, True)
 
 
 def test_last_of_folder_without_recordings_is_an_error():
@@ -190,8 +192,8 @@ def test_since_skips_old_session_in_new_file():
 def test_since_without_newer_recordings_exits_0():
     aged(claude("p/old.jsonl"), 3)
     for path in ("p", "p/old.jsonl"):
-        ran = lore("check", path, "--since", "1h")
-        assert (ran.code, f"no recordings in {path} are as new as --since asks" in ran.err) == (0, True)
+        result = lore("check", path, "--since", "1h")
+        assert (result.code, f"no recordings in {path} are as new as --since asks" in result.err) == (0, True)
     assert lore("check", "none", "--since", "1h").code == 2
 
 
@@ -218,6 +220,6 @@ def test_last_skips_documents_that_are_no_recordings():
     put("s.jsonl", session())
     os.utime("s.jsonl", (1, 1))
     put("schema.json", b'{\n  "title": "x",\n  "properties": {\n    "messages": {"type": "array"}\n  }\n}\n')
-    ran = lore("check", "--last", ".")
-    assert "the newest session is ./s.jsonl" in ran.err
-    assert "0 turns" not in ran.out
+    result = lore("check", "--last", ".")
+    assert "the newest session is ./s.jsonl" in result.err
+    assert "0 turns" not in result.out

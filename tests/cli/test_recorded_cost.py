@@ -12,28 +12,28 @@ ALL = ("--since", "2020-01-01")
 def pi_log():
     """Write requests of gpt-5.6-sol, whose cache writes pi does not log, at $0.10 each; one without tokens."""
     gpt = {"api": "openai-codex-responses", "model": "gpt-5.6-sol"}
-    made = Pages()
-    made.number = 20_000_000  # a time at which the model has a price
-    made.user("look").answer("a", bill=(10_000, 0, 0, 100), **gpt)
-    made.user("more").answer("b", bill=(1_000, 10_000, 0, 100), **gpt)
-    made.user("stop").answer("", bill=(0, 0, 0, 0), stopReason="aborted", **gpt)
-    return put("home/.pi/agent/sessions/--w--/2026-04-08T08-00-00-000Z_s-1.jsonl", made.data())
+    log = Pages()
+    log.number = 20_000_000  # a time at which the model has a price
+    log.user("look").answer("a", bill=(10_000, 0, 0, 100), **gpt)
+    log.user("more").answer("b", bill=(1_000, 10_000, 0, 100), **gpt)
+    log.user("stop").answer("", bill=(0, 0, 0, 0), stopReason="aborted", **gpt)
+    return put("home/.pi/agent/sessions/--w--/2026-04-08T08-00-00-000Z_s-1.jsonl", log.data())
 
 
 def copilot_log():
     """Two requests, of 59 that the client counts."""
-    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 500_000_000_000, "totalPremiumRequests": 1})
-    made.shutdown(claude_sonnet_5=(59, 900_000, 800_000, 0, 9_000))
-    made.lines[-1]["data"] |= {"totalNanoAiu": 1_565_000_000_000, "totalPremiumRequests": 3}
-    return put("home/.copilot/session-state/s-1/events.jsonl", made.data())
+    log = plain().line("session.usage_checkpoint", {"totalNanoAiu": 500_000_000_000, "totalPremiumRequests": 1})
+    log.shutdown(claude_sonnet_5=(59, 900_000, 800_000, 0, 9_000))
+    log.lines[-1]["data"] |= {"totalNanoAiu": 1_565_000_000_000, "totalPremiumRequests": 3}
+    return put("home/.copilot/session-state/s-1/events.jsonl", log.data())
 
 
 def test_overview_shows_cost_as_recorded_by_agent():
     pi_log(), copilot_log()
-    shown = " ".join(lore(*ALL).out.split())
-    assert "as the agents recorded it: pi $0.20 for 2 requests" in shown
-    assert "$15.65 for 59 requests, premium requests: 3; with the larger cost of each agent at least $15.85" in shown
-    assert "GitHub Copilot CLI ($15.65 as recorded)" in shown
+    output = " ".join(lore(*ALL).out.split())
+    assert "as the agents recorded it: pi $0.20 for 2 requests" in output
+    assert "$15.65 for 59 requests, premium requests: 3; with the larger cost of each agent at least $15.85" in output
+    assert "GitHub Copilot CLI ($15.65 as recorded)" in output
 
 
 def test_overview_prices_missing_writes_as_lower_bound():

@@ -35,7 +35,9 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string", "enum": ["
 def requests(first, second):
     at = "2026-01-01T00:0{}:00Z"
     usage = {"input_tokens": 4, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 9000, "output_tokens": 1}
-    return [{"request": one, "usage": usage, "timestamp": at.format(n)} for n, one in enumerate((first, second))]
+    return [
+        {"request": request, "usage": usage, "timestamp": at.format(n)} for n, request in enumerate((first, second))
+    ]
 
 
 def anthropic():
@@ -108,7 +110,7 @@ def lore_log():
         record("turn_started", turn=2, at="2026-01-01T00:00:09Z", context={"memory_recall": "m"}),
         record("turn_completed", turn=2, verdict={"reason": "tools_changed"}, usage={"read_tokens": 0}),
     ]
-    return [json.loads(json.dumps(one)) for one in lines]
+    return [json.loads(json.dumps(line)) for line in lines]
 
 
 def claude_log():
@@ -133,15 +135,15 @@ if has_plugin("formats"):
     from plugins.formats.test_mini_swe_agent import RUN
 
     RECORDINGS |= {"mini_swe_agent": [json.loads(RUN)]}
-RECORDINGS |= {"cline": [json.loads(cline.simple().shown)]}
+RECORDINGS |= {"cline": [json.loads(cline.simple().ui_messages)]}
 
 
 def places(value, at=()):
     """Yield the way to every value and member."""
     below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in below:
+    for key, inner in below:
         yield (*at, key)
-        yield from places(one, (*at, key))
+        yield from places(inner, (*at, key))
 
 
 def planted(recording, place, how) -> Any:
@@ -182,23 +184,25 @@ def outputs():
         lore("lint", "r.jsonl", "--redact", "-v"),
         lore("lint", "r.jsonl", "--redact", "--json"),
     ]
-    assert all(one.code != 70 for one in runs), runs
+    assert all(run.code != 70 for run in runs), runs
     files = [path for path in Path().iterdir() if path.name.startswith(("out.", "b.json"))]
-    return [one.out + one.err for one in runs] + [path.read_text("utf-8") for path in files]
+    return [run.out + run.err for run in runs] + [path.read_text("utf-8") for path in files]
 
 
 def leaks():
     """Return the text around a canary in each output."""
-    found = [(one, one.lower().find(CANARY.lower())) for one in outputs()]
-    return [one[max(0, place - 200) : place + 20] for one, place in found if place >= 0]
+    positions = [(output, output.lower().find(CANARY.lower())) for output in outputs()]
+    return [output[max(0, place - 200) : place + 20] for output, place in positions if place >= 0]
 
 
 @pytest.mark.parametrize("every", some([EVERY, 9]))
 @crossed("name, how", RECORDINGS, HOW)
 def test_redacted_outputs_have_no_planted_text(name, how, every):
     recording = RECORDINGS[name]
-    able = [place for place in places(recording) if len(place) > 1 and planted(recording, place, how) is not None]
-    for place in able[-1 - HOW.index(how) :: -every * (3 if name in AGENTS and every > 1 else 1)]:
+    plantable_places = [
+        place for place in places(recording) if len(place) > 1 and planted(recording, place, how) is not None
+    ]
+    for place in plantable_places[-1 - HOW.index(how) :: -every * (3 if name in AGENTS and every > 1 else 1)]:
         records = planted(recording, place, how)
         assert records is not None
         put("r.jsonl", *records)
@@ -247,9 +251,9 @@ def test_ids_of_calls_are_redacted_in_timelines():
 @pytest.mark.parametrize("command", [["fold"], ["simulate"], ["compact", "--dry-run"]])
 def test_redacted_error_names_no_members(command):
     put("x.jsonl", {CANARY: 1}, {CANARY: 2})
-    plain, ran = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))
+    plain, result = (lore(command[0], "x.jsonl", *command[1:], *more) for more in ([], ["--redact"]))
     assert CANARY in plain.err
-    assert ran.err.startswith("error: x.jsonl: unrecognised format\n")
+    assert result.err.startswith("error: x.jsonl: unrecognised format\n")
 
 
 def test_redacted_sessions_have_no_projects():
@@ -258,9 +262,9 @@ def test_redacted_sessions_have_no_projects():
     assert CANARY in lore("sessions").out
     assert CANARY in lore("simulate", "--json").out
     for command in (["sessions"], ["sessions", "--json"], ["simulate"], ["simulate", "--json"]):
-        ran = lore(*command, "--redact")
-        assert CANARY not in ran.out + ran.err
-        assert command[0] == "simulate" or "rollout-1.jsonl" in ran.out
+        result = lore(*command, "--redact")
+        assert CANARY not in result.out + result.err
+        assert command[0] == "simulate" or "rollout-1.jsonl" in result.out
     assert CANARY in lore("simulate").out
     assert CANARY not in lore("simulate", "--redact").out + lore("simulate", "--redact", "--json").out
 
@@ -271,8 +275,8 @@ def test_unexpected_error_quotes_nothing_with_redact(monkeypatch):
 
     monkeypatch.setattr("lore.commands.check.check", fails)
     put("r.jsonl", *RECORDINGS["anthropic"])
-    ran = lore("check", "r.jsonl", "--redact")
-    assert (ran.code, CANARY in ran.err) == (70, False)
+    result = lore("check", "r.jsonl", "--redact")
+    assert (result.code, CANARY in result.err) == (70, False)
     monkeypatch.setenv("LORE_DEBUG", "1")
     assert CANARY not in lore("check", "r.jsonl", "--redact").err
 
@@ -284,11 +288,11 @@ def test_redacted_cause_names_no_member(names):
     first, second = ({"model": "m", "tools": [tool], "messages": [{"role": "user", "content": "go"}]} for _ in "ab")
     second = json.loads(json.dumps(second).replace("one", "two"))
     put("a.json", first), put("b.json", second), put("r.jsonl", first, second)
-    plain, ran = (lore("diff-prefix", *names, "--no-tokens", "--json", *more) for more in ((), ("--redact",)))
+    plain, result = (lore("diff-prefix", *names, "--no-tokens", "--json", *more) for more in ((), ("--redact",)))
     path = "tools[0].input_schema.properties.{}.description"
     assert plain.lines[0]["causes"][0]["path"] == path.format(CANARY)
-    assert ran.lines[0]["causes"][0]["path"] == ran.lines[0]["divergence"]["path"] != path.format(CANARY)
-    assert CANARY not in ran.out + ran.err
+    assert result.lines[0]["causes"][0]["path"] == result.lines[0]["divergence"]["path"] != path.format(CANARY)
+    assert CANARY not in result.out + result.err
 
 
 def test_redacted_baseline_matches_unredacted_run():
@@ -320,15 +324,15 @@ def opened(value):
         except ValueError:
             return value
     if isinstance(value, dict):
-        return {key: opened(one) for key, one in value.items()}
-    return [opened(one) for one in value] if isinstance(value, list) else value
+        return {key: opened(item) for key, item in value.items()}
+    return [opened(item) for item in value] if isinstance(value, list) else value
 
 
 def closed(value):
     """Return what `opened` had."""
     if isinstance(value, dict):
-        return json.dumps(closed(value[TEXT])) if TEXT in value else {key: closed(one) for key, one in value.items()}
-    return [closed(one) for one in value] if isinstance(value, list) else value
+        return json.dumps(closed(value[TEXT])) if TEXT in value else {key: closed(item) for key, item in value.items()}
+    return [closed(item) for item in value] if isinstance(value, list) else value
 
 
 def read(format, data):
@@ -345,40 +349,40 @@ def read(format, data):
 
 def written(format, value):
     if format == "eval":
-        return captured.archive({name: json.dumps(closed(one)).encode() for name, one in value.items()})
+        return captured.archive({name: json.dumps(closed(item)).encode() for name, item in value.items()})
     if isinstance(value, dict) and LINES in value:
-        return b"".join(json.dumps(closed(one)).encode() + b"\n" for one in value[LINES])
+        return b"".join(json.dumps(closed(item)).encode() + b"\n" for item in value[LINES])
     return (yaml.safe_dump if format.startswith("vcr") else json.dumps)(closed(value)).encode()
 
 
-def able(recording, how):
+def plantable_places(recording, how):
     """List the places of a recording where a canary can be planted."""
-    found = [place for place in places(recording) if len(place) > 1 and not {TEXT, LINES} & {place[-1]}]
-    return [place for place in found if planted(recording, place, how) is not None]
+    positions = [place for place in places(recording) if len(place) > 1 and not {TEXT, LINES} & {place[-1]}]
+    return [place for place in positions if planted(recording, place, how) is not None]
 
 
-def silent():
-    return not any(CANARY.lower() in one.lower() for one in outputs())
+def is_masked():
+    return not any(CANARY.lower() in output.lower() for output in outputs())
 
 
 @crossed("format, how", captured.WRITERS, HOW)
 def test_redacted_outputs_have_no_text_of_a_capture(format, how):
     recording = read(format, captured.capture(format))
-    for place in able(recording, how)[-1 - HOW.index(how) :: -EVERY]:
+    for place in plantable_places(recording, how)[-1 - HOW.index(how) :: -EVERY]:
         put("r.jsonl", written(format, planted(recording, place, how)))
-        assert silent(), place
+        assert is_masked(), place
 
 
 @pytest.mark.parametrize("format", captured.WRITERS)
 def test_damaged_capture_is_not_quoted(format):
     recording = copy.deepcopy(read(format, captured.capture(format)))
-    for place in able(recording, "text"):
+    for place in plantable_places(recording, "text"):
         if {"content", "text", "system"} & {place[-1], place[-2]}:
             recording = planted(recording, place, "text") or recording
     data = written(format, recording)
     assert format == "eval" or CANARY.encode() in data
     for cut in (len(data) // 3, len(data) - 9):
         put("r.jsonl", data[:cut])
-        assert silent(), cut
+        assert is_masked(), cut
         put("r.jsonl", data[:cut].replace(b"role", b"\xff", 1) + b"\n{broken " + CANARY.encode() + b"\n" + data[cut:])
-        assert silent(), cut
+        assert is_masked(), cut

@@ -18,24 +18,24 @@ TRACE = ("report", "--format", "trace", "--no-cache")
 
 def test_slices_are_requests_of_simulate(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
-    ran = lore(*TRACE, "logs")
-    assert (ran.code, ran.err) == (0, "")
-    valid(ran.json, "trace")
-    slices = valid_trace(ran.json)
+    result = lore(*TRACE, "logs")
+    assert (result.code, result.err) == (0, "")
+    valid(result.json, "trace")
+    slices = valid_trace(result.json)
     turns = lore("simulate", "logs", "--json").json["turns"]
     assert [drawn["args"]["read_tokens"] for drawn in slices] == [turn["billed"]["read_tokens"] for turn in turns]
     assert [drawn["ts"] / 1e6 for drawn in slices] == [turn["at"] - turns[0]["at"] for turn in turns]
     assert slices[-1]["name"].startswith("turn 4: ")
-    counters = [event["args"] for event in ran.json["traceEvents"] if event["ph"] == "C"]
+    counters = [event["args"] for event in result.json["traceEvents"] if event["ph"] == "C"]
     assert counters[1] == {"read": 10_000, "written": 1_000, "uncached": 10}
 
 
 def test_file_is_replaced_only_with_force(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
-    ran = lore(*TRACE, "logs", "-o", "trace.json")
+    result = lore(*TRACE, "logs", "-o", "trace.json")
     wrote = f"wrote trace.json, {Path('trace.json').stat().st_size:,} bytes"
-    assert (ran.code, ran.out) == (0, "")
-    assert ran.err == f"{wrote}: open it at https://ui.perfetto.dev\n"
+    assert (result.code, result.out) == (0, "")
+    assert result.err == f"{wrote}: open it at https://ui.perfetto.dev\n"
     valid_trace(json.loads(Path("trace.json").read_bytes()))
     assert lore(*TRACE, "logs", "-o", "trace.json").err.startswith("error: trace.json exists")
     assert lore(*TRACE, "logs", "-o", "trace.json", "--force").code == 0
@@ -58,10 +58,10 @@ def test_trace_is_not_written_to_terminal(desk):
     reading, writing = os.openpty()
     with open(writing, "wb", buffering=0) as terminal:
         command = [sys.executable, "-m", "lore", *TRACE, "logs"]
-        ran = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, text=True, check=False)
+        result = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, text=True, check=False)
     os.close(reading)
-    assert ran.returncode == 2
-    assert ran.stderr == (
+    assert result.returncode == 2
+    assert result.stderr == (
         "error: a trace is for another program, not for a terminal\nhint: name a file: -o trace.json\n"
     )
     assert valid_trace(lore(*TRACE, "logs", "-o", "-").json)
@@ -70,18 +70,18 @@ def test_trace_is_not_written_to_terminal(desk):
 def test_request_in_two_files_is_in_trace_once(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     Path("logs/b.jsonl").write_bytes(Path("logs/a.jsonl").read_bytes())
-    ran = lore(*TRACE, "logs")
-    assert len(valid_trace(ran.json)) == 4
-    assert ran.err == "note: 4 requests in several files are in the trace once\n"
+    result = lore(*TRACE, "logs")
+    assert len(valid_trace(result.json)) == 4
+    assert result.err == "note: 4 requests in several files are in the trace once\n"
 
 
 def test_unreadable_file_is_named_and_rest_is_traced(desk):
     claude("a", FALLEN, path="logs/{}.jsonl")
     Path("logs/b.jsonl").symlink_to("nowhere")
-    ran = lore(*TRACE, "logs")
-    assert ran.code == 3
-    assert ran.err.startswith("not in the trace: logs/b.jsonl")
-    assert len(valid_trace(ran.json)) == 4
+    result = lore(*TRACE, "logs")
+    assert result.code == 3
+    assert result.err.startswith("not in the trace: logs/b.jsonl")
+    assert len(valid_trace(result.json)) == 4
 
 
 def test_json_and_page_show_cost_of_recordings(desk):
@@ -90,8 +90,8 @@ def test_json_and_page_show_cost_of_recordings(desk):
     summed = lore("report", "--format", "json", "--no-cache", "logs").json
     valid(summed, "overview")
     assert (summed["total"]["sessions"], summed["total"]["requests"]) == (1, 4)
-    ran = lore("report", "--format", "html", "--no-cache", "logs", "-o", "page.html")
-    assert (ran.code, ran.out, ran.err.partition(":")[0]) == (0, "", "page.html")
+    result = lore("report", "--format", "html", "--no-cache", "logs", "-o", "page.html")
+    assert (result.code, result.out, result.err.partition(":")[0]) == (0, "", "page.html")
     page = Path("page.html").read_text("utf-8")
     assert f"{summed['total']['requests']} requests" in page
     assert 'class="plot"' in page
@@ -121,6 +121,6 @@ def test_impossible_report_exits_2(desk, args, message):
     put("text.txt", b"hello\n")
     put("old.html", b"hello\n")
     Path("empty").mkdir()
-    ran = lore("report", "--no-cache", *args)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(message), ran.err
+    result = lore("report", "--no-cache", *args)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(message), result.err

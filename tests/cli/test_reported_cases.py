@@ -21,16 +21,18 @@ pytestmark = [
 
 def case(name):
     """Return an input by the beginning of its folder's name and the name in it."""
-    folder, _, rest = name.partition("/")
-    if not rest:
+    folder, _, pattern = name.partition("/")
+    if not pattern:
         return next(CASES.glob(f"*/{folder}*"))
-    return next(next(CASES.glob(f"reports/{folder}*")).glob(rest))
+    return next(next(CASES.glob(f"reports/{folder}*")).glob(pattern))
 
 
 def codes(*args):
     """Return the exit code of a command, and the codes and severities of its findings."""
-    ran = lore(*args, "--json")
-    return ran.code, {(one["code"], one["severity"]) for one in ran.json["findings"] if one["severity"] != "note"}
+    result = lore(*args, "--json")
+    return result.code, {
+        (finding["code"], finding["severity"]) for finding in result.json["findings"] if finding["severity"] != "note"
+    }
 
 
 def totals(*args):
@@ -38,10 +40,10 @@ def totals(*args):
     turns = lore("simulate", "--json", *args).json["turns"]
     billed = [turn["billed"] or {} for turn in turns]
     names = ("uncached_tokens", "read_tokens", "output_tokens")
-    return len(turns), *(sum(one.get(name) or 0 for one in billed) for name in names)
+    return len(turns), *(sum(usage.get(name) or 0 for usage in billed) for name in names)
 
 
-@pytest.mark.parametrize(("name", "exit_code", "found"), [
+@pytest.mark.parametrize(("name", "exit_code", "expected"), [
     ("04-openrouter/capture.jsonl", 1, {("LORE152", "error"), ("LORE231", "warning")}),
     ("06-nova/capture.jsonl", 1, {("LORE180", "error"), ("LORE231", "warning")}),
     ("09-cachepoint/capture.jsonl", 0, {("LORE114", "warning")}),
@@ -61,8 +63,8 @@ def totals(*args):
     ("R7-rig/min.jsonl", 0, set()),
     ("01_flat_reads.jsonl", 0, {("LORE307", "warning")}),
 ])  # fmt: skip
-def test_check_gives_the_right_findings(name, exit_code, found):
-    assert codes("check", str(case(name))) == (exit_code, found)
+def test_check_gives_the_right_findings(name, exit_code, expected):
+    assert codes("check", str(case(name))) == (exit_code, expected)
 
 
 @pytest.mark.parametrize(("name", "code", "place"), [
@@ -73,13 +75,13 @@ def test_check_gives_the_right_findings(name, exit_code, found):
     ("09-cachepoint/capture.jsonl", "LORE114", "messages[0].content[0]"),
 ])  # fmt: skip
 def test_lint_names_the_place(name, code, place):
-    found = lore("lint", str(case(name)), "--json").json["findings"]
-    assert (code, place) in [(one["code"], one["json_path"]) for one in found]
+    findings = lore("lint", str(case(name)), "--json").json["findings"]
+    assert (code, place) in [(finding["code"], finding["json_path"]) for finding in findings]
 
 
 def test_lint_takes_no_example_for_a_clock():
-    found = lore("lint", str(case("R11-lint/body.json")), "--json").json["findings"]
-    assert not [one for one in found if "time of day" in one["message"]]
+    findings = lore("lint", str(case("R11-lint/body.json")), "--json").json["findings"]
+    assert not [finding for finding in findings if "time of day" in finding["message"]]
 
 
 @pytest.mark.parametrize(("name", "sums"), [
@@ -93,17 +95,17 @@ def test_simulate_counts_what_was_billed(name, sums):
     assert totals(str(case(name))) == sums
 
 
-@pytest.mark.parametrize(("name", "left", "right", "code", "path"), [
+@pytest.mark.parametrize(("name", "previous", "right", "code", "path"), [
     ("13-gpt56", "turn3.json", "turn4.json", "LORE133", "messages[1].content"),
     ("23-date", "turn1.json", "turn2.json", "LORE101", "messages[0].content[0].text"),
     ("24-total-tokens", "turn3.json", "turn4.json", "LORE109", "system[1].text"),
     ("25-billing-header", "turn1.json", "turn2.json", "LORE107", "messages[0].content"),
     ("27-mcp", "turn1.json", "turn2.json", "LORE102", "tools[6].name"),
 ])  # fmt: skip
-def test_diff_prefix_names_cause_and_place(name, left, right, code, path):
-    said = lore("diff-prefix", "--json", *(str(case(f"{name}/{side}")) for side in (left, right))).json
-    assert (said["causes"][0]["code"], said["divergence"]["path"]) == (code, path)
-    assert said["relation"] == "diverged"
+def test_diff_prefix_names_cause_and_place(name, previous, right, code, path):
+    answer = lore("diff-prefix", "--json", *(str(case(f"{name}/{side}")) for side in (previous, right))).json
+    assert (answer["causes"][0]["code"], answer["divergence"]["path"]) == (code, path)
+    assert answer["relation"] == "diverged"
 
 
 @pytest.mark.parametrize(("name", "recorder", "turns"), [

@@ -33,10 +33,10 @@ def claude(name, session="s", read=100, **more):
 
 
 def codex(name, requests=2):
-    made = Rollout().meta().context().user("hello")
+    rollout = Rollout().meta().context().user("hello")
     for number in range(requests):
-        made.message("assistant", "yes").count(9_000 + number, 2_432)
-    return put(name, *made.lines)
+        rollout.message("assistant", "yes").count(9_000 + number, 2_432)
+    return put(name, *rollout.lines)
 
 
 CLAUDE, CODEX = "home/.claude/projects/-code-app/a.jsonl", "home/.codex/sessions/2026/01/01/rollout-1.jsonl"
@@ -49,13 +49,13 @@ def rows(*args):
 def test_newest_session_is_listed_first():
     aged(claude(CLAUDE), 3 * 3_600)
     aged(codex(CODEX), 60)
-    found = rows()
-    assert [(row["agent"], row["project"], row["requests"], row["read_tokens"]) for row in found] == [
+    sessions = rows()
+    assert [(row["agent"], row["project"], row["requests"], row["read_tokens"]) for row in sessions] == [
         ("codex", "/w", 2, 4_864),
         ("claude-code", "/code/app", 1, 100),
     ]
-    assert [os.path.relpath(row["path"]) for row in found] == [CODEX, CLAUDE]
-    assert all(row["counted"] and row["message"] is None for row in found)
+    assert [os.path.relpath(row["path"]) for row in sessions] == [CODEX, CLAUDE]
+    assert all(row["counted"] and row["message"] is None for row in sessions)
 
 
 def test_sessions_and_check_count_the_same():
@@ -87,9 +87,9 @@ def test_several_sessions_name_the_command_that_sorts_by_cost():
 
 
 def test_drop_without_a_cause_is_not_waste():
-    made = Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
-    made.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")
-    put(CODEX, *made.message("assistant", "no").count(33_000, 22_400).lines)
+    rollout = Rollout().meta().context().user("hello").call("c0").count(30_000, 2_432).result("c0")
+    rollout.call("c1").count(31_000, 29_952).result("c1").call("c2").count(32_000, 30_976).result("c2")
+    put(CODEX, *rollout.message("assistant", "no").count(33_000, 22_400).lines)
     (row,) = rows()
     summary = lore("check", CODEX, "--json").json["summary"]
     assert (row["paid_again_tokens"], row["unexplained_tokens"]) == (0, summary["unexplained_tokens"])
@@ -110,10 +110,10 @@ def test_session_includes_its_subagents():
     beside = "home/.claude/projects/-code-app/agent-2.jsonl"
     aged(claude(beside, "c", isSidechain=True, agentId="2", sessionId="a"), 2 * DAY)
     aged(codex(CODEX), 3_600)
-    found = rows()
-    assert [row["agent"] for row in found] == ["codex", "claude-code"]
-    assert found[1]["requests"] == 3
-    assert found[1]["bytes"] == sum(os.path.getsize(name) for name in (CLAUDE, below, beside))
+    sessions = rows()
+    assert [row["agent"] for row in sessions] == ["codex", "claude-code"]
+    assert sessions[1]["requests"] == 3
+    assert sessions[1]["bytes"] == sum(os.path.getsize(name) for name in (CLAUDE, below, beside))
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_session_includes_its_subagents():
 def test_damaged_file_is_listed_with_its_problem(damage, code):
     aged(put("home/.codex/sessions/2026/01/01/rollout-bad.jsonl", damage), 10)
     aged(codex(CODEX), 60)
-    ran = lore("sessions", "--json")
-    bad, good = ran.json["sessions"]
-    assert (ran.code, bad["counted"], bad["requests"], good["requests"]) == (code, False, None, 2)
+    result = lore("sessions", "--json")
+    bad, good = result.json["sessions"]
+    assert (result.code, bad["counted"], bad["requests"], good["requests"]) == (code, False, None, 2)
     assert bad["message"]
     assert "! " + bad["message"] in lore("sessions").out
 
@@ -138,9 +138,9 @@ def test_only_shown_sessions_are_read(monkeypatch):
     monkeypatch.setattr("lore.recording.corpus.open_head", lambda path: opened.append(path) or whole(path))
     for number in range(5):
         aged(codex(f"home/.codex/sessions/2026/01/01/rollout-{number}.jsonl"), 60 + number)
-    found = lore("sessions", "--limit", "2", "--json").json
-    assert (len(found["sessions"]), found["found"], len(set(opened))) == (2, 5, 2)
-    assert found["read_bytes"] == sum(row["bytes"] for row in found["sessions"])
+    answer = lore("sessions", "--limit", "2", "--json").json
+    assert (len(answer["sessions"]), answer["found"], len(set(opened))) == (2, 5, 2)
+    assert answer["read_bytes"] == sum(row["bytes"] for row in answer["sessions"])
     assert "2 of 5 sessions" in lore("sessions", "-n", "2").out
     assert len(lore("sessions", "--all", "--json").json["sessions"]) == 5
 
@@ -166,30 +166,30 @@ def test_project_selects_sessions():
     codex(CODEX)
     for asked_for in ("app", "/code/app"):
         assert [row["project"] for row in rows("--project", asked_for)] == ["/code/app"]
-    ran = lore("sessions", "--project", "ap", "--agent", "codex")
-    assert (ran.code, ran.out) == (0, "no sessions of codex of project ap: lore sessions lists all\n")
+    result = lore("sessions", "--project", "ap", "--agent", "codex")
+    assert (result.code, result.out) == (0, "no sessions of codex of project ap: lore sessions lists all\n")
 
 
 def test_unknown_agent_error_names_the_known_ones():
-    ran = lore("sessions", "--agent", "zzz")
-    assert ran.code == 2
-    assert "agents: claude-code, codex, " in ran.err
+    result = lore("sessions", "--agent", "zzz")
+    assert result.code == 2
+    assert "agents: claude-code, codex, " in result.err
     assert lore("sessions", "--since", "soon").code == 2
 
 
 def test_unread_logs_are_listed_with_the_reason():
     put("home/.cursor/chats/m/u/store.db", b"SQLite format 3\x00")
     put("home/.factory/sessions/-w/x.jsonl", {"type": "session_start"})
-    found = lore("sessions", "--json").json
-    assert [(logs["agent"], logs["files"]) for logs in found["unread"]] == [("cursor", 1), ("droid", 1)]
+    answer = lore("sessions", "--json").json
+    assert [(logs["agent"], logs["files"]) for logs in answer["unread"]] == [("cursor", 1), ("droid", 1)]
     out = lore("sessions").out
     assert "no sessions of agents that lore reads" in out
     assert "not read: Cursor, 1 file in ~/.cursor/chats: it records no usage" in out
 
 
 def test_empty_home_is_no_error():
-    ran = lore("sessions", "--json")
-    assert (ran.code, ran.json["sessions"], ran.json["looked"]) == (0, [], [])
+    result = lore("sessions", "--json")
+    assert (result.code, result.json["sessions"], result.json["looked"]) == (0, [], [])
 
 
 def test_sessions_changes_no_log():
@@ -197,8 +197,8 @@ def test_sessions_changes_no_log():
     codex(CODEX)
 
     def times():
-        kept = Path("home/.cache")
-        return {path: path.stat().st_mtime_ns for path in Path("home").rglob("*") if kept not in (path, *path.parents)}
+        cache = Path("home/.cache")
+        return {path: path.stat().st_mtime_ns for path in Path("home").rglob("*") if cache not in (path, *path.parents)}
 
     before = times()
     lore("sessions")
@@ -212,17 +212,17 @@ INDEX = "home/.kimi-code/session_index.jsonl"
 
 
 def test_project_is_read_from_files_beside_a_log():
-    roo, own = TASKS.format("rooveterinaryinc.roo-cline"), TASKS.format("saoudrizwan.claude-dev")
-    for task in (roo, own):
-        put(f"{task}/ui_messages.json", cline.simple().shown)
-        put(f"{task}/api_conversation_history.json", cline.simple().sent)
+    roo, cline_task = TASKS.format("rooveterinaryinc.roo-cline"), TASKS.format("saoudrizwan.claude-dev")
+    for task in (roo, cline_task):
+        put(f"{task}/ui_messages.json", cline.simple().ui_messages)
+        put(f"{task}/api_conversation_history.json", cline.simple().api_history)
     put(KIMI, kimi.plain().data())
     put(f"{roo}/history_item.json", {"id": "1", "workspace": "/code/roo"})
     listed = [{"id": "0", "cwdOnTaskInitialization": "/no"}, {"id": "1", "cwdOnTaskInitialization": "/code/cline"}]
-    history = put(f"{own}/../../state/taskHistory.json", listed)
+    history = put(f"{cline_task}/../../state/taskHistory.json", listed)
     put(INDEX, {"sessionId": "other", "workDir": "/no"}, {"sessionId": "session_a", "workDir": "/code/kimi"})
-    found = {row["agent"]: row["project"] for row in rows()}
-    assert found == {"roo": "/code/roo", "cline": "/code/cline", "kimi-code": "/code/kimi"}
+    projects = {row["agent"]: row["project"] for row in rows()}
+    assert projects == {"roo": "/code/roo", "cline": "/code/cline", "kimi-code": "/code/kimi"}
     for damaged in (b"[", b"[7,{}]", b"\x00", b'[{"id":"1","cwdOnTaskInitialization":5}]', b"[" * 99_999):
         for name in (f"{roo}/history_item.json", history, INDEX):
             put(name, damaged)
@@ -236,9 +236,12 @@ def test_session_kept_in_two_forms_is_listed_once():
     put(older, b'{"sessionId":"s-1","projectHash":"h","startTime":"2026-01-01T00:00:00Z","messages":[]}')
     data = Path("home/.local/share/opencode")
     data.mkdir(parents=True)
-    kept, left = Export("ses_1").user("hello").answer("yes"), Export("ses_2").user("hello").answer("no", bill=(7, 0, 5))
-    written(data / "opencode.db", kept)
-    stored(data, kept, left)
+    exported, other = (
+        Export("ses_1").user("hello").answer("yes"),
+        Export("ses_2").user("hello").answer("no", bill=(7, 0, 5)),
+    )
+    written(data / "opencode.db", exported)
+    stored(data, exported, other)
     paths = {os.path.relpath(row["path"], "home") for row in rows()}
     assert paths == {
         ".gemini/tmp/slug/chats/session-1.jsonl", ".local/share/opencode/opencode.db#ses_1",
@@ -261,12 +264,12 @@ def test_sessions_of_a_database_have_own_times():
             at = (time.time() - days * DAY - 60) * 1000
             connection.execute("update session set time_updated = ? where id = ?", (at, name))
         connection.commit()
-    found = rows()
-    assert [row["path"].rpartition("#")[2] for row in found] == ["ses_new", "ses_old"]
-    assert all(row["counted"] and row["project"] == "/w" and row["bytes"] for row in found)
+    sessions = rows()
+    assert [row["path"].rpartition("#")[2] for row in sessions] == ["ses_new", "ses_old"]
+    assert all(row["counted"] and row["project"] == "/w" and row["bytes"] for row in sessions)
     assert [row["session_id"] for row in rows("--since", "1d")] == ["ses_new"]
     again = lore("sessions", "--no-cache", "--json").json
-    assert sum(row["bytes"] for row in found) == again["read_bytes"]
+    assert sum(row["bytes"] for row in sessions) == again["read_bytes"]
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("update session set time_updated = 1e300 where id = 'ses_old'")
         connection.execute("update session set time_updated = 'soon' where id = 'ses_new'")
@@ -288,13 +291,13 @@ def test_newest_sessions_are_those_of_the_latest_requests():
         aged(name, number)
     assert [row["latest_at"][8:10] for row in rows("--limit", "2")] == ["09", "07"]
     assert [row["latest_at"][8:10] for row in rows("--since", "2026-01-08")] == ["09"]
-    ran = lore("check", "--last", "home/.codex", "-v")
-    assert "rollout-9.jsonl: read as codex" in ran.err
+    result = lore("check", "--last", "home/.codex", "-v")
+    assert "rollout-9.jsonl: read as codex" in result.err
 
 
 def test_copied_requests_count_in_one_session():
     aged(claude(CLAUDE), 60)
     put("home/.claude/projects/-code-app/b.jsonl", Path(CLAUDE).read_bytes())
-    found = {row["path"].rpartition("/")[2]: (row["requests"], row["copied"]) for row in rows("--all")}
-    assert found == {"a.jsonl": (1, 0), "b.jsonl": (0, 1)}
+    counts = {row["path"].rpartition("/")[2]: (row["requests"], row["copied"]) for row in rows("--all")}
+    assert counts == {"a.jsonl": (1, 0), "b.jsonl": (0, 1)}
     assert "not counted here: 1 request inherited or copied from another session" in lore("sessions").out

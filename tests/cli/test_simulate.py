@@ -35,7 +35,7 @@ def usage(read: int, write: int, uncached: int = 3, output: int = 10) -> dict[st
 def capture(*turns) -> str:
     """Write (body, usage, seconds) as a capture."""
     start = 1_780_000_000
-    lines = [{"request": one, "usage": bill, "timestamp": start + at} for one, bill, at in turns]
+    lines = [{"request": request, "usage": bill, "timestamp": start + at} for request, bill, at in turns]
     put("capture.jsonl", "\n".join(json.dumps(line) for line in lines).encode() + b"\n")
     return "capture.jsonl"
 
@@ -50,7 +50,7 @@ def stable(*, gap: int = 60) -> str:
 
 
 def reads(ran) -> list[int | None]:
-    return [one["predicted"]["read_tokens"] for one in ran.json["turns"]]
+    return [turn["predicted"]["read_tokens"] for turn in ran.json["turns"]]
 
 
 def test_parallel_requests_each_write():
@@ -73,9 +73,9 @@ def test_rebilled_tokens_are_at_most_billed_tokens():
 def test_what_if_compares_only_turns_priced_in_both():
     """Half of a session had no price: with a cheaper model for all of it, lore said that it would cost more."""
     path = capture((body("one"), usage(0, 5000), 0), (body("other", model="claude-next-9"), usage(0, 5000), 10))
-    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
-    first = ran["turns"][0]["cost"]["predicted"]
-    assert ran["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
+    result = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    first = result["turns"][0]["cost"]["predicted"]
+    assert result["what_if"][0]["saved"] == pytest.approx(first * (1 - 2 / 5))
 
 
 def test_gemini_cached_content_is_predicted_as_read():
@@ -91,17 +91,17 @@ def test_gemini_cached_content_is_predicted_as_read():
         for number in range(2)
     ]  # fmt: skip
     put("gemini.jsonl", "\n".join(map(json.dumps, lines)).encode())
-    ran = lore("simulate", "gemini.jsonl", "--json")
-    assert ran.json["cache"] == "gemini-explicit"
-    assert reads(ran) == [None, 3512]
+    result = lore("simulate", "gemini.jsonl", "--json")
+    assert result.json["cache"] == "gemini-explicit"
+    assert reads(result) == [None, 3512]
 
 
 def test_usage_with_impossible_lifetimes_is_reported():
     """A request was billed 1,000,000 tokens for an hour of 5,000 written in all: nothing was said of it."""
     odd = {**usage(0, 5000), "cache_creation": {"ephemeral_1h_input_tokens": 1_000_000}}
-    ran = lore("simulate", capture((body("one"), odd, 0)), "--json").json
-    assert [one["code"] for one in ran["problems"]] == ["LORE303"]
-    assert "by lifetime" in ran["problems"][0]["message"]
+    result = lore("simulate", capture((body("one"), odd, 0)), "--json").json
+    assert [problem["code"] for problem in result["problems"]] == ["LORE303"]
+    assert "by lifetime" in result["problems"][0]["message"]
 
 
 def test_what_if_model_uses_one_cache():
@@ -109,18 +109,18 @@ def test_what_if_model_uses_one_cache():
     path = capture(
         (body("one"), usage(0, 5000), 0), (body("one", "1", "two", model="claude-sonnet-5"), usage(0, 5100), 9)
     )
-    ran = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
-    assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"]) == (1, 5000)
+    result = lore("simulate", path, "--what-if", "model=claude-sonnet-5", "--json").json
+    assert (result["what_if"][0]["turns"], result["what_if"][0]["tokens"]) == (1, 5000)
 
 
 @pytest.mark.parametrize(
-    ("model", "change", "said"),
+    ("model", "change", "reason"),
     [("gpt-5.4", "ttl=1h", "only Anthropic and Bedrock let a client choose"),
      ("gpt-5.6-sol", "ttl=5m", "only Anthropic and Bedrock let a client choose"),
      ("gpt-5.4", "breakpoints=auto", "caches with breakpoints"),
      ("claude-opus-4-6", "model=claude-next-9", "no price is known")],
 )  # fmt: skip
-def test_what_if_without_effect_gives_reason(model, change, said):
+def test_what_if_without_effect_gives_reason(model, change, reason):
     """`--what-if ttl=1h` on another provider's requests was taken and answered "0 tokens" without a word."""
     lines = [
         {"request": {"model": model, "messages": [{"role": "user", "content": LONG}]}, "timestamp": 1_790_000_000 + at,
@@ -128,23 +128,23 @@ def test_what_if_without_effect_gives_reason(model, change, said):
         for at in (0, 20)
     ]  # fmt: skip
     put("one.jsonl", "\n".join(map(json.dumps, lines)).encode())
-    ran = lore("simulate", "one.jsonl", "--what-if", change, "--json").json
-    assert [note for note in ran["notes"] if f"--what-if {change} changes nothing here" in note and said in note]
+    result = lore("simulate", "one.jsonl", "--what-if", change, "--json").json
+    assert [note for note in result["notes"] if f"--what-if {change} changes nothing here" in note and reason in note]
 
 
 def test_what_if_auto_breakpoints_keep_requested_lifetime():
     """`--what-if breakpoints=auto` made five minutes of an hour, and an agent that set them right lost all it read."""
     path = capture((body("one", ttl="1h"), usage(0, 5000), 0), (body("one", "1", "two", ttl="1h"), usage(5000, 9), 900))
-    ran = lore("simulate", path, "--what-if", "breakpoints=auto", "--json").json
-    assert ran["what_if"][0]["tokens"] == 0
+    result = lore("simulate", path, "--what-if", "breakpoints=auto", "--json").json
+    assert result["what_if"][0]["tokens"] == 0
 
 
 def test_expiry_after_pause_suggests_longer_lifetime():
     """Of a session that lost most to pauses only the fix of its smallest cause was named."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    shown = lore("simulate", path).out
-    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in shown
-    assert "cache-expired: 5,000 tokens re-billed ($0.0288)" in shown  # written at $6.25, instead of read at $0.50
+    output = lore("simulate", path).out
+    assert "5,000 tokens were written again after pauses: --what-if ttl=1h" in output
+    assert "cache-expired: 5,000 tokens re-billed ($0.0288)" in output  # written at $6.25, instead of read at $0.50
     assert "re-billed as expected: 5,000 tokens ($0.0288)" in lore("check", path).out
 
 
@@ -162,13 +162,13 @@ def test_waste_without_read_price_has_unknown_cost():
 
 
 def test_turns_without_usage_are_counted_as_unknown():
-    ran = lore("simulate", capture((body("one"), None, 0), (body("one", "1", "two"), None, 60)), "--json").json
-    assert [one["billed"] for one in ran["turns"]] == [None, None]
-    assert ran["totals"]["unbilled"] == 2
-    assert ran["totals"]["billed"]["read_tokens"] is None
-    assert ran["agreement"]["turns"] == 0
-    assert ran["turns"][1]["predicted"]["read_tokens"] == pytest.approx(4000, rel=0.02)  # as o200k_base counts
-    assert any("counted with o200k_base" in note for note in ran["notes"])
+    result = lore("simulate", capture((body("one"), None, 0), (body("one", "1", "two"), None, 60)), "--json").json
+    assert [turn["billed"] for turn in result["turns"]] == [None, None]
+    assert result["totals"]["unbilled"] == 2
+    assert result["totals"]["billed"]["read_tokens"] is None
+    assert result["agreement"]["turns"] == 0
+    assert result["turns"][1]["predicted"]["read_tokens"] == pytest.approx(4000, rel=0.02)  # as o200k_base counts
+    assert any("counted with o200k_base" in note for note in result["notes"])
 
 
 def test_simulate_json_follows_schema():
@@ -178,10 +178,10 @@ def test_simulate_json_follows_schema():
 
 def test_model_without_price_has_unknown_cost():
     path = capture((body("one", model="claude-next-9"), usage(0, 5000), 0))
-    ran = lore("simulate", path, "--json").json
-    assert ran["turns"][0]["cost"] is None
-    assert (ran["totals"]["unpriced"], ran["totals"]["cost"]["billed"]) == (1, None)
-    assert any("no price is known for claude-next-9" in note for note in ran["notes"])
+    result = lore("simulate", path, "--json").json
+    assert result["turns"][0]["cost"] is None
+    assert (result["totals"]["unpriced"], result["totals"]["cost"]["billed"]) == (1, None)
+    assert any("no price is known for claude-next-9" in note for note in result["notes"])
 
 
 def test_usage_contradicting_body_is_not_learned_from():
@@ -190,13 +190,13 @@ def test_usage_contradicting_body_is_not_learned_from():
         (body("one", "1", "two"), usage(61_838, 900_000), 60),
         (body("one", "1", "two", "2", "three"), usage(5000, 200), 120),
     )
-    ran = lore("simulate", path, "--json").json
-    causes = [cause["code"] for turn in ran["turns"] for cause in turn["causes"]]
+    result = lore("simulate", path, "--json").json
+    causes = [cause["code"] for turn in result["turns"] for cause in turn["causes"]]
     assert causes == [finding["code"] for finding in lore("check", path, "--json").json["findings"]]
     assert causes[0] == "LORE303"
-    assert any(note.startswith("not learned from: usage of 1 turn (turn 2: 961,838 ") for note in ran["notes"])
-    assert ran["problems"] == []
-    assert ran["turns"][2]["predicted"]["read_tokens"] < 6000
+    assert any(note.startswith("not learned from: usage of 1 turn (turn 2: 961,838 ") for note in result["notes"])
+    assert result["problems"] == []
+    assert result["turns"][2]["predicted"]["read_tokens"] < 6000
 
 
 def test_sums_over_some_turns_name_their_number():
@@ -219,11 +219,11 @@ WRONG = {
 
 @pytest.mark.parametrize("what", WRONG)
 def test_wrong_options_are_one_line_errors(what):
-    args, said = WRONG[what]
-    ran = lore("simulate", stable(), *args)
-    assert ran.code == 2
-    assert said in ran.err
-    assert "Traceback" not in ran.err
+    args, message = WRONG[what]
+    result = lore("simulate", stable(), *args)
+    assert result.code == 2
+    assert message in result.err
+    assert "Traceback" not in result.err
 
 
 def test_simulate_without_recordings_exits_2():
@@ -233,19 +233,19 @@ def test_simulate_without_recordings_exits_2():
 
 
 def test_rules_can_be_printed_and_overridden():
-    ran = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
-    found = {one["rule"]: one["value"] for one in ran.json["rules"] if not one["platform"]}
-    assert (found["minimum_tokens"], found["price_uncached"]) == (4096, 5)
+    result = lore("simulate", "--rules", "--model", "claude-opus-4-6", "--json")
+    values = {rule["rule"]: rule["value"] for rule in result.json["rules"] if not rule["platform"]}
+    assert (values["minimum_tokens"], values["price_uncached"]) == (4096, 5)
     assert "price_uncached" in lore("simulate", "--rules").out
     openai = lore("simulate", "--rules", "--model", "gpt-5.5", "--json").json["rules"]
-    assert {one["provider"] for one in openai} == {"openai", "*"}, "others have rules for any model of theirs"
+    assert {rule["provider"] for rule in openai} == {"openai", "*"}, "others have rules for any model of theirs"
     assert lore("simulate", "--rules", "--model", "none-such").code == 2
     row = 'rule = "price_uncached"\nvalue = 50\nunit = "usd_per_mtok"\nprovider = "anthropic"\n'
     row += 'model = "claude-opus-4-6"\nvalid_from = 2020-01-01\nsource = "measured"\nevidence = "M"\n'
     put("tenfold.toml", f"[[rules]]\n{row}".encode())
-    ran = lore("simulate", stable(), "--rules-file", "tenfold.toml", "--json")
+    result = lore("simulate", stable(), "--rules-file", "tenfold.toml", "--json")
     plain = lore("simulate", "capture.jsonl", "--json")
-    assert ran.json["totals"]["by_price"]["uncached"] == pytest.approx(
+    assert result.json["totals"]["by_price"]["uncached"] == pytest.approx(
         10 * plain.json["totals"]["by_price"]["uncached"]
     )
 
@@ -276,15 +276,15 @@ def test_row_shows_both_sides_of_change():
 
 def test_loss_without_cause_is_not_ranked():
     """LORE301 has no fix, so it is not among the savings."""
-    ran = lore("simulate", capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 60)))
-    assert "LORE301" in ran.out
-    assert "cause=LORE301" not in ran.out
+    result = lore("simulate", capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 60)))
+    assert "LORE301" in result.out
+    assert "cause=LORE301" not in result.out
 
 
 def test_what_if_current_lifetime_is_reported():
     """The note said that only Anthropic lets a client choose, of a session of Anthropic's."""
-    ran = lore("simulate", stable(), "--what-if", "ttl=5m")
-    assert "is what was recorded" in ran.out
+    result = lore("simulate", stable(), "--what-if", "ttl=5m")
+    assert "is what was recorded" in result.out
 
 
 def test_expected_losses_are_not_counted_as_lost():
@@ -301,18 +301,18 @@ def test_recordings_are_those_that_the_script_writes():
 
 def test_resent_prompt_is_predicted_from_first_count():
     """The first request is counted, the others are measured in bytes: both have to give the same size."""
-    found = lore("simulate", "--all", "--json", str(FOLDER.parent / "captures" / "har" / "breaks.har")).json
-    for turn in found["turns"][:3]:
+    answer = lore("simulate", "--all", "--json", str(FOLDER.parent / "captures" / "har" / "breaks.har")).json
+    for turn in answer["turns"][:3]:
         assert turn["predicted"]["write_tokens"] == pytest.approx(turn["billed"]["write_tokens"], rel=0.03)
 
 
 @pytest.mark.parametrize("name", ["stable.jsonl", "clock_in_system.jsonl"])
 def test_prediction_equals_the_recorded_usage(name):
-    found = lore("simulate", "--all", "--json", str(FOLDER / name)).json
-    for turn in found["turns"]:
+    answer = lore("simulate", "--all", "--json", str(FOLDER / name)).json
+    for turn in answer["turns"]:
         read, billed = turn["predicted"]["read_tokens"], turn["billed"]["read_tokens"]
         assert abs(read - billed) <= 3
         whole = billed + turn["billed"]["write_tokens"] + turn["billed"]["uncached_tokens"]
         predicted = read + turn["predicted"]["write_tokens"] + turn["predicted"]["uncached_tokens"]
         assert predicted == pytest.approx(whole, rel=0.03)
-    assert found["agreement"]["within_2_percent"] == 3
+    assert answer["agreement"]["within_2_percent"] == 3

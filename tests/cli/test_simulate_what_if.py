@@ -8,7 +8,7 @@ import pytest
 
 from cli.running import lore, put
 from cli.test_simulate import CACHE_CONTROL, LONG, body, capture, stable, usage
-from formats.claude import answered, asked, joined, text
+from formats.claude import answered, asked, log_bytes, text
 from formats.opencode import Export
 from lore.model.codes import fix_of
 
@@ -23,17 +23,17 @@ def log(*turns, name="log.jsonl", model="claude-opus-4-6") -> str:
         lives = {"ephemeral_1h_input_tokens": write if hour else 0, "ephemeral_5m_input_tokens": 0 if hour else write}
         bill = {**usage(read, write), "cache_creation": lives}
         lines.append(asked(f"u{number}", f"question {number}", f"a{number - 1}" if number else None, timestamp=clock))
-        said = answered(f"a{number}", f"m{number}", text("well"), f"u{number}", usage=bill, model=model)
-        lines.append({**said, "timestamp": clock})
-    put(name, joined(*lines))
+        answer = answered(f"a{number}", f"m{number}", text("well"), f"u{number}", usage=bill, model=model)
+        lines.append({**answer, "timestamp": clock})
+    put(name, log_bytes(*lines))
     return name
 
 
 def what_if(path: str, *changes: str):
     """Return the savings by change, and the notes."""
     args = [word for change in changes for word in ("--what-if", change)] or ["--what-if"]
-    ran = lore("simulate", path, *args, "--json").json
-    return {one["change"]: one for one in ran["what_if"]}, ran["notes"]
+    result = lore("simulate", path, *args, "--json").json
+    return {row["change"]: row for row in result["what_if"]}, result["notes"]
 
 
 def talk(*, hour: bool, pause: int) -> str:
@@ -70,7 +70,7 @@ def test_what_if_lifetime_says_how_to_ask_for_it():
     path = talk(hour=False, pause=30)
     assert what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"] == ""  # no record names the client
     lines = [json.loads(line) | {"version": "2.1.150"} for line in Path(path).read_text().splitlines()]
-    put(path, joined(*lines))
+    put(path, log_bytes(*lines))
     assert "ENABLE_PROMPT_CACHING_1H=1" in what_if(path, "ttl=1h")[0]["ttl=1h"]["fix"]
     assert "fix: Set ENABLE_PROMPT_CACHING_1H=1" in lore("simulate", path, "--what-if").out
 
@@ -109,9 +109,9 @@ def moved(*, gap: int = 60, billed: bool = True) -> str:
 
 def test_change_during_expiry_is_noted():
     """The tools changed during the pause: both are reported."""
-    (late,) = [one for one in lore("simulate", moved(gap=400), "--json").json["turns"] if one["causes"]]
+    (late,) = [row for row in lore("simulate", moved(gap=400), "--json").json["turns"] if row["causes"]]
     assert late["causes"][0]["code"] == "LORE128"
-    assert "LORE102" in [one["code"] for one in late["causes"][0]["also"]]
+    assert "LORE102" in [row["code"] for row in late["causes"][0]["also"]]
     assert "also seen: tools-reordered: " in late["causes"][0]["message"]
 
 
@@ -151,9 +151,9 @@ def test_bare_what_if_tries_short_life_of_hour_writes():
     path = talk(hour=True, pause=1)
     saved, _ = what_if(path)
     assert saved["ttl=5m"]["tokens"] == 0 < saved["ttl=5m"]["saved"]
-    said = lore("simulate", path, "--what-if").out
-    assert re.search(r"ttl=5m: saves \$[\d.]+ of \$[\d.]+ \(a 5-minute write costs", said), said
-    assert "ttl=1h" not in said
+    output = lore("simulate", path, "--what-if").out
+    assert re.search(r"ttl=5m: saves \$[\d.]+ of \$[\d.]+ \(a 5-minute write costs", output), output
+    assert "ttl=1h" not in output
 
 
 def test_causes_are_grouped_by_their_kind():
@@ -161,37 +161,37 @@ def test_causes_are_grouped_by_their_kind():
         (body("one"), usage(0, 5000), 0),
         (body("one", "1", "two"), usage(0, 5100), 1000),
     )
-    ran = lore("simulate", path)
+    result = lore("simulate", path)
     (group,) = [group for group in lore("simulate", path, "--json").json["groups"] if group["by"] == "cause"]
     assert group["kind"] == "expected"
     assert group["rebilled"] > 0
     rebilled = r"[\d,]+ tokens re-billed \(\$[\d.]+\) in 1 turn that cost"
-    assert re.search(rf"LORE128 cache-expired \(expected\): {rebilled}", ran.out)
+    assert re.search(rf"LORE128 cache-expired \(expected\): {rebilled}", result.out)
 
 
 def test_without_what_if_files_are_read_once():
     """The cheap answer: causes alone, and a word on what a second look would say."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    ran = lore("simulate", path, "--json").json
-    assert ran["what_if"] == []
-    assert any("--what-if ttl=1h says" in note for note in ran["notes"])
+    result = lore("simulate", path, "--json").json
+    assert result["what_if"] == []
+    assert any("--what-if ttl=1h says" in note for note in result["notes"])
 
 
 def test_loss_without_cause_has_no_fix():
     path = log((0, 0, 20_000, True), (1, 20_000, 500, True), (2, 9_000, 12_000, True), (3, 21_000, 500, True))
     saved, notes = what_if(path)
     assert list(saved) == ["ttl=5m"]
-    ran = lore("simulate", path, "--json").json
-    assert [one["unexplained_tokens"] for one in ran["turns"]] == [0, 0, 11_500, 0]
-    assert (ran["totals"]["unexplained_tokens"], ran["totals"]["waste_tokens"]) == (11_500, 0)
+    result = lore("simulate", path, "--json").json
+    assert [turn["unexplained_tokens"] for turn in result["turns"]] == [0, 0, 11_500, 0]
+    assert (result["totals"]["unexplained_tokens"], result["totals"]["waste_tokens"]) == (11_500, 0)
     assert "not simulated: 11,500 tokens in 1 turn that nothing explains (LORE301)" in notes
     assert any("which record no breakpoints" in note for note in notes)
     out = lore("simulate", path).out
     assert "re-billed, no certain cause: 11,500 tokens ($" in out
     assert "; ruled out: expiry" in out
     assert "largest savings" not in out
-    taken, notes = what_if(path, "cause=LORE301")
-    assert (taken["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)
+    savings, notes = what_if(path, "cause=LORE301")
+    assert (savings["cause=LORE301"]["tokens"], "cannot be removed" in "".join(notes)) == (0, True)
 
 
 # The clock goes back at the second fall, so nothing is known of expiry there.
@@ -216,13 +216,13 @@ def test_weak_cause_has_no_fix():
     command = b"<command-name>/review</command-name>"
     Path(path).write_bytes(Path(path).read_bytes().replace(b"question 3", command))
     turns = lore("simulate", path, "--json").json["turns"]
-    assert [cause["code"] for one in turns for cause in one["causes"]] == ["LORE162"]
+    assert [cause["code"] for turn in turns for cause in turn["causes"]] == ["LORE162"]
     saved, notes = what_if(path)
     assert "cause=LORE162" not in saved
     assert "not simulated: LORE162, for which the evidence is weak" in notes
     assert "would have saved most" not in lore("simulate", path).out
-    taken, notes = what_if(path, "cause=LORE162")
-    assert taken["cause=LORE162"]["tokens"] == 21_000
+    savings, notes = what_if(path, "cause=LORE162")
+    assert savings["cause=LORE162"]["tokens"] == 21_000
     assert any("the evidence for it is weak" in note for note in notes)
 
 
@@ -238,9 +238,12 @@ def fixes_of(path: str, *args: str) -> list[set[str]]:
     """The fixes that commands give for one recording, and those that are ranked; `lore check` has no --for."""
     checked = [] if args else [lore("check", path, "-v", "--json").json["findings"]]
     pairs = [json.loads(line) for line in lore("diff-prefix", path, "--json", *args).out.splitlines()]
-    ran = lore("simulate", path, "--json", *args).json
-    causes = [one for pair in pairs for one in pair["causes"]], [one for turn in ran["turns"] for one in turn["causes"]]
-    return [{one["fix"] for one in found} for found in (*checked, *causes, ran["what_if"])]
+    result = lore("simulate", path, "--json", *args).json
+    causes = (
+        [item for pair in pairs for item in pair["causes"]],
+        [item for turn in result["turns"] for item in turn["causes"]],
+    )
+    return [{item["fix"] for item in group} for group in (*checked, *causes, result["what_if"])]
 
 
 @pytest.mark.parametrize("reader", ["author", "user"])
@@ -249,8 +252,8 @@ def test_commands_give_same_fixes(reader, configured):
     """Fixes follow `--for` and `[check] reader` in every command."""
     if configured:
         put("lore.toml", f'[check]\nreader = "{reader}"\n'.encode())
-    found = fixes_of(moved(), *(() if configured else ("--for", reader)))
-    assert found == [{fix_of("LORE102", reader)}] * len(found)
+    fixes = fixes_of(moved(), *(() if configured else ("--for", reader)))
+    assert fixes == [{fix_of("LORE102", reader)}] * len(fixes)
 
 
 def test_what_if_cause_expiry_removes_pause():
@@ -264,17 +267,17 @@ def test_what_if_cause_expiry_removes_pause():
 def test_standard_input_names_changes_not_simulated():
     """Standard input is read once: changes that need a second pass are named in a note."""
     path = capture((body("one"), usage(0, 5000), 0), (body("one", "1", "two"), usage(0, 5100), 1000))
-    ran = lore("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
-    notes = "".join(ran.json["notes"])
+    result = lore("simulate", "-", "--what-if", "--json", stdin=Path(path).read_bytes())
+    notes = "".join(result.json["notes"])
     assert "not simulated: ttl=1h, since standard input and pipes can be read once only" in notes
 
 
 def unmarked(*bills: dict[str, int]) -> str:
     """A capture of requests that continue and set no breakpoint."""
-    said = ["one", "1", "two", "2", "three", "3"]
+    words = ["one", "1", "two", "2", "three", "3"]
     turns = []
     for number, bill in enumerate(bills):
-        whole = body(*said[: 2 * number + 1])
+        whole = body(*words[: 2 * number + 1])
         for block in (whole["system"][0], whole["messages"][-1]["content"][0]):
             del block["cache_control"]
         turns.append((whole, bill, 60 * number))
@@ -293,7 +296,7 @@ def test_bodies_without_breakpoint_get_breakpoint_saving():
 def test_usage_contradicting_bodies_saves_nothing(changes):
     """Bodies without breakpoints whose bills were cached: $0.0861 was said to be saved of $0.0346 that were paid."""
     saved, notes = what_if(unmarked(usage(0, 4000, 10), usage(4000, 10, 10), usage(4010, 10, 10)), *changes)
-    assert not [one for one in saved.values() if one["tokens"] or one["saved"]]
+    assert not [row for row in saved.values() if row["tokens"] or row["saved"]]
     assert "not simulated: breakpoints=auto in 3 turns whose bills contradict their bodies (LORE303)" in notes
 
 
@@ -309,12 +312,14 @@ def both() -> str:
 def test_causes_saving_only_together_are_ranked_together(changes):
     """A date and a tool changed in one turn, neither saves anything alone: no fix was printed, and no note."""
     saved, notes = what_if(both(), *changes)
-    one = saved["cause=LORE101,LORE103"]
-    assert (next(iter(saved)), one["turns"], one["tokens"]) == ("cause=LORE101,LORE103", 1, 5000)
-    assert one["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
-    assert one["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
-    told = [note for note in notes if "are saved only if all of these are fixed" in note]
-    assert changes or told[0].startswith("cause=LORE101,LORE103: 4,9")  # all cached tokens except those of the tools
+    row = saved["cause=LORE101,LORE103"]
+    assert (next(iter(saved)), row["turns"], row["tokens"]) == ("cause=LORE101,LORE103", 1, 5000)
+    assert row["saved"] == pytest.approx(5000 * (6.25 - 0.5) / 1e6)
+    assert row["fix"] == " ".join(sorted(fix_of(code, "author") for code in ("LORE101", "LORE103")))
+    joint_notes = [note for note in notes if "are saved only if all of these are fixed" in note]
+    assert changes or joint_notes[0].startswith(
+        "cause=LORE101,LORE103: 4,9"
+    )  # all cached tokens except those of the tools
     assert "(5,000 tokens re-billed less, in 1 turn)" in lore("simulate", both()).out
 
 
@@ -333,29 +338,29 @@ def test_only_changes_that_save_are_ranked():
     ]
     lines = lore("simulate", moved(), "--what-if", "ttl=1h", "--what-if", "breakpoints=auto").out.splitlines()
     assert "largest savings (estimated):" not in lines
-    (tried,) = [line for line in lines if line.startswith("simulated, ")]
-    assert tried.startswith("simulated, no saving: ttl=1h (costs $0.0")
+    (trial,) = [line for line in lines if line.startswith("simulated, ")]
+    assert trial.startswith("simulated, no saving: ttl=1h (costs $0.0")
 
 
 def test_incomparable_change_has_unknown_saving():
-    ran = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
-    assert "saving unknown: breakpoints=auto" in ran.out
-    assert "no saving" not in ran.out
+    result = lore("simulate", unmarked(usage(0, 4000, 10), usage(4000, 10, 10)), "--what-if")
+    assert "saving unknown: breakpoints=auto" in result.out
+    assert "no saving" not in result.out
 
 
 def test_usage_of_serving_cache_does_not_contradict_another():
     """What OpenAI cached without a breakpoint says nothing of what Anthropic would cache with some."""
-    said = [{"role": "system", "content": LONG}, *({"role": "user", "content": text} for text in ("one", "two"))]
+    messages = [{"role": "system", "content": LONG}, *({"role": "user", "content": text} for text in ("one", "two"))]
     bill = {
         "prompt_tokens": 4010,
         "completion_tokens": 9,
         "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 4000},
     }
-    turns = [({"model": "gpt-5.6", "messages": said[: 2 + number]}, bill, 60 * number) for number in range(2)]
+    turns = [({"model": "gpt-5.6", "messages": messages[: 2 + number]}, bill, 60 * number) for number in range(2)]
     args = ("--cache", "anthropic", "--what-if", "breakpoints=auto", "--json")
-    ran = lore("simulate", capture(*turns), *args).json
-    assert (ran["what_if"][0]["turns"], ran["what_if"][0]["tokens"] > 3000) == (1, True)
-    assert not [note for note in ran["notes"] if "LORE303" in note]
+    result = lore("simulate", capture(*turns), *args).json
+    assert (result["what_if"][0]["turns"], result["what_if"][0]["tokens"] > 3000) == (1, True)
+    assert not [note for note in result["notes"] if "LORE303" in note]
 
 
 def ask_about_document(number: int):
@@ -367,27 +372,27 @@ def ask_about_document(number: int):
 
 def test_shared_document_costs_the_same_in_all_commands():
     path = capture(*((ask_about_document(number), usage(0, 9_040), 20 * number) for number in range(4)))
-    (found,) = [each for each in lore("check", path, "--json").json["findings"] if each["code"] == "LORE172"]
-    assert found["lost_dollars"] == pytest.approx(3 * 9_000 * (3.75 - 0.3) / 1e6, rel=0.02)
+    (finding,) = [row for row in lore("check", path, "--json").json["findings"] if row["code"] == "LORE172"]
+    assert finding["lost_dollars"] == pytest.approx(3 * 9_000 * (3.75 - 0.3) / 1e6, rel=0.02)
     saved, _ = what_if(path)
     of_cause = saved["cause=LORE172"]
-    assert (of_cause["turns"], of_cause["tokens"]) == (3, found["lost_tokens"])
-    assert (of_cause["saved"], of_cause["fix"]) == (found["lost_dollars"], found["fix"])
-    assert saved["breakpoints=auto"]["tokens"] == pytest.approx(found["lost_tokens"], rel=0.02)
-    assert saved["breakpoints=auto"]["saved"] >= found["lost_dollars"]  # by predicted costs
-    assert f"read from a cache: about {found['lost_tokens']:,} tokens" in lore("simulate", path).out
+    assert (of_cause["turns"], of_cause["tokens"]) == (3, finding["lost_tokens"])
+    assert (of_cause["saved"], of_cause["fix"]) == (finding["lost_dollars"], finding["fix"])
+    assert saved["breakpoints=auto"]["tokens"] == pytest.approx(finding["lost_tokens"], rel=0.02)
+    assert saved["breakpoints=auto"]["saved"] >= finding["lost_dollars"]  # by predicted costs
+    assert f"read from a cache: about {finding['lost_tokens']:,} tokens" in lore("simulate", path).out
     (cause,) = lore("compare", path, path, "--json").json["causes"]
-    assert (cause["code"], cause["left"]["events"], cause["left_dollars"]) == ("LORE172", 3, found["lost_dollars"])
+    assert (cause["code"], cause["left"]["events"], cause["left_dollars"]) == ("LORE172", 3, finding["lost_dollars"])
 
 
 def test_cold_summary_saves_what_it_wastes():
     """The gateway reports no writes; the bytes of a log's two chains are not compared."""
     claude = {"providerID": "github-copilot", "modelID": "claude-sonnet-4.6"}
-    made = Export().user("one").answer("a", bill=(50, 60_000, 9), **claude)
-    made.message("user", [made.part("compaction", auto=True, overflow=False)], agent="build")
-    made.answer("all", bill=(58_000, 0, 30), agent="compaction", mode="compaction", summary=True, **claude)
-    put("session.json", made.data())
-    (found,) = [one for one in lore("check", "session.json", "--json").json["findings"] if one["kind"] == "waste"]
-    assert (found["code"], found["lost_dollars"]) == ("LORE171", pytest.approx(0.1566))
+    export = Export().user("one").answer("a", bill=(50, 60_000, 9), **claude)
+    export.message("user", [export.part("compaction", auto=True, overflow=False)], agent="build")
+    export.answer("all", bill=(58_000, 0, 30), agent="compaction", mode="compaction", summary=True, **claude)
+    put("session.json", export.data())
+    (finding,) = [row for row in lore("check", "session.json", "--json").json["findings"] if row["kind"] == "waste"]
+    assert (finding["code"], finding["lost_dollars"]) == ("LORE171", pytest.approx(0.1566))
     assert what_if("session.json", "cause=LORE171")[0]["cause=LORE171"]["saved"] == pytest.approx(0.1566)
     assert "prefix     the bytes of these two requests were not compared" in lore("diff-prefix", "session.json").out

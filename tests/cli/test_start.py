@@ -28,15 +28,15 @@ NEVER = {
 def imported(*args, home):
     """Return the modules that a command imports."""
     environment = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "PATH": ""}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", LOOK, *args], capture_output=True, text=True, env=environment, cwd=home
     )
-    code, *modules = done.stderr.split()
-    assert code == "0", done.stderr
-    return set(modules), done.stdout
+    code, *modules = process.stderr.split()
+    assert code == "0", process.stderr
+    return set(modules), process.stdout
 
 
-def own(modules):
+def lore_modules(modules):
     """Return lore's own modules, without their packages."""
     rooms = {name.rpartition(".")[0] for name in modules}
     return {name for name in modules if name.partition(".")[0] == "lore"} - rooms
@@ -48,7 +48,7 @@ def own(modules):
 ], ids=["text", "json"])  # fmt: skip
 def test_checking_one_small_file_imports_few_modules(tmp_path, as_json, most, never):
     modules, _ = imported("check", str(SMALL), *as_json, home=tmp_path)
-    assert len(own(modules)) <= most
+    assert len(lore_modules(modules)) <= most
     assert not modules & never
 
 
@@ -61,4 +61,4 @@ def test_empty_overview_imports_no_judging_modules(tmp_path):
     modules, out = imported("--json", home=tmp_path)
     assert json.loads(out)["total"]["sessions"] == 0
     assert not modules & (NEVER | {"lore.judge.judge", "lore.commands.compact", "lore.run.checking.check"})
-    assert len(own(modules)) <= 99
+    assert len(lore_modules(modules)) <= 99

@@ -29,15 +29,15 @@ def stamp(seconds):
 
 
 def session(*bills, name="s", path=LOG):
-    made = []
+    records = []
     for number, bill in enumerate(bills):
         time_ = stamp(10 * number - 120)
-        made += [
+        records += [
             asked(f"u{number}", "q", f"a{number - 1}" if number else None, timestamp=time_),
             answered(f"a{number}", f"m{number}", text("yes"), f"u{number}", usage=counts(*bill), timestamp=time_,
                      model="claude-opus-4-5"),
         ]  # fmt: skip
-    return put(path, *[{**line, "sessionId": name} for line in made])
+    return put(path, *[{**line, "sessionId": name} for line in records])
 
 
 STEADY = [(10, 0, 10_000, 100), (10, 10_000, 1000, 100), (10, 11_000, 1000, 100)]
@@ -58,27 +58,29 @@ def started(monkeypatch):
     return commands
 
 
-def given(path=LOG, **more):
+def status_input(path=LOG, **more):
     return json.dumps({"session_id": "s", "transcript_path": path, "model": {"display_name": "Opus"}, **more}).encode()
 
 
 def test_line_for_claude_code_shows_its_session(started):
     session(*STEADY)
-    assert lore("statusline", stdin=given()).out == "\x1b[2mjudging …\x1b[0m\n"
-    ran = lore("statusline", "--no-color", stdin=given(cost={"total_cost_usd": 0.5}))
-    assert (ran.code, ran.err, len(started)) == (0, "", 1)
-    size, read, again, cache, broken = ran.out.strip().split(" · ")
+    assert lore("statusline", stdin=status_input()).out == "\x1b[2mjudging …\x1b[0m\n"
+    result = lore("statusline", "--no-color", stdin=status_input(cost={"total_cost_usd": 0.5}))
+    assert (result.code, result.err, len(started)) == (0, "", 1)
+    size, read, again, cache, broken = result.out.strip().split(" · ")
     assert (size, read, again, broken) == ("prompt 12k", "read 92 %", "re-billed 0", "no break")
     assert cache.startswith(("cache 3:1", "cache 3:2"))
     session(*STEADY, (10, 0, 12_000, 100))
-    assert lore("statusline", "--no-color", stdin=given()).out.endswith("judging …\n")
+    assert lore("statusline", "--no-color", stdin=status_input()).out.endswith("judging …\n")
 
 
 def test_format_chooses_the_parts():
     session(*STEADY)
     lore("statusline", LOG)
-    ran = lore("statusline", "--no-color", "--format", "model,read cost", stdin=given(cost={"total_cost_usd": 0.5}))
-    assert ran.out == "Opus · read 92 % · $0.50\n"
+    result = lore(
+        "statusline", "--no-color", "--format", "model,read cost", stdin=status_input(cost={"total_cost_usd": 0.5})
+    )
+    assert result.out == "Opus · read 92 % · $0.50\n"
     assert lore("statusline", "--format=model", LOG, "--width=8").out == "claude-…\n"
     assert lore("statusline", "--format=model", "--redact", LOG).out == "lore: no session\n"
 
@@ -93,22 +95,22 @@ def test_format_chooses_the_parts():
 )  # fmt: skip
 def test_meaningless_input_gives_a_short_line(stdin):
     for _ in range(2):
-        ran = lore("statusline", "--no-color", stdin=stdin)
-        assert (ran.code, ran.err) == (0, "")
-        assert ran.out in ("lore: no session\n", "judging …\n")
-    assert ran.out == "lore: no session\n"
+        result = lore("statusline", "--no-color", stdin=stdin)
+        assert (result.code, result.err) == (0, "")
+        assert result.out in ("lore: no session\n", "judging …\n")
+    assert result.out == "lore: no session\n"
 
 
 def test_session_without_log_shows_figures_of_client():
     usage = {"input_tokens": 5, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 95}
-    stdin = given("soon.jsonl", context_window={"current_usage": usage, "used_percentage": 8})
-    ran = lore("statusline", "--no-color", "--format", "prompt,read,context", stdin=stdin)
-    assert ran.out == "prompt 1k · read 90 % · context 8 %\n"
+    stdin = status_input("soon.jsonl", context_window={"current_usage": usage, "used_percentage": 8})
+    result = lore("statusline", "--no-color", "--format", "prompt,read,context", stdin=stdin)
+    assert result.out == "prompt 1k · read 90 % · context 8 %\n"
 
 
 def test_line_without_a_log_shows_newest_session():
-    own = f"home/.claude/projects/{''.join(char if char.isalnum() else '-' for char in os.getcwd())}/n.jsonl"
-    session(*STEADY, path=own)
+    project_log = f"home/.claude/projects/{''.join(char if char.isalnum() else '-' for char in os.getcwd())}/n.jsonl"
+    session(*STEADY, path=project_log)
     assert lore("statusline").out == "judging …\n"
     assert lore("statusline").out.startswith("prompt 12k")
     assert lore("statusline", os.getcwd()).out.startswith("prompt 12k")
@@ -116,20 +118,20 @@ def test_line_without_a_log_shows_newest_session():
 
 def test_json_is_judged_to_the_end():
     session(*STEADY, (10, 0, 12_500, 100))
-    ran = lore("statusline", "--json", LOG)
-    valid(ran.json, "statusline")
-    assert (ran.json["requests"], ran.json["breaks"], ran.json["lifetime"]) == (4, 1, 300.0)
-    assert ran.json["last_break"]["lost_tokens"] == ran.json["rebilled_tokens"] == 12_000
+    result = lore("statusline", "--json", LOG)
+    valid(result.json, "statusline")
+    assert (result.json["requests"], result.json["breaks"], result.json["lifetime"]) == (4, 1, 300.0)
+    assert result.json["last_break"]["lost_tokens"] == result.json["rebilled_tokens"] == 12_000
     hidden = lore("statusline", "--json", "--redact", LOG).json
-    assert hidden["session_id"] != "s" == ran.json["session_id"]
+    assert hidden["session_id"] != "s" == result.json["session_id"]
     assert lore("statusline", "--json", stdin=b"").code == 2
 
 
 def test_trivial_break_does_not_hide_a_costly_one():
     costly = [*STEADY, (10, 12_000, 60_000, 100), (10, 0, 72_500, 100)]
     session(*costly, (10, 70_000, 3_000, 100))
-    found = lore("statusline", "--json", LOG).json
-    assert (found["breaks"], found["rebilled_tokens"], found["last_break"]["lost_tokens"]) == (2, 74_500, 72_000)
+    status = lore("statusline", "--json", LOG).json
+    assert (status["breaks"], status["rebilled_tokens"], status["last_break"]["lost_tokens"]) == (2, 74_500, 72_000)
     session(*costly, (10, 60_000, 13_000, 100))
     assert lore("statusline", "--json", LOG).json["last_break"]["lost_tokens"] == 12_500
 
@@ -139,8 +141,8 @@ def test_line_without_cache_folder_shows_client_facts(monkeypatch, started):
     monkeypatch.setattr(module, "status_folder", lambda: "")
     assert lore("statusline", LOG, "--width", "40").out == "lore: no session\n"
     usage = {"input_tokens": 5, "cache_read_input_tokens": 9_000, "cache_creation_input_tokens": 995}
-    given = json.dumps({"transcript_path": LOG, "context_window": {"current_usage": usage}}).encode()
-    assert "prompt 10k" in lore("statusline", stdin=given).out
+    stdin = json.dumps({"transcript_path": LOG, "context_window": {"current_usage": usage}}).encode()
+    assert "prompt 10k" in lore("statusline", stdin=stdin).out
     assert started == []
 
 
@@ -154,18 +156,18 @@ def test_started_process_is_not_waited_for():
 
 
 def test_unknown_part_error_names_the_parts(started):
-    ran = lore("statusline", "--format", "prompt,money")
-    assert (ran.code, ran.out) == (2, "")
-    assert "parts: model, prompt, read" in ran.err
+    result = lore("statusline", "--format", "prompt,money")
+    assert (result.code, result.out) == (2, "")
+    assert "parts: model, prompt, read" in result.err
     assert lore("statusline", "--wide").code == 2
 
 
 def test_install_prints_settings_and_writes_none():
-    ran = lore("statusline", "--install")
-    snippet = json.loads(ran.out[ran.out.index("{") : ran.out.index("\n}\n") + 3])
+    result = lore("statusline", "--install")
+    snippet = json.loads(result.out[result.out.index("{") : result.out.index("\n}\n") + 3])
     assert snippet["statusLine"]["type"] == "command"
     assert snippet["statusLine"]["command"].endswith("lore statusline")
-    assert "#{q:pane_current_path}" in ran.out
+    assert "#{q:pane_current_path}" in result.out
     assert not Path("home").exists()
 
 
@@ -184,8 +186,10 @@ def test_line_imports_nothing_slow_and_judges_apart():
         f"import sys; from lore.commands.main import main; main(['statusline', {LOG!r}])\n"
         f"print(sorted(set(sys.modules) & {HEAVY!r}))"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True)
-    line, heavy = done.stdout.splitlines()
+    completed = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60, check=True
+    )
+    line, heavy = completed.stdout.splitlines()
     assert line.startswith("prompt 12k · read 92 %")
     assert heavy == "[]"
     shutil.rmtree(root)

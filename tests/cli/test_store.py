@@ -29,7 +29,7 @@ def filled(url):
 
 
 def ids(url, *args):
-    return [one["session_id"] for one in answered("list", *args, url=url)["sessions"]]
+    return [session["session_id"] for session in answered("list", *args, url=url)["sessions"]]
 
 
 @each_store
@@ -38,11 +38,11 @@ def test_list_is_sorted_and_filtered_by_project(url):
     assert ids(url) == ["a", "b", "c", "d"]
     assert ids(url, "--project", "p") == ["a", "b"]
     assert ids(url, "--project", "none") == []
-    ran = store("list", url=url)
-    assert ran.out.splitlines()[-1].endswith(f" bytes in {url}")
-    assert ran.out.startswith("a  0 turns, 3 events, ")
-    assert ", project p, last used 20" in ran.out.splitlines()[0]
-    assert ", project p, forked from a, last used 20" in ran.out.splitlines()[1]
+    result = store("list", url=url)
+    assert result.out.splitlines()[-1].endswith(f" bytes in {url}")
+    assert result.out.startswith("a  0 turns, 3 events, ")
+    assert ", project p, last used 20" in result.out.splitlines()[0]
+    assert ", project p, forked from a, last used 20" in result.out.splitlines()[1]
 
 
 TURN = record("turn_started", turn=1, at="2026-03-01T12:00:00+01:00")
@@ -84,42 +84,42 @@ def test_list_is_filtered_by_user_agent_and_time(url):
     assert ids(url, "--since", "2026-03-01T11:00:00Z") == ["a", "b", "c"]
     assert ids(url, "--since", "2026-03-01T11:00:01Z") == ["b", "c"]
     assert ids(url, "--since", "1d") == ["c"]
-    ran = store("list", "--since", "soon", url=url)
-    assert (ran.code, ran.out) == (2, "")
-    assert "hint: give an age (30m, 2h, 1d, 1w) or a date" in ran.err
+    result = store("list", "--since", "soon", url=url)
+    assert (result.code, result.out) == (2, "")
+    assert "hint: give an age (30m, 2h, 1d, 1w) or a date" in result.err
 
 
 @each_store
 def test_since_notes_sessions_without_a_time(url):
-    with closing(open_store(url)) as kept:
-        kept.create(dumps({"kind": "session_started", "session_id": "a"}))
-    ran = store("list", "--since", "1d", url=url)
-    assert (ran.code, ran.out) == (0, f"0 sessions, 0 events, 0 bytes in {url}\n")
-    assert ran.err == "note: 1 session says no time of use, and cannot be chosen by --since\n"
+    with closing(open_store(url)) as writer:
+        writer.create(dumps({"kind": "session_started", "session_id": "a"}))
+    result = store("list", "--since", "1d", url=url)
+    assert (result.code, result.out) == (0, f"0 sessions, 0 events, 0 bytes in {url}\n")
+    assert result.err == "note: 1 session says no time of use, and cannot be chosen by --since\n"
 
 
 @each_store
 def test_show_names_head_deltas_and_forks(url):
     filled(url)
-    shown = answered("show", "a", url=url)
-    assert shown["session"]["events"] == 3
-    assert shown["session"]["bytes"] == len(Path("logs/a.jsonl").read_bytes())
-    assert (shown["prompt_deltas"], shown["forks"]) == (1, ["b", "c"])
+    answer = answered("show", "a", url=url)
+    assert answer["session"]["events"] == 3
+    assert answer["session"]["bytes"] == len(Path("logs/a.jsonl").read_bytes())
+    assert (answer["prompt_deltas"], answer["forks"]) == (1, ["b", "c"])
     text = store("show", "a", url=url).out
     assert "forks       b, c\n" in text
-    assert f"head        event 3, digest {shown['session']['head']['digest']}\n" in text
+    assert f"head        event 3, digest {answer['session']['head']['digest']}\n" in text
 
 
 @each_store
 def test_leaf_and_metadata_are_shown_and_imported(url):
     filled(url)
-    with closing(open_store(url)) as kept:
-        head = kept.load("a").head
-        kept.save_delta("a", SessionDelta(base=head, leaf_id="u1", metadata=b'{"cwd":"/x"}'))
+    with closing(open_store(url)) as store:
+        head = store.load("a").head
+        store.save_delta("a", SessionDelta(base=head, leaf_id="u1", metadata=b'{"cwd":"/x"}'))
     answered("import", f"{url}#a", url="sqlite:other.db")
-    for one in (url, "sqlite:other.db"):
-        shown = answered("show", "a", url=one)
-        assert (shown["session"]["leaf_id"], shown["metadata"]) == ("u1", {"cwd": "/x"})
+    for target in (url, "sqlite:other.db"):
+        answer = answered("show", "a", url=target)
+        assert (answer["session"]["leaf_id"], answer["metadata"]) == ("u1", {"cwd": "/x"})
 
 
 @each_store
@@ -129,17 +129,17 @@ def test_delete_names_sessions_and_includes_forks(url):
     assert (sorted(dry["session_ids"]), dry["dry_run"]) == (["a", "b", "c"], True)
     assert store("delete", "b", "--dry-run", url=url).out == "would delete c\nwould delete b\n"
     assert ids(url) == ["a", "b", "c", "d"]
-    gone = answered("delete", "b", "a", url=url, schema="store-written")
-    assert gone["session_ids"] == ["c", "b", "a"]
+    deletion = answered("delete", "b", "a", url=url, schema="store-written")
+    assert deletion["session_ids"] == ["c", "b", "a"]
     assert ids(url) == ["d"]
 
 
 @each_store
 def test_delete_of_an_unknown_session_deletes_nothing(url):
     filled(url)
-    ran = store("delete", "a", "none", url=url)
-    assert (ran.code, ran.out) == (2, "")
-    assert "has no session 'none'" in ran.err
+    result = store("delete", "a", "none", url=url)
+    assert (result.code, result.out) == (2, "")
+    assert "has no session 'none'" in result.err
     assert ids(url) == ["a", "b", "c", "d"]
 
 
@@ -163,8 +163,8 @@ def test_bound_client_is_known_to_other_processes(url):
     assert store("bind", "me@host", "a", url=url).out == "bound client me@host to a\n"
     assert process("store", "resolve", "me@host", "--store", url).out == "a\n"
     assert answered("resolve", "me@host", url=url)["session_id"] == "a"
-    ran = store("bind", "me@host", "d", url=url)
-    assert (ran.code, "bound to session 'a'" in ran.err) == (2, True)
+    result = store("bind", "me@host", "d", url=url)
+    assert (result.code, "bound to session 'a'" in result.err) == (2, True)
     answered("bind", "me@host", "d", "--replace", url=url, schema="store-written")
     assert store("resolve", "me@host", url=url).out == "d\n"
 
@@ -172,13 +172,13 @@ def test_bound_client_is_known_to_other_processes(url):
 @each_store
 def test_an_unknown_client_or_session_is_an_error(url):
     filled(url)
-    asked = (("resolve", "none"), ("show", "none"), ("export", "none"), ("move", "none", "p"), ("bind", "c", "none"),
+    commands = (("resolve", "none"), ("show", "none"), ("export", "none"), ("move", "none", "p"), ("bind", "c", "none"),
              ("verify", "none"))  # fmt: skip
-    for command, *args in asked:
-        ran = store(command, *args, url=url)
-        assert (ran.code, ran.out) == (2, ""), command
-        assert "'none'" in ran.err
-        assert "\nhint: " in ran.err
+    for command, *args in commands:
+        result = store(command, *args, url=url)
+        assert (result.code, result.out) == (2, ""), command
+        assert "'none'" in result.err
+        assert "\nhint: " in result.err
 
 
 def test_verify_exits_1_and_names_recoverable_events():
@@ -189,12 +189,12 @@ def test_verify_exits_1_and_names_recoverable_events():
         changed = "CAST(replace(CAST(line AS TEXT), 'u1', 'u2') AS BLOB)"
         assert inside.execute(f"UPDATE events SET line = {changed} WHERE number = 2").rowcount == 1
         inside.commit()
-    found = answered("verify", url="sqlite:s.db", code=1)
-    assert [(one["session_id"], one["number"]) for one in found["damage"]] == [("a", 2)]
-    ran = store("verify", "a", "a", url="sqlite:s.db")
-    assert ran.code == 1
-    assert ran.out.startswith("damaged session a, event 2: ")
-    assert "can be recovered: " in ran.out
+    answer = answered("verify", url="sqlite:s.db", code=1)
+    assert [(damage["session_id"], damage["number"]) for damage in answer["damage"]] == [("a", 2)]
+    result = store("verify", "a", "a", url="sqlite:s.db")
+    assert result.code == 1
+    assert result.out.startswith("damaged session a, event 2: ")
+    assert "can be recovered: " in result.out
     assert store("verify", "b", "c", url="sqlite:s.db").code == 0
     refused = store("export", "a", url="sqlite:s.db")
     assert refused.code == 2
@@ -205,11 +205,11 @@ def test_check_judges_the_undamaged_sessions():
     filled("jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"u1"' in path.read_bytes())
     file.write_bytes(file.read_bytes().replace(b'"uuid":"u1"', b'"uuid":"u2"'))
-    assert [one["session_id"] for one in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]
-    ran = lore("check", "jsonl:s", "--json")
-    assert ran.code == 3
-    assert ran.json["summary"]["files"] >= 3
-    assert any("LORE215" in dumps(one).decode() for one in ran.json["problems"])
+    assert [item["session_id"] for item in answered("verify", url="jsonl:s", code=1)["damage"]] == ["a"]
+    result = lore("check", "jsonl:s", "--json")
+    assert result.code == 3
+    assert result.json["summary"]["files"] >= 3
+    assert any("LORE215" in dumps(item).decode() for item in result.json["problems"])
 
 
 def damage_the_end_of_a_log():
@@ -224,9 +224,9 @@ def damage_the_end_of_a_log():
 def test_damaged_session_is_not_reported_as_missing():
     """It is in no list: `show` and `delete` said that the store has no such session."""
     damage_the_end_of_a_log()
-    ran = store("show", "s-1", url="jsonl:s")
-    assert (ran.code, "has no session" in ran.err) == (2, False)
-    assert "a saved record cannot be read" in ran.err
+    result = store("show", "s-1", url="jsonl:s")
+    assert (result.code, "has no session" in result.err) == (2, False)
+    assert "a saved record cannot be read" in result.err
     assert answered("delete", "s-1", "--dry-run", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
     assert answered("delete", "s-1", url="jsonl:s", schema="store-written")["session_ids"] == ["s-1"]
     assert not Path("s/s-1.jsonl").exists()
@@ -236,36 +236,36 @@ def test_damaged_session_is_not_reported_as_missing():
 def test_error_names_file_and_byte_of_the_damage(command):
     """It said `event 4: the event is not the stored one`, or named a line of standard input."""
     damage_the_end_of_a_log()
-    ran = fed(b'{"kind":"cache_reset","reason":"x"}\n', "store", *command, "--store", "jsonl:s")
-    assert ran.code == 2
-    assert "s/s-1.jsonl, byte " in ran.err
-    assert "<stdin>" not in ran.err
+    result = fed(b'{"kind":"cache_reset","reason":"x"}\n', "store", *command, "--store", "jsonl:s")
+    assert result.code == 2
+    assert "s/s-1.jsonl, byte " in result.err
+    assert "<stdin>" not in result.err
 
 
 def test_verify_notes_an_empty_file():
     """A file cut to nothing was a store of no sessions in which nothing is damaged."""
     Path("s.db").touch()
-    ran = store("verify", url="sqlite:s.db")
-    assert (ran.code, "s.db is empty" in ran.out) == (0, True)
+    result = store("verify", url="sqlite:s.db")
+    assert (result.code, "s.db is empty" in result.out) == (0, True)
 
 
 @pytest.mark.parametrize("url", ["sqlite:none.db", "jsonl:none"])
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("import", "append")])
 def test_missing_store_is_an_error_and_not_made(url, command):
     args = {"move": ("a", "p"), "bind": ("k", "a"), "list": (), "verify": (), "vacuum": ()}.get(command, ("a",))
-    ran = store(command, *args, url=url)
-    assert (ran.code, ran.out) == (2, "")
-    assert f"error: there is no store {url}\n" in ran.err
+    result = store(command, *args, url=url)
+    assert (result.code, result.out) == (2, "")
+    assert f"error: there is no store {url}\n" in result.err
     assert not list(Path().glob("none*"))
 
 
 @pytest.mark.parametrize("url", ["nothing:x", "s.db", "", "sqlite:", "mysql://me:hunter2@host/db"])
 def test_error_about_a_bad_url_shows_no_password(url):
-    ran = store("list", url=url)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: ")
-    assert "hint: " in ran.err
-    assert "hunter2" not in ran.err
+    result = store("list", url=url)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: ")
+    assert "hint: " in result.err
+    assert "hunter2" not in result.err
 
 
 @each_store
@@ -273,9 +273,9 @@ def test_store_option_with_a_session_is_refused(url):
     """`--store sqlite:s.db#a` was a new store in a file of that name."""
     filled(url)
     for command in (("import", "logs"), ("append", "a"), ("show", "a")):
-        ran = store(*command, url=f"{url}#a")
-        assert (ran.code, ran.out) == (2, "")
-        assert f"error: {url}#a names a session, not a store\nhint: --store {url}, and" in ran.err
+        result = store(*command, url=f"{url}#a")
+        assert (result.code, result.out) == (2, "")
+        assert f"error: {url}#a names a session, not a store\nhint: --store {url}, and" in result.err
     assert not list(Path().glob("*#*"))
     put("a.jsonl", log(header(session_id="a")))
     assert store("import", "a.jsonl", url=url.replace(":s", ":new#")).code == 0
@@ -287,7 +287,7 @@ def test_id_is_never_run_and_masked_on_screen():
     name = json.loads(line)["session_id"]
     assert appended(name, line, url="sqlite:s.db").code == 0
     for command in (("list",), ("show", name), ("delete", name, "--dry-run")):
-        ran = store(*command, url="sqlite:s.db")
-        assert ran.code == 0
-        assert secret not in ran.out
+        result = store(*command, url="sqlite:s.db")
+        assert result.code == 0
+        assert secret not in result.out
     assert ids("sqlite:s.db")

@@ -27,16 +27,16 @@ def numbered(line, number):
 
 
 def numbers(ran):
-    for one in ran.lines:
-        valid(one, "store-appended")
-        assert list(one) == ["session_id", "id"]
-    return [one["id"] for one in ran.lines]
+    for line in ran.lines:
+        valid(line, "store-appended")
+        assert list(line) == ["session_id", "id"]
+    return [line["id"] for line in ran.lines]
 
 
 @each_store
 def test_append_begins_a_session_and_answers_with_numbers(url):
-    ran = appended("s", HEADER, FIRST, SECOND, url=url)
-    assert (ran.code, ran.err, numbers(ran)) == (0, "", [1, 2, 3])
+    result = appended("s", HEADER, FIRST, SECOND, url=url)
+    assert (result.code, result.err, numbers(result)) == (0, "", [1, 2, 3])
     assert exported("s", url) == b"%b\n%b\n%b\n" % (HEADER, FIRST, SECOND)
 
 
@@ -52,11 +52,11 @@ def test_event_sent_again_is_acknowledged_and_stored_once(url):
 @pytest.mark.parametrize("number", [2, 5])
 def test_unexpected_number_is_a_conflict(url, number):
     appended("s", HEADER, FIRST, url=url)
-    ran = appended("s", SECOND, numbered(RESET % b"third", number), RESET % b"never", url=url)
-    assert (ran.code, numbers(ran)) == (2, [3])
-    assert f"expects to be event {number}" in ran.err
-    assert "the store holds event 3" in ran.err
-    assert "--> <stdin>:2, byte " in ran.err
+    result = appended("s", SECOND, numbered(RESET % b"third", number), RESET % b"never", url=url)
+    assert (result.code, numbers(result)) == (2, [3])
+    assert f"expects to be event {number}" in result.err
+    assert "the store holds event 3" in result.err
+    assert "--> <stdin>:2, byte " in result.err
     assert exported("s", url).count(b"\n") == 3
 
 
@@ -70,28 +70,28 @@ def test_number_is_removed_and_other_bytes_stay(url):
 @each_store
 def test_knowledge_event_has_its_number_in_number(url):
     fact = b'{"kind":"knowledge","op":"add","id":"k","title":"t"%b}'
-    ran = appended("s", HEADER, fact % b',"number":2', fact % b',"number":2', fact % b"", url=url)
-    assert numbers(ran) == [1, 2, 2, 3]
+    result = appended("s", HEADER, fact % b',"number":2', fact % b',"number":2', fact % b"", url=url)
+    assert numbers(result) == [1, 2, 2, 3]
     assert exported("s", url).splitlines()[1:] == [fact % b""] * 2
 
 
 @pytest.mark.parametrize("value", [b'"2"', b"2.0", b"0", b"-1", b"true", b"[2]"])
 def test_invalid_number_is_an_error(value):
-    ran = appended("s", HEADER, FIRST[:-1] + b',"id":%b}' % value, url="sqlite:s.db")
-    assert (ran.code, numbers(ran)) == (2, [1])
-    assert "`id` is not a number of an event" in ran.err
+    result = appended("s", HEADER, FIRST[:-1] + b',"id":%b}' % value, url="sqlite:s.db")
+    assert (result.code, numbers(result)) == (2, [1])
+    assert "`id` is not a number of an event" in result.err
 
 
 def test_unknown_record_keeps_its_id():
     """`id` is text in many records; of kinds that lore does not know it is theirs."""
     other = b'{"kind":"theirs","id":"x-1"}'
-    ran = appended("s", HEADER, other, b'{"kind":"theirs","id":3}', url="sqlite:s.db")
-    assert numbers(ran) == [1, 2, 3]
+    result = appended("s", HEADER, other, b'{"kind":"theirs","id":3}', url="sqlite:s.db")
+    assert numbers(result) == [1, 2, 3]
     assert exported("s", "sqlite:s.db").splitlines()[1:] == [other, b'{"kind":"theirs"}']
-    assert ran.err.startswith("note: line 2: unknown record kind 'theirs'; kept as opaque\n")
+    assert result.err.startswith("note: line 2: unknown record kind 'theirs'; kept as opaque\n")
 
 
-@pytest.mark.parametrize(("line", "said"), [
+@pytest.mark.parametrize(("line", "message"), [
     (b"{torn", "the line is not an event: "),
     (b"[]", "not a JSON object"),
     (b'{"kind":"a"}{"kind":"b"}', "the line is not an event: "),
@@ -103,35 +103,35 @@ def test_unknown_record_keeps_its_id():
     (b'{"kind":"session_started","session_id":"other"}', "names session 'other', not 's'"),
     (b'{"kind":"session_started","session_id":"s","model":"m"}', "another event is stored there"),
 ])  # fmt: skip
-def test_refused_line_ends_it_and_keeps_earlier_events(line, said):
-    ran = appended("s", HEADER, FIRST, line, SECOND, url="jsonl:s")
-    assert (ran.code, numbers(ran)) == (2, [1, 2])
-    assert said in ran.err
-    assert "--> <stdin>:3, byte " in ran.err
-    assert "hint: " in ran.err
+def test_refused_line_ends_it_and_keeps_earlier_events(line, message):
+    result = appended("s", HEADER, FIRST, line, SECOND, url="jsonl:s")
+    assert (result.code, numbers(result)) == (2, [1, 2])
+    assert message in result.err
+    assert "--> <stdin>:3, byte " in result.err
+    assert "hint: " in result.err
     assert exported("s", "jsonl:s") == b"%b\n%b\n" % (HEADER, FIRST)
 
 
 def test_session_begins_with_its_header():
-    ran = appended("s", FIRST, url="sqlite:s.db")
-    assert (ran.code, ran.out) == (2, "")
-    assert "error: the store has no session 's'" in ran.err
-    assert "hint: begin with its session_started" in ran.err
+    result = appended("s", FIRST, url="sqlite:s.db")
+    assert (result.code, result.out) == (2, "")
+    assert "error: the store has no session 's'" in result.err
+    assert "hint: begin with its session_started" in result.err
     ahead = appended("s", numbered(HEADER, 2), url="sqlite:s.db")
     assert ahead.code == 2
 
 
 def test_blank_lines_and_a_missing_end_are_accepted():
-    ran = fed(b"\n" + HEADER + b"\n \r\n" + FIRST, "store", "append", "s", "--store", "jsonl:s")
-    assert numbers(ran) == [1, 2]
+    result = fed(b"\n" + HEADER + b"\n \r\n" + FIRST, "store", "append", "s", "--store", "jsonl:s")
+    assert numbers(result) == [1, 2]
     torn = fed(SECOND[:-3], "store", "append", "s", "--store", "jsonl:s")
     assert (torn.code, torn.out) == (2, "")
 
 
 def test_memory_store_notes_that_it_is_gone():
-    ran = appended("s", HEADER, url="memory:")
-    assert numbers(ran) == [1]
-    assert ran.err == "note: `memory:` is gone when this command ends\n"
+    result = appended("s", HEADER, url="memory:")
+    assert numbers(result) == [1]
+    assert result.err == "note: `memory:` is gone when this command ends\n"
 
 
 @each_store
@@ -168,28 +168,28 @@ class Busy(Memory):
         return super().save_delta(session_id, delta)
 
 
-def taken(busy, *lines):
+def append_lines(busy, *lines):
     appender = SessionAppender(busy, "s", print)
-    return [appender.append(line).id for line in read_lines([b"".join(one + b"\n" for one in lines)])]
+    return [appender.append(line).id for line in read_lines([b"".join(line_data + b"\n" for line_data in lines)])]
 
 
 def test_line_without_a_number_follows_other_writers(monkeypatch):
     monkeypatch.setattr(appending, "now", lambda: "2026-01-01T00:00:00Z")
     busy = Busy(3)
-    assert taken(busy, HEADER, FIRST, SECOND) == [1, 5, 6]
+    assert append_lines(busy, HEADER, FIRST, SECOND) == [1, 5, 6]
     assert busy.load("s").events[4:] == (FIRST, SECOND)
     assert busy.list()[0].updated_at == "2026-01-01T00:00:00Z"
 
 
 def test_number_taken_by_another_writer_is_a_conflict():
     with pytest.raises(ConflictError, match="expects to be event 2, and another event is stored there"):
-        taken(Busy(1), HEADER, numbered(FIRST, 2))
+        append_lines(Busy(1), HEADER, numbered(FIRST, 2))
 
 
 def test_writer_that_is_never_first_gives_up(monkeypatch):
     monkeypatch.setattr(appending, "ATTEMPTS", 3)
     with pytest.raises(ConflictError, match="repeated write conflicts"):
-        taken(Busy(9), HEADER, FIRST)
+        append_lines(Busy(9), HEADER, FIRST)
 
 
 def test_log_sent_again_is_read_once():
@@ -203,8 +203,8 @@ def test_log_sent_again_is_read_once():
             self.loaded += len(data.events)
             return data
 
-    kept, lines = Counting(), [HEADER, *(RESET % b"%d" % number for number in range(99))]
-    taken(kept, *lines)
-    kept.loaded = 0
-    assert taken(kept, *(numbered(line, number) for number, line in enumerate(lines, 1))) == [*range(1, 101)]
-    assert kept.loaded == 100
+    store, lines = Counting(), [HEADER, *(RESET % b"%d" % number for number in range(99))]
+    append_lines(store, *lines)
+    store.loaded = 0
+    assert append_lines(store, *(numbered(line, number) for number, line in enumerate(lines, 1))) == [*range(1, 101)]
+    assert store.loaded == 100

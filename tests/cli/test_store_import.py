@@ -9,7 +9,7 @@ import pytest
 from cli.running import lore, put, session
 from cli.storing import answered, each_store, exported, fed, store
 from formats.claude import answered as reply
-from formats.claude import asked, joined, text
+from formats.claude import asked, log_bytes, text
 from helpers.schemas import valid
 from lore.commands.store import importing
 from lore.commands.store.importing import import_sessions
@@ -18,7 +18,9 @@ from lore.store.base import StoreError
 from lore.store.sqlite import Memory
 from model.making import body, dumps, header, log, record, user
 
-CLAUDE = joined(asked("u", "x"), reply("a", "r", text("y"), "u"), asked("v", "z", "a"), reply("b", "q", text("w"), "v"))
+CLAUDE = log_bytes(
+    asked("u", "x"), reply("a", "r", text("y"), "u"), asked("v", "z", "a"), reply("b", "q", text("w"), "v")
+)
 ODD = (
     b'{ "kind": "session_started", "v": 1, "session_id": "s-1", "mine": [1.0, 1e3] }\r\n'
     b'{"kind":"append","item":{"type":"userMessage","uuid":"u1","text":"\\u00e9\xc3\xa9 \\ud83d"}}\n'
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("desk")
 
 
 def states(answer):
-    return [(one["session_id"], one["state"], one["new_events"]) for one in answer["sessions"]]
+    return [(session["session_id"], session["state"], session["new_events"]) for session in answer["sessions"]]
 
 
 @each_store
@@ -59,8 +61,8 @@ def test_imported_transcript_folds_like_the_file(url):
     put("c.jsonl", CLAUDE)
     assert states(answered("import", "c.jsonl", url=url))[0][:2] == ("s", "created")
     assert exported("s", url).decode() == lore("convert", "c.jsonl").out
-    one, other = lore("fold", "c.jsonl", "--json").json, lore("fold", f"{url}#s", "--json").json
-    assert other == one
+    from_file, other = lore("fold", "c.jsonl", "--json").json, lore("fold", f"{url}#s", "--json").json
+    assert other == from_file
 
 
 def test_growing_transcript_is_extended_at_every_line():
@@ -70,8 +72,8 @@ def test_growing_transcript_is_extended_at_every_line():
         put("c.jsonl", b"".join(lines[:number]))
         assert answered("import", "c.jsonl", url="sqlite:s.db")["sessions"][0]["state"] in ("created", "extended")
     assert answered("import", "c.jsonl", url="sqlite:s.db")["sessions"][0]["state"] == "unchanged"
-    one, other = lore("fold", "c.jsonl", "--json").json, lore("fold", "sqlite:s.db#s", "--json").json
-    assert (other["timeline"], other["usage"]) == (one["timeline"], one["usage"])
+    from_file, other = lore("fold", "c.jsonl", "--json").json, lore("fold", "sqlite:s.db#s", "--json").json
+    assert (other["timeline"], other["usage"]) == (from_file["timeline"], from_file["usage"])
 
 
 def test_growing_subagents_become_chains_of_their_session():
@@ -80,11 +82,11 @@ def test_growing_subagents_become_chains_of_their_session():
         reply("s2", "r1", text("y"), "s1", isSidechain=True, agentId="1"),
     ]
     put("logs/c.jsonl", CLAUDE)
-    put("logs/agent-1.jsonl", joined(*agent[:1]))
+    put("logs/agent-1.jsonl", log_bytes(*agent[:1]))
     first = answered("import", "logs", url="jsonl:s")
     assert (len(first["sessions"]), first["joined"]) == (1, 1)
-    put("logs/c.jsonl", CLAUDE + joined(asked("z", "more", "b")))
-    put("logs/agent-1.jsonl", joined(*agent))
+    put("logs/c.jsonl", CLAUDE + log_bytes(asked("z", "more", "b")))
+    put("logs/agent-1.jsonl", log_bytes(*agent))
     assert states(answered("import", "logs", url="jsonl:s"))[0][:2] == ("s", "extended")
     chains = lore("fold", "jsonl:s#s", "--json").json["session"]["chains"]
     assert chains == lore("fold", "logs/c.jsonl", "--json").json["session"]["chains"]
@@ -92,7 +94,7 @@ def test_growing_subagents_become_chains_of_their_session():
 
 def test_lone_subagent_file_gets_its_own_id():
     for name in ("1", "2"):
-        put(f"agent-{name}.jsonl", joined(asked("s1", name, isSidechain=True, agentId=name)))
+        put(f"agent-{name}.jsonl", log_bytes(asked("s1", name, isSidechain=True, agentId=name)))
         assert states(answered("import", f"agent-{name}.jsonl", url="jsonl:s"))[0][:2] == (f"agent-{name}", "created")
     put("logs/c.jsonl", CLAUDE)
     assert states(answered("import", "logs", url="jsonl:s"))[0][:2] == ("s", "created")
@@ -104,9 +106,9 @@ def test_changed_session_is_a_conflict_and_others_continue():
     answered("import", "logs", url="sqlite:s.db")
     put("logs/a.jsonl", log(header(session_id="a"), record("append", item=user("u1", "other"))))
     put("logs/b.jsonl", log(header(session_id="b"), record("cache_reset", reason="x")))
-    found = answered("import", "logs", url="sqlite:s.db", code=3)
-    assert states(found) == [("a", "conflict", None), ("b", "extended", 1)]
-    assert found["sessions"][0]["message"].startswith("event 2 of the session is stored with other content")
+    answer = answered("import", "logs", url="sqlite:s.db", code=3)
+    assert states(answer) == [("a", "conflict", None), ("b", "extended", 1)]
+    assert answer["sessions"][0]["message"].startswith("event 2 of the session is stored with other content")
     alone = store("import", "logs/a.jsonl", url="sqlite:s.db")
     assert (alone.code, alone.out) == (2, "")
     assert "error: event 2 of the session is stored with other content" in alone.err
@@ -136,13 +138,13 @@ def test_log_without_an_id_gets_its_file_name(before, expected):
 
 def test_standard_input_without_an_id_needs_one():
     line = dumps(record("append", item=user("u1"))) + b"\n"
-    ran = fed(line, "store", "import", "-", "--store", "sqlite:s.db")
-    assert ran.code == 2
-    assert "hint: give one with --id" in ran.err
+    result = fed(line, "store", "import", "-", "--store", "sqlite:s.db")
+    assert result.code == 2
+    assert "hint: give one with --id" in result.err
     for state in ("created", "unchanged"):
-        ran = fed(line, "store", "import", "-", "--store", "sqlite:s.db", "--id", "n", "--json")
-        valid(ran.json, "store-import")
-        assert states(ran.json)[0][:2] == ("n", state)
+        result = fed(line, "store", "import", "-", "--store", "sqlite:s.db", "--id", "n", "--json")
+        valid(result.json, "store-import")
+        assert states(result.json)[0][:2] == ("n", state)
 
 
 def test_saved_records_are_not_imported():
@@ -165,10 +167,10 @@ def test_import_from_a_store_keeps_the_project():
 
 def test_unreadable_lines_are_problems_and_omitted():
     put("s.jsonl", log(header()) + b'{torn}\n{"kind":"a"} {"kind":"b"}\n{"kind":"c"}\n{"kind":"d"')
-    found = answered("import", "s.jsonl", url="sqlite:s.db")
-    problems = [(one["code"], one["line"]) for one in found["problems"]]
-    kept = [("LORE203", 3), ("LORE203", 3), ("LORE203", 4)]  # as opaque
-    assert sorted(problems) == sorted([("LORE201", 2), ("LORE209", 3), *kept, ("LORE202", 5)])
+    answer = answered("import", "s.jsonl", url="sqlite:s.db")
+    problems = [(problem["code"], problem["line"]) for problem in answer["problems"]]
+    opaque = [("LORE203", 3), ("LORE203", 3), ("LORE203", 4)]  # as opaque
+    assert sorted(problems) == sorted([("LORE201", 2), ("LORE209", 3), *opaque, ("LORE202", 5)])
     assert exported("s-1", "sqlite:s.db").splitlines()[1:] == [b'{"kind":"a"}', b'{"kind":"b"}', b'{"kind":"c"}']
 
 
@@ -177,9 +179,9 @@ def test_captures_in_a_folder_become_sessions():
     put("logs/notes.txt", b"nothing\n")
     put("logs/s.jsonl", session())
     put("logs/whole.jsonl", lore("assemble", put("whole.jsonl", session()), "--all").out.encode())
-    found = answered("import", "logs", url="sqlite:s.db")
-    assert [name for name, *_ in states(found)] == ["body", "s-1"]
-    assert (found["requests"], found["skipped"]) == (1, 1)
+    answer = answered("import", "logs", url="sqlite:s.db")
+    assert [name for name, *_ in states(answer)] == ["body", "s-1"]
+    assert (answer["requests"], answer["skipped"]) == (1, 1)
     assert "1 file of prompts passed over, 1 file skipped: not recordings" in store(
         "import", "logs", url="sqlite:s.db"
     ).out.replace("\n", " ")
@@ -191,11 +193,11 @@ def test_captures_in_a_folder_become_sessions():
 
 def test_captures_of_one_session_get_separate_ids():
     of_session = {**body("a"), "metadata": {"user_id": "user_1_account__session_11111111-2222-3333-4444-555555555555"}}
-    for name, made in (("a/1", of_session), ("a/2", of_session), ("a/x", body("b")), ("b/x", body("c"))):
-        put(f"logs/{name}.json", dumps(made))
+    for name, content in (("a/1", of_session), ("a/2", of_session), ("a/x", body("b")), ("b/x", body("c"))):
+        put(f"logs/{name}.json", dumps(content))
     for state in ("created", "unchanged"):
-        found = states(answered("import", "logs", url="sqlite:s.db"))
-        assert [(name, was) for name, was, _ in found] == [
+        sessions = states(answered("import", "logs", url="sqlite:s.db"))
+        assert [(name, was) for name, was, _ in sessions] == [
             ("11111111-2222-3333-4444-555555555555", state), ("2", state), ("x", state), ("b-x", state),
         ]  # fmt: skip
 
@@ -203,13 +205,13 @@ def test_captures_of_one_session_get_separate_ids():
 @pytest.mark.parametrize("names", [("a.json", "b.jsonl"), ("z.json", "b.jsonl")])
 def test_capture_never_takes_the_id_of_a_log(names):
     capture, log = (f"logs/{name}" for name in names)
-    own = "11111111-2222-3333-4444-555555555555"
-    put(capture, dumps({**body("a"), "metadata": {"user_id": f"user_1_account__session_{own}"}}))
-    put(log, session().replace(b'"s-1"', f'"{own}"'.encode()))
+    session_id = "11111111-2222-3333-4444-555555555555"
+    put(capture, dumps({**body("a"), "metadata": {"user_id": f"user_1_account__session_{session_id}"}}))
+    put(log, session().replace(b'"s-1"', f'"{session_id}"'.encode()))
     for state in ("created", "unchanged"):
-        found = states(answered("import", "logs", url="sqlite:s.db"))
-        expected = {log: own, capture: names[0][0]}
-        assert [(name, was) for name, was, _ in found] == [(expected[path], state) for path in sorted(expected)]
+        sessions = states(answered("import", "logs", url="sqlite:s.db"))
+        expected = {log: session_id, capture: names[0][0]}
+        assert [(name, was) for name, was, _ in sessions] == [(expected[path], state) for path in sorted(expected)]
 
 
 def test_repeated_problem_is_shown_once_with_its_count():
@@ -217,9 +219,9 @@ def test_repeated_problem_is_shown_once_with_its_count():
     whole = {**call["request"], "postData": {"mimeType": "application/json", "text": dumps(body("a")).decode()}}
     entries = [*([call] * 12), {"request": whole}]
     put("log.har", dumps({"log": {"version": "1.2", "entries": entries}}))
-    told = store("import", "log.har", url="sqlite:s.db").out.replace("\n", " ")
-    assert told.count("LORE223") == 1
-    assert "(12 times)" in told
+    output = store("import", "log.har", url="sqlite:s.db").out.replace("\n", " ")
+    assert output.count("LORE223") == 1
+    assert "(12 times)" in output
     assert [problem["code"] for problem in answered("import", "log.har", url="sqlite:t.db")["problems"]] == [
         "LORE223"
     ] * 12
@@ -230,14 +232,14 @@ def captured(turns, *, answer="answer {}", question="question {}"):
     lines, messages = [], []
     for number in range(turns):
         messages.append({"role": "user", "content": question.format(number)})
-        said = answer.format(number)
+        text = answer.format(number)
         call = {"type": "tool_use", "id": f"t{number}", "name": "look", "input": {"at": number}}
-        reply = {"role": "assistant", "content": [{"type": "text", "text": said}, call]}
+        reply = {"role": "assistant", "content": [{"type": "text", "text": text}, call]}
         usage = {"input_tokens": 9, "cache_read_input_tokens": 7 * number, "output_tokens": 1}
         response = {"id": f"msg_{number}", "type": "message", "model": "m", "usage": usage, **reply}
         request = {"model": "m", "max_tokens": 9, "system": "Be brief.", "messages": [*messages]}
         lines.append({"request": request, "response": response, "timestamp": f"2026-01-01T00:{number:02}:00Z"})
-        messages.append({"role": "assistant", "content": [{"type": "text", "text": said, "citations": None}, call]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": text, "citations": None}, call]})
         messages.append({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}",
                                                       "content": "done"}]})  # fmt: skip
     return [dumps(line) + b"\n" for line in lines]
@@ -257,9 +259,9 @@ def test_grown_capture_is_extended_and_keeps_stored_events(url):
         before = log
         bodies = lore("assemble", f"{url}#c", "--all", "--full").out
         assert bodies == lore("assemble", "c.jsonl", "--all", "--full").out
-        own, other = (lore("fold", name, "--json").json for name in ("c.jsonl", f"{url}#c"))
-        assert (other["usage"], other["turns"]) == (own["usage"], own["turns"])
-        assert [item["type"] for item in other["timeline"]] == [item["type"] for item in own["timeline"]]
+        from_file, other = (lore("fold", name, "--json").json for name in ("c.jsonl", f"{url}#c"))
+        assert (other["usage"], other["turns"]) == (from_file["usage"], from_file["turns"])
+        assert [item["type"] for item in other["timeline"]] == [item["type"] for item in from_file["timeline"]]
         assert f"answer {number - 1}" in json.dumps(other["timeline"])
 
 
@@ -275,10 +277,10 @@ def test_rewritten_capture_is_refused(lines):
     answered("import", "c.jsonl", url="sqlite:s.db")
     before = exported("c", "sqlite:s.db")
     put("c.jsonl", b"".join(lines))
-    ran = store("import", "c.jsonl", url="sqlite:s.db")
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("error: the recording was rewritten: event ")
-    assert "--id stores this under another id" in ran.err
+    result = store("import", "c.jsonl", url="sqlite:s.db")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("error: the recording was rewritten: event ")
+    assert "--id stores this under another id" in result.err
     assert exported("c", "sqlite:s.db") == before
 
 
@@ -288,11 +290,11 @@ def test_import_without_a_path_reads_agents_logs():
     assert [name for name, *_ in states(answered("import", url="sqlite:s.db"))] == ["s"]
     assert [name for name, *_ in states(answered("import", "home", url="sqlite:s.db"))] == ["s", "body"]
     os.remove("home/.claude/projects/-w/c.jsonl")
-    ran = store("import", url="sqlite:s.db")
-    assert (ran.code, "no agent that lore reads keeps logs here" in ran.err) == (2, True)
+    result = store("import", url="sqlite:s.db")
+    assert (result.code, "no agent that lore reads keeps logs here" in result.err) == (2, True)
 
 
-@pytest.mark.parametrize(("args", "said"), [
+@pytest.mark.parametrize(("args", "message"), [
     (["none.jsonl"], "cannot read none.jsonl"),
     (["empty"], "no sessions in empty"),
     (["a.jsonl", "b.jsonl", "--id", "x"], "--id names one session"),
@@ -300,13 +302,13 @@ def test_import_without_a_path_reads_agents_logs():
     (["*.nothing"], "nothing matches"),
     (["sqlite:none.db"], "there is no store sqlite:none.db"),
 ])  # fmt: skip
-def test_bad_input_is_an_error(args, said):
+def test_bad_input_is_an_error(args, message):
     Path("empty").mkdir()
     put("a.jsonl", log(header(session_id="a")))
     put("b.jsonl", log(header(session_id="b")))
-    ran = store("import", *args, url="sqlite:s.db")
-    assert (ran.code, ran.out) == (2, "")
-    assert said in ran.err
+    result = store("import", *args, url="sqlite:s.db")
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
     assert not Path("none.db").exists()
 
 
@@ -316,26 +318,26 @@ def test_interrupted_import_is_continued(monkeypatch):
     put("s.jsonl", session())
 
     class Failing(Memory):
-        left = 1
+        writes_left = 1
 
         def save_delta(self, session_id, delta):
-            self.left -= 1
-            if self.left < 0:
+            self.writes_left -= 1
+            if self.writes_left < 0:
                 raise KeyboardInterrupt
             return super().save_delta(session_id, delta)
 
-    kept = Failing()
+    failing_store = Failing()
     with pytest.raises(KeyboardInterrupt):
-        import_sessions(kept, ["s.jsonl"], Options())
-    assert kept.load("s-1").head.number == 6
-    kept.left = 99
+        import_sessions(failing_store, ["s.jsonl"], Options())
+    assert failing_store.load("s-1").head.number == 6
+    failing_store.writes_left = 99
     monkeypatch.setattr(importing, "now", lambda: "2026-01-01T00:00:00Z")
-    result = import_sessions(kept, ["s.jsonl"], Options())
+    result = import_sessions(failing_store, ["s.jsonl"], Options())
     assert states(
-        {"sessions": [{name: getattr(one, name) for name in one.__struct_fields__} for one in result.sessions]}
+        {"sessions": [{name: getattr(row, name) for name in row.__struct_fields__} for row in result.sessions]}
     ) == [("s-1", "extended", session().count(b"\n") - 6)]
-    assert kept.load("s-1").log == session()
-    assert kept.list()[0].updated_at == "2026-01-01T00:00:00Z"
+    assert failing_store.load("s-1").log == session()
+    assert failing_store.list()[0].updated_at == "2026-01-01T00:00:00Z"
 
 
 def test_full_store_ends_the_import():
@@ -374,8 +376,8 @@ def test_export_overwrites_no_file_without_force():
     put("there", b"mine")
     assert store("export", "s-1", "-o", "there", url="sqlite:s.db").code == 2
     assert Path("there").read_bytes() == b"mine"
-    ran = store("export", "s-1", "-o", "s.db", "--force", url="sqlite:s.db")
-    assert (ran.code, "is an input of this command" in ran.err) == (2, True)
+    result = store("export", "s-1", "-o", "s.db", "--force", url="sqlite:s.db")
+    assert (result.code, "is an input of this command" in result.err) == (2, True)
     assert exported("s-1", "sqlite:s.db") == session()
 
 
@@ -394,9 +396,9 @@ def test_output_never_replaces_the_store_it_reads(url, file):
         ["check", url, "--report", f"json={file}"],
         ["check", f"{url}#s-1", "--report", f"json={file}"],
     ):
-        ran = lore(*args)
-        assert ran.code == 2, args
-        assert "is an input of this command" in ran.err or "is a recording" in ran.err, ran.err
+        result = lore(*args)
+        assert result.code == 2, args
+        assert "is an input of this command" in result.err or "is a recording" in result.err, result.err
     assert exported("s-1", url) == session()
     assert answered("verify", url=url)["damage"] == []
 
@@ -410,6 +412,6 @@ def test_output_may_be_another_file_in_the_folder():
 def test_secret_is_masked_in_answers_only():
     secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz"
     put("s.jsonl", log(header(session_id=secret), record("cache_reset", reason=secret)))
-    ran = store("import", "s.jsonl", url="sqlite:s.db")
-    assert secret not in ran.out + ran.err
+    result = store("import", "s.jsonl", url="sqlite:s.db")
+    assert secret not in result.out + result.err
     assert secret.encode() in exported(secret, "sqlite:s.db")

@@ -40,10 +40,14 @@ def same_answer(url, *args):
     """Run a command on the file and on the stored session; the answers differ by the name only."""
     name = stored(url)
     for more in ((), ("--json",)):
-        one, other = lore(*args, "s.jsonl", *more), lore(*args, name, *more)
-        answers = [_FINGERPRINT.sub("", ran.out) for ran in (one, other)]  # it is made of the name, too
-        assert (other.code, answers[1].replace(name, "s.jsonl"), other.err) == (one.code, answers[0], one.err)
-        assert one.out
+        from_file, other = lore(*args, "s.jsonl", *more), lore(*args, name, *more)
+        answers = [_FINGERPRINT.sub("", result.out) for result in (from_file, other)]  # it is made of the name, too
+        assert (other.code, answers[1].replace(name, "s.jsonl"), other.err) == (
+            from_file.code,
+            answers[0],
+            from_file.err,
+        )
+        assert from_file.out
 
 
 @each_store
@@ -63,18 +67,18 @@ def test_stored_session_gives_the_answers_of_its_log(url, args):
 @pytest.mark.parametrize("turn", ["", "#1", "#2", "#main:1"])
 def test_turn_of_a_stored_session_follows_its_id(url, turn):
     name = stored(url)
-    one, other = lore("assemble", f"s.jsonl{turn}"), lore("assemble", f"{name}{turn}")
-    assert (other.code, other.out) == (0, one.out)
+    from_file, other = lore("assemble", f"s.jsonl{turn}"), lore("assemble", f"{name}{turn}")
+    assert (other.code, other.out) == (0, from_file.out)
     assert lore("convert", name).out == lore("convert", "s.jsonl").out
 
 
 @each_store
 def test_diff_prefix_compares_stored_and_other_logs(url):
     name = stored(url)
-    ran = lore("diff-prefix", "s.jsonl", name, "--no-tokens", "--json")
+    result = lore("diff-prefix", "s.jsonl", name, "--no-tokens", "--json")
     size = len(session())
-    assert ran.json["file"] == {"left_bytes": size, "right_bytes": size, "common_prefix_bytes": size}
-    assert ran.json["relation"] == "identical"
+    assert result.json["file"] == {"left_bytes": size, "right_bytes": size, "common_prefix_bytes": size}
+    assert result.json["relation"] == "identical"
     turns = lore("diff-prefix", f"{name}#1", f"{name}#2", "--no-tokens", "--json").json
     assert (turns["file"], turns["relation"]) == (None, "extension")
     put("t.jsonl", BREAKING)
@@ -104,12 +108,12 @@ def test_id_with_wildcards_is_not_a_pattern():
 def test_check_of_a_store_judges_each_session(url):
     put("t.jsonl", BREAKING.replace(b'"s-1"', b'"t"'))
     stored(url, "s.jsonl", "t.jsonl")
-    ran = lore("check", url, "--json")
-    valid(ran.json, "check")
-    assert ran.json["summary"]["files"] == 2
-    assert {one["path"] for one in ran.json["findings"]} <= {f"{url}#s-1", f"{url}#t"}
-    assert lore("check", url, "--json", "--jobs", "2").out == ran.out
-    assert lore("check", "s.jsonl", "t.jsonl", "--json").json["summary"] == ran.json["summary"]
+    result = lore("check", url, "--json")
+    valid(result.json, "check")
+    assert result.json["summary"]["files"] == 2
+    assert {finding["path"] for finding in result.json["findings"]} <= {f"{url}#s-1", f"{url}#t"}
+    assert lore("check", url, "--json", "--jobs", "2").out == result.out
+    assert lore("check", "s.jsonl", "t.jsonl", "--json").json["summary"] == result.json["summary"]
 
 
 def test_baseline_keeps_stored_sessions():
@@ -127,20 +131,20 @@ def test_baseline_keeps_stored_sessions():
 def test_empty_or_missing_store_is_an_error(url):
     stored(url)
     answered("delete", "s-1", url=url, schema="store-written")
-    ran = lore("check", url)
-    assert (ran.code, f"no recordings in {url}" in ran.err) == (2, True)
+    result = lore("check", url)
+    assert (result.code, f"no recordings in {url}" in result.err) == (2, True)
     for name in ("sqlite:none.db", "sqlite:none.db#x", "jsonl:none#x", "jsonl:none#x#1"):
         for command in ("check", "fold", "assemble", "convert"):
-            ran = lore(command, name)
-            assert (ran.code, ran.out) == (2, ""), (command, name)
+            result = lore(command, name)
+            assert (result.code, result.out) == (2, ""), (command, name)
     assert not list(Path().glob("none*"))
 
 
 @each_store
 def test_unknown_session_error_names_the_store(url):
     name = stored(url)
-    ran = lore("fold", f"{name}2")
-    assert (ran.code, ran.err) == (
+    result = lore("fold", f"{name}2")
+    assert (result.code, result.err) == (
         2, f"error: {url} has no session 's-12'\nhint: `lore store list --store {url}` names those it has\n",
     )  # fmt: skip
     whole = lore("fold", url)
@@ -153,28 +157,28 @@ def test_knowledge_of_a_stored_session_is_changed(url):
     assert lore("knowledge", "add", name, "abcdef", "--title", "t").out == "abcdef\n"
     assert lore("knowledge", "update", name, "abcde", "--content", "more").code == 0
     added = [json.loads(line) for line in exported("s-1", url)[len(session()) :].splitlines()]
-    assert [(one["kind"], one["op"], one["id"]) for one in added] == [
+    assert [(entry["kind"], entry["op"], entry["id"]) for entry in added] == [
         ("knowledge", "add", "abcdef"), ("knowledge", "update", "abcdef"),
     ]  # fmt: skip
     listed = lore("knowledge", "list", name, "--json").json
-    assert [(one["id"], one["content"]) for one in listed["knowledge"]] == [("abcdef", "more")]
+    assert [(entry["id"], entry["content"]) for entry in listed["knowledge"]] == [("abcdef", "more")]
     assert lore("knowledge", "remove", name, "abcdef").code == 0
     assert lore("knowledge", "list", name, "--json").json["knowledge"] == []
-    shown = answered("show", "s-1", url=url)["session"]
-    assert (shown["events"], shown["updated_at"] is not None) == (session().count(b"\n") + 3, True)
+    info = answered("show", "s-1", url=url)["session"]
+    assert (info["events"], info["updated_at"] is not None) == (session().count(b"\n") + 3, True)
 
 
 @each_store
 def test_assemble_persists_in_the_store(url):
-    known = record("knowledge", op="add", id="abcdef1", title="One", content="first")
+    entry = record("knowledge", op="add", id="abcdef1", title="One", content="first")
     late = (record("append", item=user("u3", "third")), record("turn_started", turn=3))
-    put("s.jsonl", session(known, *late))
-    put("file.jsonl", session(known, *late))
+    put("s.jsonl", session(entry, *late))
+    put("file.jsonl", session(entry, *late))
     name = stored(url)
-    one, other = (lore("assemble", each, "--persist") for each in ("file.jsonl", name))
-    assert (other.code, other.out) == (one.code, one.out) == (0, one.out)
-    assert exported("s-1", url) == Path("file.jsonl").read_bytes() != session(known, *late)
-    assert lore("assemble", name, "--persist").out == one.out
+    from_file, other = (lore("assemble", path, "--persist") for path in ("file.jsonl", name))
+    assert (other.code, other.out) == (from_file.code, from_file.out) == (0, from_file.out)
+    assert exported("s-1", url) == Path("file.jsonl").read_bytes() != session(entry, *late)
+    assert lore("assemble", name, "--persist").out == from_file.out
     assert exported("s-1", url) == Path("file.jsonl").read_bytes()
 
 
@@ -202,9 +206,9 @@ def test_password_is_shown_nowhere():
         ["knowledge", "add", name, "k", "--title", "t"], ["fold", name.replace("postgresql", "mysql")],
     )  # fmt: skip
     for args in commands:
-        ran = lore(*args)
-        assert ran.code == 2, args
-        assert "hunter2" not in ran.out + ran.err, args
+        result = lore(*args)
+        assert result.code == 2, args
+        assert "hunter2" not in result.out + result.err, args
 
 
 def test_incomplete_save_is_reported_once():
@@ -212,7 +216,7 @@ def test_incomplete_save_is_reported_once():
     appended("s-1", b'{"kind":"cache_reset","reason":"x"}', url="jsonl:s")
     file = next(path for path in Path("s").glob("*.jsonl") if b'"s-1"' in path.read_bytes())
     os.truncate(file, file.stat().st_size - 5)
-    ran = lore("fold", "jsonl:s#s-1")
-    assert ran.code == 0
-    assert ran.err.count("bytes are an incomplete save, and are left out") == 1
+    result = lore("fold", "jsonl:s#s-1")
+    assert result.code == 0
+    assert result.err.count("bytes are an incomplete save, and are left out") == 1
     assert lore("assemble", "jsonl:s#s-1").out == lore("assemble", "s.jsonl").out

@@ -56,10 +56,10 @@ def listed():
 def test_compact_refuses_unapproved_settings_of_found_file(text, names):
     settings(text)
     before = Path("s.jsonl").read_bytes()
-    refused, here = lore("compact", "s.jsonl"), os.getcwd()
+    refused, folder = lore("compact", "s.jsonl"), os.getcwd()
     assert refused.code == 2
-    assert f"{names} of {here}/lore.toml cannot be used: you have not approved this file" in refused.err
-    assert f"lore trust {here}" in refused.err
+    assert f"{names} of {folder}/lore.toml cannot be used: you have not approved this file" in refused.err
+    assert f"lore trust {folder}" in refused.err
     assert (ran(), Path("s.jsonl").read_bytes()) == (False, before)
 
 
@@ -133,14 +133,14 @@ def test_removed_approval_does_not_count():
 
 
 def test_removed_folder_is_listed_and_forgotten(tmp_path):
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    settings(RUNS, gone)
-    lore("trust", str(gone))
-    (gone / "lore.toml").unlink()
-    gone.rmdir()
-    assert listed() == [(str(gone), "missing")]
-    assert lore("trust", "--remove", str(gone)).code == 0
+    removed = tmp_path / "gone"
+    removed.mkdir()
+    settings(RUNS, removed)
+    lore("trust", str(removed))
+    (removed / "lore.toml").unlink()
+    removed.rmdir()
+    assert listed() == [(str(removed), "missing")]
+    assert lore("trust", "--remove", str(removed)).code == 0
     assert listed() == []
 
 
@@ -218,8 +218,8 @@ def test_copied_approval_of_another_path_does_not_count(approvals, tmp_path):
     (approved,) = approvals.iterdir()
     settings(RUNS)
     lore("trust")
-    (own,) = {*approvals.iterdir()} - {approved}
-    own.write_bytes(approved.read_bytes())
+    (copied,) = {*approvals.iterdir()} - {approved}
+    copied.write_bytes(approved.read_bytes())
     assert lore("compact", "s.jsonl").code == 2
 
 

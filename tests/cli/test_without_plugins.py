@@ -21,7 +21,7 @@ STABLE = str(FIXTURES / "recordings" / "stable.jsonl")
 
 def without_plugins(*args: str) -> Ran:
     paths = os.pathsep.join(filter(None, (str(HIDDEN), os.environ.get("PYTHONPATH", ""))))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "lore", *args],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
@@ -29,7 +29,7 @@ def without_plugins(*args: str) -> Ran:
         check=False,
         timeout=60,
     )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    return Ran(process.returncode, process.stdout, process.stderr)
 
 
 @pytest.mark.parametrize(("args", "needed_for"), [
@@ -41,9 +41,9 @@ def without_plugins(*args: str) -> Ran:
 ])  # fmt: skip
 def test_missing_plugin_for_engines_is_named(args, needed_for):
     Path("sglang.log").write_bytes(join_lines(prefill(0, 100, 0), prefill(1, 20, 100)))
-    ran = without_plugins(*args)
-    assert (ran.code, ran.out) == (2, "")
-    error, hint = ran.err.splitlines()
+    result = without_plugins(*args)
+    assert (result.code, result.out) == (2, "")
+    error, hint = result.err.splitlines()
     assert error == f"error: {needed_for} {LACKS}"
     assert hint.startswith("hint: in a clone of lore: ")
 
@@ -67,11 +67,11 @@ def test_formats_of_plugins_are_not_listed():
 def no_plug_ins(monkeypatch):
     monkeypatch.setattr(plugins, "_has_lore_plugins", lambda: False)
     caches = (plugins._all_published, _remote_files, schemes)
-    for kept in caches:
-        kept.cache_clear()
+    for cache in caches:
+        cache.cache_clear()
     yield
-    for kept in caches:
-        kept.cache_clear()
+    for cache in caches:
+        cache.cache_clear()
 
 
 @pytest.mark.parametrize(("args", "needed_for", "extra"), [
@@ -83,7 +83,7 @@ def no_plug_ins(monkeypatch):
 @pytest.mark.usefixtures("no_plug_ins")
 def test_missing_plug_in_is_named_with_its_command(args, needed_for, extra):
     put("s.jsonl", session())
-    ran = lore(*args)
-    assert ran.code == 2
-    assert f"{needed_for} needs lore's plug-in 'scale'" in ran.err
-    assert f"pipx install --force '.[{extra}]', or pip install '.[{extra}]'" in ran.err
+    result = lore(*args)
+    assert result.code == 2
+    assert f"{needed_for} needs lore's plug-in 'scale'" in result.err
+    assert f"pipx install --force '.[{extra}]', or pip install '.[{extra}]'" in result.err

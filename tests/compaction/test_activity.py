@@ -12,7 +12,7 @@ AT = {T0: 1772359200.0, "2026-03-01T10:05:00Z": 1772359500.0, "2026-03-01T12:00:
 T1, T2 = list(AT)[1:]
 
 
-def said(uuid, at=None, text="hi", **more):
+def user_message(uuid, at=None, text="hi", **more):
     return event("append", item={"type": "user_message", "uuid": uuid, "text": text, **more}, **_at(at))
 
 
@@ -37,70 +37,82 @@ def tracked(*events):
 
 
 def test_exchange_is_finished_by_its_answer():
-    seen = SessionActivity([said("u1")])
-    assert (seen.chain().exchanges, seen.chain().finished) == (1, 0)
-    for one in (started(1), answer("a1")):
-        seen.add(one)
-    assert (seen.chain().exchanges, seen.chain().finished, seen.requests) == (1, 1, 1)
+    activity = SessionActivity([user_message("u1")])
+    assert (activity.chain().exchanges, activity.chain().finished) == (1, 0)
+    for new_event in (started(1), answer("a1")):
+        activity.add(new_event)
+    assert (activity.chain().exchanges, activity.chain().finished, activity.requests) == (1, 1, 1)
 
 
 def test_ticks_and_injected_context_are_no_exchange():
-    seen = tracked(
-        said("u1", source="tick"), said("u2", text="[SCHEDULED TICK]"), said("u3", source="context_injection")
+    activity = tracked(
+        user_message("u1", source="tick"),
+        user_message("u2", text="[SCHEDULED TICK]"),
+        user_message("u3", source="context_injection"),
     )
-    assert seen.exchanges == 0
+    assert activity.exchanges == 0
 
 
 def test_compaction_removes_no_exchange():
-    seen = tracked(said("u1", T0), answer("a1"), said("u2", T1), answer("a2"), compact(T2, ["a2"]))
-    assert (seen.exchanges, seen.compacted, seen.asked_at) == (2, 2, AT[T2])
+    activity = tracked(user_message("u1", T0), answer("a1"), user_message("u2", T1), answer("a2"), compact(T2, ["a2"]))
+    assert (activity.exchanges, activity.compacted, activity.asked_at) == (2, 2, AT[T2])
 
 
 def test_retracted_message_is_counted_once():
-    again = [said("u2"), answer("a2"), event("remove", uuids=["u2", "a2", "never"]), said("u3"), answer("a3")]
-    assert tracked(said("u1"), answer("a1"), *again).exchanges == 2
+    again = [
+        user_message("u2"),
+        answer("a2"),
+        event("remove", uuids=["u2", "a2", "never"]),
+        user_message("u3"),
+        answer("a3"),
+    ]
+    assert tracked(user_message("u1"), answer("a1"), *again).exchanges == 2
 
 
 def test_retracted_message_ends_no_pause():
-    events = [said("u1", T0), answer("a1"), said("u2", T1), event("remove", uuids=["u2"])]
-    assert tracked(*events).last_spoken(None) == tracked(*events, said("u3", T2)).last_spoken(None) == (True, AT[T0])
-    assert tracked(said("u1", T0), event("remove", uuids=["u1"])).last_spoken(None) == (False, None)
+    events = [user_message("u1", T0), answer("a1"), user_message("u2", T1), event("remove", uuids=["u2"])]
+    assert (
+        tracked(*events).last_spoken(None)
+        == tracked(*events, user_message("u3", T2)).last_spoken(None)
+        == (True, AT[T0])
+    )
+    assert tracked(user_message("u1", T0), event("remove", uuids=["u1"])).last_spoken(None) == (False, None)
 
 
 def test_last_spoken_precedes_the_waiting_message():
-    events = [said("u1", T0), answer("a1"), said("u2", T1)]
+    events = [user_message("u1", T0), answer("a1"), user_message("u2", T1)]
     assert tracked().last_spoken(None) == (False, None)
     assert tracked(*events[:1]).last_spoken(None) == (False, None), "the first message ever follows none"
     assert tracked(*events[:2]).last_spoken(None) == (True, AT[T0])
     assert tracked(*events).last_spoken(None) == (True, AT[T0])
-    assert tracked(*events, said("u3", T2)).last_spoken(None) == (True, AT[T0]), "more words, same return"
+    assert tracked(*events, user_message("u3", T2)).last_spoken(None) == (True, AT[T0]), "more words, same return"
     assert tracked(*events, answer("a2")).last_spoken(None) == (True, AT[T1])
 
 
 def test_untimed_compaction_has_the_turns_time():
-    assert tracked(said("u1"), started(1, T1), compact()).asked_at == AT[T1]
+    assert tracked(user_message("u1"), started(1, T1), compact()).asked_at == AT[T1]
 
 
 @pytest.mark.parametrize("at", [None, "yesterday"])
 def test_session_without_times_is_untimed(at):
-    events = [said("u1", at), started(1, at), answer("a1")]
+    events = [user_message("u1", at), started(1, at), answer("a1")]
     assert tracked().is_timed
     assert not tracked(*events).is_timed
     assert tracked(*events).last_spoken(None) == (True, None)
-    assert tracked(*events, said("u2", T0)).is_timed
+    assert tracked(*events, user_message("u2", T0)).is_timed
 
 
 def test_agents_are_timed_separately():
     header = event("session_started", session_id="s", user_id="ann")
     other = event("append", agent_id="b", at=T1, item={"type": "user_message", "uuid": "u2", "text": "x"})
-    seen = tracked(header, said("u1", T0), answer("a1"), other, answer("a2"))
-    assert seen.last_spoken(None) == (True, AT[T0])
-    assert seen.last_spoken("b") == (True, AT[T1])
+    activity = tracked(header, user_message("u1", T0), answer("a1"), other, answer("a2"))
+    assert activity.last_spoken(None) == (True, AT[T0])
+    assert activity.last_spoken("b") == (True, AT[T1])
 
 
 def fed(*events):
-    seen = SessionActivity(events)
-    return seen.moves, seen.moved_at
+    activity = SessionActivity(events)
+    return activity.moves, activity.moved_at
 
 
 def at(item, second):

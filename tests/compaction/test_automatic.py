@@ -66,8 +66,8 @@ def test_session_continued_from_log_makes_same_request():
     session = lore.Session("claude-opus-5", compaction=policy)
     talk(session, 20)
     again = lore.Session.read(session.log(), compaction=policy)
-    for one in (session, again):
-        one.user("And now?")
+    for copy in (session, again):
+        copy.user("And now?")
     assert again.request() == session.request()
     assert dividers(again) == dividers(session) != []
 
@@ -170,14 +170,14 @@ def test_full_window_of_one_message_is_a_problem():
 def test_guide_summarizer_is_asked_with_the_messages():
     page = (Path(lore.__file__).parent / "guide" / "library.md").read_text()
     code = textwrap.dedent(re.search(r"(?ms)^    from lore.asking.*?(?=^\S)", page)[0])
-    asked = []
-    exec(code, scope := {"ask": lambda **given: asked.append(given) or "The parser is done."})
+    requests = []
+    exec(code, scope := {"ask": lambda **request: requests.append(request) or "The parser is done."})
     policy = lore.CompactionPolicy(window=8_000, summarizer=scope["Summaries"]())
     session = lore.Session("claude-opus-5", compaction=policy)
     talk(session, 15)
     assert dividers(session)[0] == "The parser is done."
-    assert "Question 0?" in asked[0]["text"]
-    assert "at most 1024 tokens" in asked[0]["system"]
+    assert "Question 0?" in requests[0]["text"]
+    assert "at most 1024 tokens" in requests[0]["system"]
 
 
 @pytest.mark.parametrize("error", [ConnectionResetError, lore.LoreError])
@@ -196,12 +196,12 @@ def test_summarizer_error_does_not_stop_the_session(error):
 def test_summary_that_is_no_text_is_reported():
     class Forgetful:
         def summarize(self, request):
-            asked.append(request)
+            requests.append(request)
 
-    asked = []
+    requests = []
     session = lore.Session("claude-opus-5", compaction=lore.CompactionPolicy(window=8_000, summarizer=Forgetful()))
     assert len(talk(session, 12)) == 12
-    assert asked
+    assert requests
     assert "the summariser returned a NoneType, where a text is due" in session.problems[0].message
 
 
@@ -213,10 +213,10 @@ def test_slow_summary_does_not_block_the_event_loop():
 
     async def ask() -> None:
         session.user("And now?")
-        asked = asyncio.create_task(session.request_async())
+        task = asyncio.create_task(session.request_async())
         await asyncio.sleep(0.01)
         released.set()
-        await asked
+        await task
 
     released, words = threading.Event(), Waiting("The parser is done.")
     policy = lore.CompactionPolicy(continuous_interval=5, keep_recent=2, summarizer=words)

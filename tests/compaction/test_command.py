@@ -22,10 +22,10 @@ REQUEST = SummaryRequest(talk(4), opening=talk(4)[2:], previous="before", tokens
 def make(tmp_path):
     """Make a summariser of a script."""
 
-    def made(code, *more, **kwargs):
+    def summary_command(code, *more, **kwargs):
         return SummaryCommand([program(tmp_path, "sum", code), *more], environ=ENVIRON, **{"seconds": 20.0, **kwargs})
 
-    return made
+    return summary_command
 
 
 def test_summary_command_reads_prompt_and_transcript(make):
@@ -77,18 +77,18 @@ def test_flooding_command_is_ended(make):
 
 
 def test_standard_error_is_reported_without_secrets(make):
-    told = []
+    notes = []
     code = "print('one\\nwith ghp_abcdefghijklmnopqrstuvwxyz', file=sys.stderr); print('fine')"
-    assert make(code, tell=told.append).summarize(REQUEST).text == "fine"
-    assert told == ["the summary command writes: with ghp_" + "*" * 26]
+    assert make(code, tell=notes.append).summarize(REQUEST).text == "fine"
+    assert notes == ["the summary command writes: with ghp_" + "*" * 26]
 
 
-@pytest.mark.parametrize("said", [
+@pytest.mark.parametrize("expression", [
     "os.environ['MY_API_KEY']", "'y' * 190 + os.environ['MY_API_KEY']", "'y' * 185 + ' sk-abcdefghijklmnopqrst'",
 ], ids=["by name", "at a cut", "by its look"])  # fmt: skip
-def test_environment_secret_is_never_shown(tmp_path, said):
+def test_environment_secret_is_never_shown(tmp_path, expression):
     environ = {**ENVIRON, "MY_API_KEY": "cafe4711cafe4711"}
-    command = SummaryCommand([program(tmp_path, "sum", f"sys.exit({said})")], environ=environ)
+    command = SummaryCommand([program(tmp_path, "sum", f"sys.exit({expression})")], environ=environ)
     with pytest.raises(SummaryError, match="exit code 1") as caught:
         command.summarize(REQUEST)
     assert "cafe" not in caught.value.message
@@ -101,15 +101,17 @@ def test_last_line_of_standard_error_is_shown(make):
 
 
 def test_unkillable_command_is_not_awaited(make, monkeypatch):
-    made, popen = [], subprocess.Popen
+    processes, popen = [], subprocess.Popen
     monkeypatch.setattr(commands, "_GRACE", 0.1)
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: made.append(popen(*args, **more)) or made[-1])
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *args, **more: processes.append(popen(*args, **more)) or processes[-1]
+    )
     with monkeypatch.context() as patched:
         patched.setattr(os, "killpg", lambda group, _: None)
         with pytest.raises(GivenUpError, match="no end"):
             make("time.sleep(60)", seconds=0.2).summarize(REQUEST)
-    made[0].kill()
-    assert made[0].wait() == -9
+    processes[0].kill()
+    assert processes[0].wait() == -9
 
 
 @pytest.mark.parametrize(("name", "message"), [

@@ -22,12 +22,12 @@ def events_of(agent, firing, summary="so far", context=None):
 def test_compaction_has_two_events():
     agent = agent_of()
     agent.take(events_of(agent, Firing("cadence", TimelineCut(4))))
-    begun, applied = agent.made[0][0]
-    assert begun == e.CompactStarted(trigger="cadence", pre_tokens=applied.pre_tokens, at=AT)
+    started, applied = agent.made[0][0]
+    assert started == e.CompactStarted(trigger="cadence", pre_tokens=applied.pre_tokens, at=AT)
     assert (applied.trigger, applied.at, applied.preserved_uuids) == ("cadence", AT, ("u7", "a8", "u10", "a11"))
-    divider, *rest = agent.entries()
+    divider, *remaining = agent.entries()
     assert isinstance(divider.item, CompactDivider)
-    assert (divider.item.pruned, bytes(divider.item.summary), len(rest)) == (4, b'"so far"', 4)
+    assert (divider.item.pruned, bytes(divider.item.summary), len(remaining)) == (4, b'"so far"', 4)
 
 
 def test_held_calls_precede_kept_entries():
@@ -54,11 +54,11 @@ def test_results_are_cut_without_pruning():
     agent.turn()
     agent.do("patch_tool_call", call_id="c3", status="failed", error="y" * 9_000)
     agent.take(events_of(agent, Firing("overflow", TimelineCut(0), shortened=(("c3", "cut"), ("gone", "x"))), ""))
-    assert [type(one) for one in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
+    assert [type(entry) for entry in agent.made[0][0]] == [e.ToolResultCleared, e.PatchToolCall]
     call = agent.entries()[1].item
     assert (bytes(call.output), bytes(call.error), call.status) == (b'"cut"', b'"cut"', "failed")
     turn = agent.turn()
-    assert [one.cause for one in turn.state.chain("main").turn.since] == ["LORE117"], "the next prompt may differ"
+    assert [entry.cause for entry in turn.state.chain("main").turn.since] == ["LORE117"], "the next prompt may differ"
 
 
 def test_outside_context_precedes_the_waiting_message():
@@ -89,9 +89,9 @@ def test_two_compactions_each_add_context():
     agent.squeeze(6, 1)
     agent.user("back")
     agent.squeeze(2, 2)
-    said = b" ".join(data for _, data in agent.turn().texts)
-    assert b"number 1" in said
-    assert b"number 2" in said
+    text = b" ".join(data for _, data in agent.turn().texts)
+    assert b"number 1" in text
+    assert b"number 2" in text
 
 
 def test_unsent_outside_context_survives_a_compaction():
@@ -104,9 +104,9 @@ def test_unsent_outside_context_survives_a_compaction():
     agent.squeeze(2, 2)
     agent.user("back")
     for _ in range(2):
-        said = [data for origin, data in agent.turn().texts if "outside" in origin]
-        assert [b"number 1" in one for one in said] == [True, False]
-        assert b"number 2" in said[1]
+        texts = [data for origin, data in agent.turn().texts if "outside" in origin]
+        assert [b"number 1" in text for text in texts] == [True, False]
+        assert b"number 2" in texts[1]
         agent.answer()
         agent.user("and now")
 

@@ -38,8 +38,8 @@ def cost_one_by_one(size, cached, growth, number, read, write):
 def test_cost_of_requests_is_their_sum(size, growth, number, warm):
     prices = {FIVE: ("0.5", "6.25"), HOUR: ("0.5", "10"), FREE_WRITES: ("1.25", "2.5")}
     for costs, (read, write) in prices.items():
-        asked = (size, size if warm else 0, growth, number)
-        assert cost_of_requests(*asked, costs) == cost_one_by_one(*asked, read, write)
+        measures = (size, size if warm else 0, growth, number)
+        assert cost_of_requests(*measures, costs) == cost_one_by_one(*measures, read, write)
 
 
 @given(sizes, caches, st.booleans(), summaries)

@@ -38,12 +38,12 @@ class Verbose:
         return SummaryAnswer("w" * self.size)
 
 
-def begun(*items):
-    made, tracker = Fold(started(session_id="s1")), SessionActivity()
+def tracked_state(*items):
+    fold, tracker = Fold(started(session_id="s1")), SessionActivity()
     for item in items:
-        made.take(append(item))
+        fold.take(append(item))
         tracker.add(append(item))
-    return made.state, tracker
+    return fold.state, tracker
 
 
 def talked(count, size=100):
@@ -53,43 +53,43 @@ def talked(count, size=100):
     ]  # fmt: skip
 
 
-def add_exchanges(kept, question, answer):
+def add_exchanges(session, question, answer):
     """Store two exchanges of about 11:00."""
     for number in (1, 2):
         at = f"2026-03-01T11:00:0{number}Z"
-        kept.apply(event("append", item=user(f"u{number}", question), at=at))
-        kept.begin_turn(at=at)
-        kept.apply(
-            event("append", item=said(f"a{number}", answer)), event("turn_completed", turn=kept.turn_count, at=at)
+        session.apply(event("append", item=user(f"u{number}", question), at=at))
+        session.begin_turn(at=at)
+        session.apply(
+            event("append", item=said(f"a{number}", answer)), event("turn_completed", turn=session.turn_count, at=at)
         )
-        kept.save()
+        session.save()
 
 
 def compacted(state, tracker, settings, trigger, summarizer):
-    told = []
+    notes = []
     firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
-    done = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=told.append), at=None)
-    return done, told
+    compaction = execute(state, MAIN, firing, settings, Dependencies(summarizer, tell=notes.append), at=None)
+    return compaction, notes
 
 
 def test_compaction_that_enlarges_the_prompt_is_refused():
-    state, tracker = begun(*talked(7))
+    state, tracker = tracked_state(*talked(7))
     settings = Compaction(window=372, summary_tokens=200)
-    done, told = compacted(state, tracker, settings, "overflow", Verbose(1_600))
-    applied = [one for one in done.events if isinstance(one, CompactApplied)]
-    assert [(one.pre_tokens, one.post_tokens < 350) for one in applied] == [(350, True)]
-    assert told == ["an overflow with a rule-based summary: the summariser's would make the prompt longer"]
-    manual, told = compacted(state, tracker, Compaction(keep_recent=6), "manual", Verbose())
+    compaction, notes = compacted(state, tracker, settings, "overflow", Verbose(1_600))
+    applied = [event for event in compaction.events if isinstance(event, CompactApplied)]
+    assert [(event.pre_tokens, event.post_tokens < 350) for event in applied] == [(350, True)]
+    assert notes == ["an overflow with a rule-based summary: the summariser's would make the prompt longer"]
+    manual, notes = compacted(state, tracker, Compaction(keep_recent=6), "manual", Verbose())
     assert (manual.events, manual.pruned) == ((), 0)
-    assert told == []
+    assert notes == []
     assert manual.refused.startswith("the prompt would go from 350 to ")
 
 
 def test_full_window_falls_back_to_summary_by_rule():
-    state, tracker = begun(*talked(8, 400))
+    state, tracker = tracked_state(*talked(8, 400))
     window = 100 * tokens_of(state.chain(MAIN).entries) // 95
-    done, _ = compacted(state, tracker, Compaction(window=window), "overflow", Verbose(900_000))
-    (applied,) = [one for one in done.events if isinstance(one, CompactApplied)]
+    compaction, _ = compacted(state, tracker, Compaction(window=window), "overflow", Verbose(900_000))
+    (applied,) = [item for item in compaction.events if isinstance(item, CompactApplied)]
     assert applied.post_tokens < applied.pre_tokens
     assert b"[System: 12 earlier messages were removed" in bytes(applied.summary)
 
@@ -98,33 +98,33 @@ def test_full_window_falls_back_to_summary_by_rule():
 def test_dry_run_and_command_decide_alike():
     put("p.toml", b"continuous_interval = 2\nkeep_recent = 2\n")
     put("short.jsonl", talk(3).replace(b"x" * 400, b"x").replace(b"y" * 400, b"y"))
-    tried = dry("short.jsonl")
-    assert tried["triggers"] == []
+    trial = dry("short.jsonl")
+    assert trial["triggers"] == []
     answer = "No: a cadence was due once, and nothing could be removed that makes the prompt shorter."
-    assert tried["answer"] == answer
-    assert not any("trigger" in note for note in tried["notes"])
+    assert trial["answer"] == answer
+    assert not any("trigger" in note for note in trial["notes"])
     assert compact("short.jsonl", "--trigger", "cadence").out.startswith("Nothing was compacted: ")
     put("long.jsonl", talk(6))
     fired = [*dry("long.jsonl")["triggers"], *compact("long.jsonl", "--json").json["triggers"]]
     assert len(fired) > 1
-    assert all(one["after_tokens"] < one["before_tokens"] for one in fired)
+    assert all(trigger["after_tokens"] < trigger["before_tokens"] for trigger in fired)
 
 
 @pytest.mark.usefixtures("state")
 def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
     store, model = Memory(), Verbose()
-    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
-    add_exchanges(kept, "x" * 400, "y" * 400)
-    head, told = kept.head, []
+    session = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    add_exchanges(session, "x" * 400, "y" * 400)
+    head, notes = session.head, []
     settings = Compaction(continuous_interval=2, keep_recent=2, gap_secs=60)
-    done = Continuous(kept, settings, Dependencies(model, tell=told.append)).before_turn(NOON)
-    assert (done.events, bool(done.refused), kept.head) == ((), True, head)
+    compaction = Continuous(session, settings, Dependencies(model, tell=notes.append)).before_turn(NOON)
+    assert (compaction.events, bool(compaction.refused), session.head) == ((), True, head)
     monkeypatch.setattr(
         "lore.compaction.store_watch.dependencies_of", lambda _, tell, *__: Dependencies(model, tell=tell)
     )
-    watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, told.append, lambda: NOON))
+    watch = Watch(store, settings, packaged(), Hands(Script(), lambda _: None, notes.append, lambda: NOON))
     assert (watch.run(), store.load("s1").head) == (0, head)
-    assert [line.rpartition(": ")[0] for line in told] == ["no gap compaction", "s1: no cadence compaction"]
+    assert [line.rpartition(": ")[0] for line in notes] == ["no gap compaction", "s1: no cadence compaction"]
 
 
 @given(
@@ -132,28 +132,28 @@ def test_hooks_and_watch_report_a_refused_compaction(monkeypatch):
     st.integers(1, 600), st.integers(1, 3_000), st.sampled_from(["manual", "overflow", "cadence"]),
 )  # fmt: skip
 def test_no_compaction_ever_enlarges_a_prompt(sizes, answer, keep, tokens, window, trigger):
-    state, tracker = begun(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
+    state, tracker = tracked_state(*[(user, said)[n % 2](f"m{n}", "x" * size) for n, size in enumerate(sizes)])
     settings = Compaction(keep_recent=keep, summary_tokens=tokens, window=window, continuous_interval=1)
     firing = judge_moment(tracker, state.chain(MAIN), settings, (trigger,), now=None)
     if firing is None:
         return
     model = Verbose(max(1, answer))
-    done = execute(state, MAIN, firing, settings, Dependencies(model), at=None)
-    for one in done.events:
-        if isinstance(one, CompactApplied):
-            assert one.post_tokens < one.pre_tokens
-    assert bool(done.refused) is (not done.events)
+    compaction = execute(state, MAIN, firing, settings, Dependencies(model), at=None)
+    for item in compaction.events:
+        if isinstance(item, CompactApplied):
+            assert item.post_tokens < item.pre_tokens
+    assert bool(compaction.refused) is (not compaction.events)
 
 
 @pytest.mark.usefixtures("state")
 def test_refused_gap_compaction_still_adds_context():
     store = Memory()
-    kept = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
-    add_exchanges(kept, "hi", "hello")
+    session = StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
+    add_exchanges(session, "hi", "hello")
     source = ContextSource("mail", ("never-run",))
     settings = Compaction(gap_secs=60, keep_recent=2, context_sources=(source,))
     means = Dependencies(Verbose(), lambda _: [SourceText("mail", "two new")])
-    done = Continuous(kept, settings, means).before_turn(NOON)
-    assert (done.pruned, bool(done.refused), len(done.events)) == (0, True, 1)
-    kept.apply(event("append", item=user("u9")))
-    assert b"[source: mail]" in kept.write(kept.begin_turn().prompt)
+    compaction = Continuous(session, settings, means).before_turn(NOON)
+    assert (compaction.pruned, bool(compaction.refused), len(compaction.events)) == (0, True, 1)
+    session.apply(event("append", item=user("u9")))
+    assert b"[source: mail]" in session.write(session.begin_turn().prompt)

@@ -31,13 +31,13 @@ class Noting:
 
 
 def talk(count, *, size=400):
-    made, tracker = Fold(started(session_id="s1")), SessionActivity()
+    fold, tracker = Fold(started(session_id="s1")), SessionActivity()
     for number in range(1, count + 1):
         source = {"source": "context_injection"} if number == 2 else {}
         for item in (user(f"u{number}", "x" * size, **source), said(f"a{number}", "y" * size)):
-            made.take(append(item))
+            fold.take(append(item))
             tracker.add(append(item))
-    return made.state, tracker
+    return fold.state, tracker
 
 
 def firing_of(state, tracker, settings, trigger):
@@ -60,18 +60,18 @@ def test_overflow_learns_from_all_dropped_messages(share, stay):
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // share
     noting = Noting(fails=share > 90)
-    done = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
-    uuids = [one.item.uuid for one in state.chain(MAIN).entries]
+    compaction = prepared(state, tracker, noting, Compaction(window=window, summary_tokens=10), "overflow")
+    uuids = [entry.item.uuid for entry in state.chain(MAIN).entries]
     assert noting.learnt == uuids[: len(uuids) - stay]
-    assert done.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
+    assert compaction.ids == tuple(uuids[: len(uuids) - stay])  # a summary that failed changes nothing of that
 
 
 def test_overflow_without_model_uses_rule_based_summary():
     state, tracker = talk(12)
     window = 100 * tokens_of(state.chain(MAIN).entries) // 95
-    done = prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=200), "overflow")
-    assert done.summary.startswith("[System: 20 earlier messages were removed")
-    assert "xxxx" in done.summary
+    compaction = prepared(state, tracker, Noting(fails=True), Compaction(window=window, summary_tokens=200), "overflow")
+    assert compaction.summary.startswith("[System: 20 earlier messages were removed")
+    assert "xxxx" in compaction.summary
 
 
 def test_calm_overflow_needs_a_summary():
@@ -83,25 +83,25 @@ def test_calm_overflow_needs_a_summary():
 
 def test_final_overflow_is_reported():
     state, tracker = talk(12)
-    told = []
+    notes = []
     for window in (400, 500):
         firing = firing_of(state, tracker, Compaction(window=window, summary_tokens=10), "overflow")
-        prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=told.append))
-    assert told == ["the messages that stay fill more than 90 % of the window: nothing more can be removed"]
+        prepare(state, MAIN, firing, Compaction(), Dependencies(Noting(), tell=notes.append))
+    assert notes == ["the messages that stay fill more than 90 % of the window: nothing more can be removed"]
 
 
 def billed_as(*bills):
     """Fold and track a session with these bills."""
-    made, tracker = Fold(started(session_id="s1")), SessionActivity()
+    fold, tracker = Fold(started(session_id="s1")), SessionActivity()
     for number, billed in enumerate(bills, 1):
         usage = {"uncached_tokens": billed, "read_tokens": 0, "output_tokens": 1}
-        for one in (
+        for record in (
             append(user(f"u{number}", "x" * 400)), event("turn_started", turn=number),
             append(said(f"a{number}")), event("turn_completed", turn=number, usage=usage),
         ):  # fmt: skip
-            made.take(one)
-            tracker.add(one)
-    return made.state.chain(MAIN), tracker
+            fold.take(record)
+            tracker.add(record)
+    return fold.state.chain(MAIN), tracker
 
 
 def test_kept_entries_are_measured_in_billed_tokens():

@@ -50,20 +50,20 @@ class Failing:
 
 
 @pytest.fixture
-def kept():
-    return begun(Memory())
+def session():
+    return begin_session(Memory())
 
 
-def begun(store):
+def begin_session(store):
     return StoredSession.begin(store, event("session_started", session_id="s1", user_id="ada"))
 
 
-def exchange(kept, number, at, text="hi"):
-    kept.apply(event("append", item=user(f"u{number}", text), at=stamp(at)))
-    kept.begin_turn(at=stamp(at))
-    kept.apply(event("append", item=said(f"a{number}", ANSWER)))
-    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(at + 1)))
-    kept.save()
+def exchange(session, number, at, text="hi"):
+    session.apply(event("append", item=user(f"u{number}", text), at=stamp(at)))
+    session.begin_turn(at=stamp(at))
+    session.apply(event("append", item=said(f"a{number}", ANSWER)))
+    session.apply(event("turn_completed", turn=session.turn_count, at=stamp(at + 1)))
+    session.save()
 
 
 def stamp(at):
@@ -73,68 +73,68 @@ def stamp(at):
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def dividers(kept):
-    return [one.item for one in kept.state.main().entries if isinstance(one.item, CompactDivider)]
+def dividers(session):
+    return [entry.item for entry in session.state.main().entries if isinstance(entry.item, CompactDivider)]
 
 
-def stored(kept):
+def stored(session):
     """What another process finds in the store."""
-    return dividers(StoredSession.open(kept.store, "s1"))
+    return dividers(StoredSession.open(session.store, "s1"))
 
 
-def test_gap_compacts_before_the_turn(kept):
-    continuous = Continuous(kept, GAP, Dependencies(Extractive()))
+def test_gap_compacts_before_the_turn(session):
+    continuous = Continuous(session, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     assert continuous.before_turn(NOW + 50) is None
-    done = continuous.before_turn(NOW + 500)
-    assert (done.pruned, done.kept) == (6, 2)
-    assert [one.trigger for one in stored(kept)] == ["gap"]
+    compaction = continuous.before_turn(NOW + 500)
+    assert (compaction.pruned, compaction.kept) == (6, 2)
+    assert [divider.trigger for divider in stored(session)] == ["gap"]
     assert continuous.before_turn(NOW + 500) is None  # there is nothing left to prune
 
 
-def test_untimed_session_is_reported_once(kept):
-    told = []
-    continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append))
+def test_untimed_session_is_reported_once(session):
+    notes = []
+    continuous = Continuous(session, GAP, Dependencies(Extractive(), tell=notes.append))
     for number in range(1, 5):
         assert continuous.before_turn(NOW + 500 * number) is None
-        kept.apply(event("append", item=user(f"u{number}")))
-        kept.begin_turn()
-        kept.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=number))
-        kept.save()
-    assert told == ["gap triggers cannot be judged: the session holds no times"]
+        session.apply(event("append", item=user(f"u{number}")))
+        session.begin_turn()
+        session.apply(event("append", item=said(f"a{number}")), event("turn_completed", turn=number))
+        session.save()
+    assert notes == ["gap triggers cannot be judged: the session holds no times"]
 
 
-def test_outside_context_precedes_the_first_answer(kept):
-    asked = []
-    means = Dependencies(Extractive(), lambda window: asked.append(window) or [SourceText("rain", "it rained")])
+def test_outside_context_precedes_the_first_answer(session):
+    windows = []
+    means = Dependencies(Extractive(), lambda window: windows.append(window) or [SourceText("rain", "it rained")])
     settings = Compaction(
         gap_secs=100, keep_recent=2, context_sources=(source(),)
     )  # the source itself is never run: `ask` stands for it
-    continuous = Continuous(kept, settings, means)
+    continuous = Continuous(session, settings, means)
     for number in range(1, 5):
-        exchange(kept, number, number)
-    done = continuous.before_turn(NOW + 500)
-    assert done.context_tokens > 0
-    assert asked[0].end == NOW + 500
-    kept.apply(event("append", item=user("u9")))
-    assert b"it rained" in kept.write(kept.begin_turn().prompt)
+        exchange(session, number, number)
+    compaction = continuous.before_turn(NOW + 500)
+    assert compaction.context_tokens > 0
+    assert windows[0].end == NOW + 500
+    session.apply(event("append", item=user("u9")))
+    assert b"it rained" in session.write(session.begin_turn().prompt)
 
 
 @pytest.mark.parametrize("news", ["it rained", ""])
-def test_gap_in_short_session_adds_context(kept, news):
+def test_gap_in_short_session_adds_context(session, news):
     settings = Compaction(gap_secs=100, keep_recent=6, context_sources=(source(),))
     continuous = Continuous(
-        kept, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [])
+        session, settings, Dependencies(Failing(), lambda _: [SourceText("rain", news)] if news else [])
     )
-    exchange(kept, 1, 1)
-    before = kept.head
-    done = continuous.before_turn(NOW + 500)
-    assert (done.trigger, done.pruned, bool(done.events)) == ("gap", 0, bool(news))
-    assert (kept.head == before) is (news == "")
-    kept.apply(event("append", item=user("u9")))
-    assert (b"it rained" in kept.write(kept.begin_turn().prompt)) is (news != "")
-    assert dividers(kept) == []
+    exchange(session, 1, 1)
+    before = session.head
+    compaction = continuous.before_turn(NOW + 500)
+    assert (compaction.trigger, compaction.pruned, bool(compaction.events)) == ("gap", 0, bool(news))
+    assert (session.head == before) is (news == "")
+    session.apply(event("append", item=user("u9")))
+    assert (b"it rained" in session.write(session.begin_turn().prompt)) is (news != "")
+    assert dividers(session) == []
 
 
 def source():
@@ -143,80 +143,80 @@ def source():
     return ContextSource("weather", ("never-run",))
 
 
-def test_cadence_is_prepared_in_the_background(kept):
+def test_cadence_is_prepared_in_the_background(session):
     waiting = Waiting()
-    continuous = Continuous(kept, CADENCE, Dependencies(waiting))
+    continuous = Continuous(session, CADENCE, Dependencies(waiting))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     assert continuous.after_turn(NOW + 10) is None
     assert continuous.before_turn(NOW + 11) is None  # it is still at work
-    exchange(kept, 5, 11)
+    exchange(session, 5, 11)
     waiting.go.set()
-    done = continuous.settle(NOW + 12, wait=True)
-    assert (done.pruned, done.kept) == (6, 4)  # later messages stay
-    assert [entry.item.uuid for entry in kept.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
-    assert len(stored(kept)) == 1
+    compaction = continuous.settle(NOW + 12, wait=True)
+    assert (compaction.pruned, compaction.kept) == (6, 4)  # later messages stay
+    assert [entry.item.uuid for entry in session.state.main().entries][1:] == ["u4", "a4", "u5", "a5"]
+    assert len(stored(session)) == 1
 
 
-def test_usage_before_an_overflow_is_ignored(kept):
+def test_usage_before_an_overflow_is_ignored(session):
     for number in range(1, 11):
-        exchange(kept, number, number, "x" * 4_000)
+        exchange(session, number, number, "x" * 4_000)
     usage = {"uncached_tokens": 0, "read_tokens": 11_000, "write_tokens": 0, "output_tokens": 1}
-    kept.apply(event("turn_completed", turn=kept.turn_count, at=stamp(12), usage=usage))
-    kept.save()
-    continuous = Continuous(kept, Compaction(window=15_000, summary_tokens=10), Dependencies(Extractive()))
+    session.apply(event("turn_completed", turn=session.turn_count, at=stamp(12), usage=usage))
+    session.save()
+    continuous = Continuous(session, Compaction(window=15_000, summary_tokens=10), Dependencies(Extractive()))
     assert continuous.before_turn(NOW + 13).kept == 10
     assert continuous.before_turn(NOW + 14) is None
 
 
-def test_entries_pruned_meanwhile_cancel_the_compaction(kept):
-    waiting, told = Waiting(), []
-    continuous = Continuous(kept, CADENCE, Dependencies(waiting, tell=told.append))
+def test_entries_pruned_meanwhile_cancel_the_compaction(session):
+    waiting, notes = Waiting(), []
+    continuous = Continuous(session, CADENCE, Dependencies(waiting, tell=notes.append))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     continuous.after_turn(NOW + 10)
-    kept.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["a4"]))
-    kept.save()
+    session.apply(event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["a4"]))
+    session.save()
     waiting.go.set()
     assert continuous.settle(NOW + 12, wait=True) is None
-    assert "have changed meanwhile" in told[-1]
-    assert [one.uuid for one in dividers(kept)] == ["d"]
+    assert "have changed meanwhile" in notes[-1]
+    assert [divider.uuid for divider in dividers(session)] == ["d"]
 
 
-def test_failed_summary_prunes_nothing(kept):
-    told = []
+def test_failed_summary_prunes_nothing(session):
+    notes = []
     for number in range(1, 5):
-        exchange(kept, number, number)
-    before = kept.head
-    failing = Continuous(kept, GAP, Dependencies(Failing(), tell=told.append), explain=told.append)
+        exchange(session, number, number)
+    before = session.head
+    failing = Continuous(session, GAP, Dependencies(Failing(), tell=notes.append), explain=notes.append)
     assert failing.before_turn(NOW + 500) is None
-    assert (kept.head, dividers(kept)) == (before, [])
-    assert "nobody is there" in told[-1]
+    assert (session.head, dividers(session)) == (before, [])
+    assert "nobody is there" in notes[-1]
     assert failing.before_turn(NOW + 500) is None
-    assert told[-1] == "gap waits: the last summary failed; 4 requests until the next try"
-    assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
+    assert notes[-1] == "gap waits: the last summary failed; 4 requests until the next try"
+    assert Continuous(session, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
 
 
-def test_stale_session_is_not_compacted(kept):
+def test_stale_session_is_not_compacted(session):
     for number in range(1, 5):
-        exchange(kept, number, number)
-    other = StoredSession.open(kept.store, "s1")
-    told = []
-    assert Continuous(kept, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
-    assert Continuous(other, GAP, Dependencies(Extractive(), tell=told.append)).before_turn(NOW + 500) is None
-    assert "the store holds more" in told[-1]
-    assert len(stored(kept)) == 1
+        exchange(session, number, number)
+    other = StoredSession.open(session.store, "s1")
+    notes = []
+    assert Continuous(session, GAP, Dependencies(Extractive())).before_turn(NOW + 500) is not None
+    assert Continuous(other, GAP, Dependencies(Extractive(), tell=notes.append)).before_turn(NOW + 500) is None
+    assert "the store holds more" in notes[-1]
+    assert len(stored(session)) == 1
 
 
-def test_locked_agent_and_user_are_skipped(kept):
-    told = []
-    continuous = Continuous(kept, GAP, Dependencies(Extractive(), tell=told.append), agent="a")
+def test_locked_agent_and_user_are_skipped(session):
+    notes = []
+    continuous = Continuous(session, GAP, Dependencies(Extractive(), tell=notes.append), agent="a")
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     with trylock("memory:", "a", "ada"):
         assert continuous.before_turn(NOW + 500) is None
-    assert "another compaction is at work" in told[-1]
-    assert dividers(kept) == []
+    assert "another compaction is at work" in notes[-1]
+    assert dividers(session) == []
 
 
 def test_hooks_of_the_guide_compact_a_session():
@@ -236,54 +236,54 @@ def test_hooks_of_the_guide_compact_a_session():
     assert stored.user_messages == 12
 
 
-def test_nested_process_compacts_nothing(kept):
-    told = []
+def test_nested_process_compacts_nothing(session):
+    notes = []
     for number in range(1, 5):
-        exchange(kept, number, number)
-    means = Dependencies(Extractive(), tell=told.append)
-    assert Continuous(kept, GAP, means, environ={"LORE_NESTED": "source"}).before_turn(NOW + 500) is None
-    assert "inside a source" in told[0]
+        exchange(session, number, number)
+    means = Dependencies(Extractive(), tell=notes.append)
+    assert Continuous(session, GAP, means, environ={"LORE_NESTED": "source"}).before_turn(NOW + 500) is None
+    assert "inside a source" in notes[0]
 
 
-def test_invalid_settings_are_refused(kept):
+def test_invalid_settings_are_refused(session):
     with pytest.raises(LoreError, match="keep_recent is below 0"):
-        Continuous(kept, Compaction(keep_recent=-1), Dependencies(Extractive()))
+        Continuous(session, Compaction(keep_recent=-1), Dependencies(Extractive()))
 
 
 @pytest.mark.parametrize("now", [1_767_225_600_000.0, float("nan"), float("inf"), -1.0])
-def test_invalid_time_is_refused(kept, now):
-    continuous = Continuous(kept, GAP, Dependencies(Extractive()))
+def test_invalid_time_is_refused(session, now):
+    continuous = Continuous(session, GAP, Dependencies(Extractive()))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     for hook in (continuous.before_turn, continuous.after_turn):
         with pytest.raises(LoreError, match="not a time in seconds since 1970"):
             hook(now)
-    assert stored(kept) == []
+    assert stored(session) == []
 
 
-def test_background_work_is_dropped_after_another_writer(kept):
-    told, summarizer = [], Waiting()
-    continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
+def test_background_work_is_dropped_after_another_writer(session):
+    notes, summarizer = [], Waiting()
+    continuous = Continuous(session, CADENCE, Dependencies(summarizer, tell=notes.append))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     assert continuous.after_turn(NOW + 5) is None
-    exchange(StoredSession.open(kept.store, "s1"), 5, 6)
+    exchange(StoredSession.open(session.store, "s1"), 5, 6)
     summarizer.go.set()
     assert continuous.settle(NOW + 7, wait=True) is None
-    assert stored(kept) == []
-    assert [one for one in told if "the store holds more" in one]
+    assert stored(session) == []
+    assert [note for note in notes if "the store holds more" in note]
 
 
-def test_rewind_cancels_a_background_compaction(kept):
-    told, summarizer = [], Waiting()
-    continuous = Continuous(kept, CADENCE, Dependencies(summarizer, tell=told.append))
+def test_rewind_cancels_a_background_compaction(session):
+    notes, summarizer = [], Waiting()
+    continuous = Continuous(session, CADENCE, Dependencies(summarizer, tell=notes.append))
     for number in range(1, 5):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     continuous.after_turn(NOW + 5)
-    kept.apply(event("remove", uuids=["u3", "a3"]))
+    session.apply(event("remove", uuids=["u3", "a3"]))
     for number in (5, 6):
-        exchange(kept, number, number)
+        exchange(session, number, number)
     summarizer.go.set()
     assert continuous.settle(NOW + 8, wait=True) is None
-    assert dividers(kept) == []
-    assert [one for one in told if "have changed meanwhile" in one]
+    assert dividers(session) == []
+    assert [note for note in notes if "have changed meanwhile" in note]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.strategies.talks import call, said, talk, user
+from helpers.strategies.talks import assistant, call, talk, user
 from lore.asking import GivenUpError, SummaryAnswer, SummaryError, SummaryRequest
 from lore.compaction.extractive import Extractive
 from lore.compaction.passes import TRIES, summarize_in_passes
@@ -51,7 +51,7 @@ def test_each_part_continues_the_previous_summary():
 
 @given(st.lists(st.integers(1, 9_000), min_size=1, max_size=60))
 def test_every_pass_fits_the_window(sizes):
-    entries = [said(f"{number} " + "é" * size) for number, size in enumerate(sizes)]
+    entries = [assistant(f"{number} " + "é" * size) for number, size in enumerate(sizes)]
     summarizer = Scripted(otherwise="part " * 150)
     ask(summarizer, entries, previous="p" * 20_000)
     for request in summarizer.requests:
@@ -65,8 +65,8 @@ def fits(request):
 @given(st.integers(1, 60), st.integers(1, 2_000))
 def test_larger_answer_room_fits_the_window(count, size):
     summarizer = Growing()
-    assert ask(summarizer, [said(f"{number} " + "x" * size) for number in range(count)])
-    assert max(one.tokens for one in summarizer.requests) == 2_000
+    assert ask(summarizer, [assistant(f"{number} " + "x" * size) for number in range(count)])
+    assert max(request.tokens for request in summarizer.requests) == 2_000
     assert all(map(fits, summarizer.requests))
 
 
@@ -89,10 +89,10 @@ def test_long_message_is_shortened_with_a_note():
 
 
 def test_failed_part_is_asked_for_again():
-    told = []
+    notes = []
     summarizer = Scripted(SummaryError("busy"), SummaryError("busy"), "better")
-    assert ask(summarizer, tell=told.append) == "better"
-    assert told == ["busy; asked again"] * 2
+    assert ask(summarizer, tell=notes.append) == "better"
+    assert notes == ["busy; asked again"] * 2
 
 
 @pytest.mark.parametrize("answers", [(), ("one",)])
@@ -123,20 +123,20 @@ def test_empty_answer_is_an_error(empty):
     summarizer = Scripted(otherwise=empty)
     with pytest.raises(SummaryError, match="the summary is empty, also when asked again"):
         ask(summarizer)
-    assert [one.fault for one in summarizer.requests] == ["", "the summary is empty"]
+    assert [request.fault for request in summarizer.requests] == ["", "the summary is empty"]
 
 
 def test_cut_off_answer_gets_twice_the_room():
     summarizer = Scripted(SummaryAnswer("hal", cut_off=True), SummaryAnswer("", cut_off=True), "whole")
     assert ask(summarizer) == "whole"
-    assert [one.tokens for one in summarizer.requests] == [200, 400, 800]
+    assert [request.tokens for request in summarizer.requests] == [200, 400, 800]
 
 
 def test_answer_room_has_a_bound():
     summarizer = Scripted(otherwise=SummaryAnswer("x", cut_off=True))
     with pytest.raises(SummaryError, match="cut off, even with 2,000 tokens"):
         ask(summarizer)
-    assert [one.tokens for one in summarizer.requests] == [200, 400, 800, 1_600, 2_000]
+    assert [request.tokens for request in summarizer.requests] == [200, 400, 800, 1_600, 2_000]
     with pytest.raises(SummaryError, match="16,384"):
         ask(Scripted(otherwise=SummaryAnswer("x", cut_off=True)), settings=Compaction(summarizer_window=0))
 

@@ -32,9 +32,9 @@ class Dated(Compacted):
         return [entry.item.uuid for entry in self.entries()][-count:]
 
     def due(self, settings, minute=0, **more):
-        seen = SessionActivity(self.events).chain()
+        activity = SessionActivity(self.events).chain()
         triggers, tell = more.pop("triggers", AUTOMATIC), more.pop("tell", None)
-        return find_due(PolicyInput(seen, self.entries(), settings, clock(minute), **more), triggers, tell=tell)
+        return find_due(PolicyInput(activity, self.entries(), settings, clock(minute), **more), triggers, tell=tell)
 
 
 def stamp(minute):
@@ -50,21 +50,21 @@ def trigger(firing):
 
 
 def test_cadence_fires_once_for_the_exchange_that_ends():
-    agent, seen = Dated(), []
+    agent, outcomes = Dated(), []
     for minute in range(6):
         agent.ask(minute)
-        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
+        outcomes.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
         agent.turn()
         agent.calls()
-        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
+        outcomes.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
         agent.turn()
         agent.answer()
-        seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
-        if seen[-1]:
+        outcomes.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
+        if outcomes[-1]:
             agent.squeeze(2)
-            seen.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
+            outcomes.append(trigger(agent.due(ANY, minute, triggers=AFTER_TURN)))
     quiet, fired = [None, None, None], [None, None, "cadence", None]
-    assert seen == (quiet + fired) * 3
+    assert outcomes == (quiet + fired) * 3
 
 
 @pytest.mark.parametrize(("stopped", "fires"), [(None, True), ("end_turn", True), ("tool_use", False)])
@@ -157,10 +157,14 @@ def test_person_is_remembered_after_compaction():
     agent.answer()
     agent.answer()
     every = Compaction(continuous_interval=1, keep_recent=1)
-    seen = SessionActivity(
-        [one for one in agent.events if not isinstance(one, type(event("compact_applied", uuid="d", trigger="x")))]
+    activity = SessionActivity(
+        [
+            earlier_event
+            for earlier_event in agent.events
+            if not isinstance(earlier_event, type(event("compact_applied", uuid="d", trigger="x")))
+        ]
     )
-    assert trigger(find_due(PolicyInput(seen.chain(), agent.entries(), every), AFTER_TURN)) == "cadence"
+    assert trigger(find_due(PolicyInput(activity.chain(), agent.entries(), every), AFTER_TURN)) == "cadence"
 
 
 def test_manual_precedes_other_triggers():
@@ -206,9 +210,9 @@ def test_useless_overflow_is_not_due():
     (11.0 * DAY, 10 * DAY, Window(10 * DAY, 10 * DAY)),
 ])  # fmt: skip
 def test_source_window_has_a_look_back(asked_at, now, expected):
-    seen = ChainActivity()
-    seen.asked_at = asked_at
-    assert source_window(PolicyInput(seen, (), ASKING, now)) == expected
+    activity = ChainActivity()
+    activity.asked_at = asked_at
+    assert source_window(PolicyInput(activity, (), ASKING, now)) == expected
 
 
 def test_only_sources_need_a_window():
@@ -228,9 +232,9 @@ def test_gap_without_messages_to_prune_asks_sources():
     assert agent.due(structs.replace(asking, context_token_cap=0), 10, triggers=BEFORE_TURN) is None
     firing = agent.due(asking, 10, triggers=BEFORE_TURN)
     assert (firing.trigger, firing.cut, firing.window) == ("gap", TimelineCut(0), Window(clock(10) - DAY, clock(10)))
-    for one in compaction_events(agent.session.state, "main", firing, "", "news", at=stamp(10)):
-        agent.write(one)
-        agent.session.apply(one)
+    for new_event in compaction_events(agent.session.state, "main", firing, "", "news", at=stamp(10)):
+        agent.write(new_event)
+        agent.session.apply(new_event)
     assert agent.due(asking, 10, triggers=BEFORE_TURN) is None
     agent.exchange(10)
     assert agent.due(asking, 20, triggers=BEFORE_TURN).window == Window(clock(10), clock(20))
@@ -265,9 +269,9 @@ def test_carried_context_does_not_move_the_source_window():
     for minute in range(4):
         agent.exchange(minute)
     firing = agent.due(ASKING, 5)
-    for number, one in enumerate((firing, Firing("overflow", TimelineCut(1)))):
+    for number, cause in enumerate((firing, Firing("overflow", TimelineCut(1)))):
         minute = 5 + 10 * number
-        events = compaction_events(agent.session.state, "main", one, "s", "" if number else "news", at=stamp(minute))
+        events = compaction_events(agent.session.state, "main", cause, "s", "" if number else "news", at=stamp(minute))
         agent.take(events)
     inputs = PolicyInput(SessionActivity(agent.events).chain(), agent.entries(), ASKING, clock(20))
     assert source_window(inputs).begin == clock(5)
@@ -290,8 +294,8 @@ def test_carried_context_does_not_move_the_source_window():
     ],
 )  # fmt: skip
 def test_every_trigger_is_explained(settings, reasons):
-    agent, told = Dated(), []
+    agent, notes = Dated(), []
     for minute in range(4):
         agent.exchange(minute)
-    agent.due(settings, 3, tell=told.append)
-    assert told == reasons
+    agent.due(settings, 3, tell=notes.append)
+    assert notes == reasons

@@ -15,9 +15,9 @@ def exchanges(count):
 
 def test_recent_messages_are_kept():
     entries = exchanges(4).entries()
-    made = find_cut(entries, 4)
-    assert made == TimelineCut(4)
-    assert (names(pruned_entries(entries, made)), names(kept_entries(entries, made))) == (
+    cut = find_cut(entries, 4)
+    assert cut == TimelineCut(4)
+    assert (names(pruned_entries(entries, cut)), names(kept_entries(entries, cut))) == (
         names(entries)[:4],
         names(entries)[4:],
     )
@@ -28,9 +28,9 @@ def test_cut_names_the_exchange_it_divides():
     agent.user("do it")
     for _ in range(4):
         agent.calls(1)
-    made = find_cut(agent.entries(), 2)
-    assert made == TimelineCut(5, (), 2)
-    assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[2:5]
+    cut = find_cut(agent.entries(), 2)
+    assert cut == TimelineCut(5, (), 2)
+    assert names(opening_entries(agent.entries(), cut)) == names(agent.entries())[2:5]
 
 
 def test_second_cut_of_an_exchange_names_its_rest():
@@ -41,9 +41,9 @@ def test_second_cut_of_an_exchange_names_its_rest():
     agent.squeeze(2)
     for _ in range(3):
         agent.calls(1)
-    made = find_cut(agent.entries(), 2)
-    assert made == TimelineCut(4, (), 1)
-    assert names(opening_entries(agent.entries(), made)) == names(agent.entries())[1:4]
+    cut = find_cut(agent.entries(), 2)
+    assert cut == TimelineCut(4, (), 1)
+    assert names(opening_entries(agent.entries(), cut)) == names(agent.entries())[1:4]
 
 
 def test_parallel_calls_stay_with_their_text():
@@ -55,17 +55,17 @@ def test_parallel_calls_stay_with_their_text():
         call = {"type": "tool_call", "uuid": f"t-{number}", "call_id": f"c-{number}", "name": "read", "input": {}}
         agent.item("main", **call, status="completed", output="x", response_id="r-1")
     agent.answer()
-    made = find_cut(agent.entries(), 2)
-    assert names(kept_entries(agent.entries(), made))[0] == "a-text"
+    cut = find_cut(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), cut))[0] == "a-text"
 
 
 def test_running_call_is_kept_with_its_response():
     agent = exchanges(1)
     agent.calls(2, finish=False)
     agent.play([("exchange", "main", None)] * 3)
-    made = find_cut(agent.entries(), 2)
-    assert made.running_places == (2, 3)
-    assert names(kept_entries(agent.entries(), made))[:2] == names(agent.entries())[2:4]
+    cut = find_cut(agent.entries(), 2)
+    assert cut.running_places == (2, 3)
+    assert names(kept_entries(agent.entries(), cut))[:2] == names(agent.entries())[2:4]
 
 
 def test_unanswered_messages_are_kept():
@@ -88,7 +88,7 @@ def test_opaque_items_do_not_count_as_messages():
     agent.item("main", type="opaque", uuid="o1", record=1)
     agent.play([("exchange", "main", None)])
     agent.item("main", type="opaque", uuid="o2", record=2)
-    made = find_cut(agent.entries(), 2)
-    assert names(kept_entries(agent.entries(), made))[-1] == "o2"
-    assert len(kept_entries(agent.entries(), made)) == 3
-    assert "o1" in names(pruned_entries(agent.entries(), made))
+    cut = find_cut(agent.entries(), 2)
+    assert names(kept_entries(agent.entries(), cut))[-1] == "o2"
+    assert len(kept_entries(agent.entries(), cut)) == 3
+    assert "o1" in names(pruned_entries(agent.entries(), cut))

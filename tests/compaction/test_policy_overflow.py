@@ -9,13 +9,13 @@ from lore.compaction.policy import RESULT_KEPT, plan_overflow, pruned_entries, s
 
 def call(output):
     agent = Compacted()
-    made = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "read", "input": {}, "status": "completed"}
-    agent.item("main", **made, output=output)
+    members = {"type": "tool_call", "uuid": "t", "call_id": "c", "name": "read", "input": {}, "status": "completed"}
+    agent.item("main", **members, output=output)
     return agent.entries()[0].item
 
 
-def texts(*said):
-    return [{"type": "text", "text": one} for one in said]
+def texts(*strings):
+    return [{"type": "text", "text": string} for string in strings]
 
 
 def test_result_is_cut_by_characters():

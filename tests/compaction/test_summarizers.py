@@ -35,8 +35,8 @@ class Model:
     def fails(self, match, kind=SummaryError):
         with pytest.raises(kind, match=match) as caught:
             self.ask()
-        said = f"{caught.value.message} {caught.value.hint} {self.told}"
-        assert KEY not in said
+        output = f"{caught.value.message} {caught.value.hint} {self.told}"
+        assert KEY not in output
         assert "\n" not in caught.value.message
         return caught.value
 
@@ -44,11 +44,11 @@ class Model:
 def test_openai_request_has_the_documented_shape():
     with serving(answer(completion(" the summary\n"))) as server:
         assert Model(server.url).ask() == ("the summary", False)
-    (asked,) = server.asked
-    assert asked.path == "/v1/chat/completions"
-    assert asked.headers["authorization"] == f"Bearer {KEY}"
-    assert (asked.body["model"], asked.body["max_tokens"], asked.body["stream"]) == ("m", 99, False)
-    system, user = asked.body["messages"]
+    (request,) = server.asked
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert (request.body["model"], request.body["max_tokens"], request.body["stream"]) == ("m", 99, False)
+    system, user = request.body["messages"]
     assert (system["role"], user["role"]) == ("system", "user")
     assert "99 tokens" in system["content"]
     assert "before" in user["content"]
@@ -71,19 +71,19 @@ def test_newer_limit_name_is_used_after_refusal():
     with serving(answer(refused, 400), answer(completion("x"))) as server:
         model = Model(server.url)
         assert (model.ask().text, model.ask().text) == ("x", "x")
-    assert [("max_tokens" in one.body, one.body.get("max_completion_tokens")) for one in server.asked] == [
+    assert [("max_tokens" in request.body, request.body.get("max_completion_tokens")) for request in server.asked] == [
         (True, None), (False, 99), (False, 99),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("read", "told"), [(50, True), (900, False), (None, False), ("many", False)])
-def test_partly_read_prompt_is_reported(read, told):
+@pytest.mark.parametrize(("read", "is_reported"), [(50, True), (900, False), (None, False), ("many", False)])
+def test_partly_read_prompt_is_reported(read, is_reported):
     body = json.loads(completion("x")) | {"usage": {"prompt_tokens": read}}
     with serving(answer(json.dumps(body).encode())) as server:
         model = Model(server.url)
         model.ask(SummaryRequest(talk(8, 500)))
-    assert bool(model.told) == told
-    assert all("read 50 tokens of about 1,0" in one for one in model.told)
+    assert bool(model.told) == is_reported
+    assert all("read 50 tokens of about 1,0" in note for note in model.told)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 529])
@@ -192,14 +192,14 @@ def test_silent_server_is_given_up():
     assert len(server.asked) == 1
 
 
-def drips(begin, pieces, sent):
+def drips(begin, pieces, sent_pieces):
     """Send pieces, each in time, until the client hangs up, and note them."""
 
     def drip(handler):
         handler.wfile.write(begin)
         for piece in pieces:
             handler.wfile.write(piece)
-            sent.append(piece)
+            sent_pieces.append(piece)
             time.sleep(0.02)
 
     return drip
@@ -214,11 +214,11 @@ HEADERS = b"HTTP/1.1 200 OK\r\nconnection: close\r\n"
     (b"", [b"HTTP/1.1 102 Processing\r\n\r\n"] * 1_000 + [HEADERS + b"\r\n", completion("late")]),
 ], ids=["body", "headers", "informational"])  # fmt: skip
 def test_slow_answer_is_given_up(begin, pieces):
-    sent = []
-    with serving(drips(begin, pieces, sent)) as server:
+    sent_pieces = []
+    with serving(drips(begin, pieces, sent_pieces)) as server:
         Model(server.url, seconds=0.9).fails(r"no whole answer after 0\.9 s", GivenUpError)
     assert len(server.asked) == 1
-    assert len(sent) < len(pieces) // 2
+    assert len(sent_pieces) < len(pieces) // 2
 
 
 @pytest.mark.parametrize("before", ["y" * 190, "y " * 98, " " * 990])
@@ -285,11 +285,11 @@ def test_settings_select_the_openai_summarizer():
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "told"),
+    ("endpoint", "is_reported"),
     [("http://models.example/v1", True), ("https://models.example/v1", False), ("http://127.0.0.1:1/v1", False)],
 )
-def test_unencrypted_key_is_reported(endpoint, told):
-    said: list[str] = []
-    OpenAISummarizer(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=said.append)
-    assert ["unencrypted" in one for one in said] == [True] * told
-    assert "kkkk" not in "".join(said)
+def test_unencrypted_key_is_reported(endpoint, is_reported):
+    notes: list[str] = []
+    OpenAISummarizer(endpoint, "m", key_env="KEY", environ={"KEY": "k" * 20}, tell=notes.append)
+    assert ["unencrypted" in note for note in notes] == [True] * is_reported
+    assert "kkkk" not in "".join(notes)

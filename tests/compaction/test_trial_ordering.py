@@ -7,7 +7,7 @@ from lore.session import event
 from model.making import call, said, user
 
 
-def told(kind, number=1, chain="main"):
+def make_event(kind, number=1, chain="main"):
     match kind:
         case "turn" | "end" | "failed":
             name = {"turn": "turn_started", "end": "turn_completed", "failed": "turn_failed"}[kind]
@@ -20,7 +20,7 @@ def told(kind, number=1, chain="main"):
 
 
 def placed(*kinds):
-    reads = [Read(told(*one.split("/")), place, 0) for place, one in enumerate(kinds)]
+    reads = [Read(make_event(*kind.split("/")), place, 0) for place, kind in enumerate(kinds)]
     return [kinds[read.line] for read, _ in order_turn_ends(reads)]
 
 

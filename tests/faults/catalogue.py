@@ -26,17 +26,17 @@ class Case(NamedTuple):
     faults: tuple[Fault, ...]
 
 
-def made(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case | None:
+def build_case(faults: tuple[Fault, ...], dialect: str, seed: int, where: str) -> Case | None:
     """Put faults into one turn of a stable capture; return None if it has no place for them."""
     setup = {name: value for fault in faults for name, value in fault.setup.items()}
     capture = stable(dialect, seed, **setup)
     k = WHERE[where](len(capture.turns))
-    name = f"{' + '.join(one.name for one in faults)} [{dialect}, seed {seed}, {where}: turn {k + 1}]"
+    name = f"{' + '.join(injected.name for injected in faults)} [{dialect}, seed {seed}, {where}: turn {k + 1}]"
     capture.name = name
     capture.chance = random.Random(name)
     try:
-        for one in faults:
-            one.inject(capture, k)
+        for injected in faults:
+            injected.inject(capture, k)
     except Nowhere:
         return None
     return Case(name, capture, k, faults)
@@ -48,25 +48,25 @@ def alone(number: int) -> tuple[Case, ...]:
 
     Never change the returned cases.
     """
-    one = FAULTS[number]
-    many = sum(other.code == one.code for other in FAULTS) > 6
-    dialects = [one.dialects[(number + n) % len(one.dialects)] for n in range(min(2, len(one.dialects)))]
-    found: list[Case] = []
-    for turned, dialect in enumerate(dialects if many else one.dialects):
+    fault = FAULTS[number]
+    many = sum(other.code == fault.code for other in FAULTS) > 6
+    dialects = [fault.dialects[(number + n) % len(fault.dialects)] for n in range(min(2, len(fault.dialects)))]
+    chosen: list[Case] = []
+    for turned, dialect in enumerate(dialects if many else fault.dialects):
         seed = SEEDS[(number + turned) % len(SEEDS)]
         first = (number + turned) % 3
         places = [*WHERE][first:] + [*WHERE][:first]
-        cases = [made((one,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
-        found += [case for case in cases if case is not None][: 1 if many else 2]
-    return tuple(found)
+        cases = [build_case((fault,), dialect, seed + 6 * n, where) for n, where in enumerate(places)]
+        chosen += [case for case in cases if case is not None][: 1 if many else 2]
+    return tuple(chosen)
 
 
 def sample(number: int) -> Case | None:
     """Return one case of a fault of the list, and build no other: faults take turns in their dialects and places."""
-    one, names = FAULTS[number], [*WHERE]
-    dialect, turned = one.dialects[number % len(one.dialects)], number % 3
+    fault, names = FAULTS[number], [*WHERE]
+    dialect, turned = fault.dialects[number % len(fault.dialects)], number % 3
     places = names[turned:] + names[:turned]
-    cases = (made((one,), dialect, SEEDS[number % len(SEEDS)] + 6 * n, where) for n, where in enumerate(places))
+    cases = (build_case((fault,), dialect, SEEDS[number % len(SEEDS)] + 6 * n, where) for n, where in enumerate(places))
     return next(filter(None, cases), None)
 
 

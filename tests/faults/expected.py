@@ -50,13 +50,13 @@ _SUMMARIES = {
 
 def _compacted(form: str, *, keep: int = 0, first: bool = False):
     def inject(capture: Capture, k: int) -> None:
-        sent = capture.turns[k - 1].request.messages
-        cut = len(sent) - keep
+        messages = capture.turns[k - 1].request.messages
+        cut = len(messages) - keep
         if k < 2 or cut < 3:
             raise Nowhere
         chance = capture.chance
-        said = text(_SUMMARIES[form].format(prose(chance, 5), prose(chance, 5)))
-        base = [*(sent[:1] if first else []), Message("user", [said])]
+        summary = text(_SUMMARIES[form].format(prose(chance, 5), prose(chance, 5)))
+        base = [*(messages[:1] if first else []), Message("user", [summary])]
         _again(capture, capture.turns[k:], base, cut)
 
     return inject
@@ -103,8 +103,8 @@ def _much(capture: Capture, k: int) -> None:
     more = "\n" + prose(capture.chance, 90)
     for turn in capture.turns[k:]:
         blocks = turn.request.messages[number].blocks
-        said = [one for one in blocks if "text" in one]
-        said[-1]["text"] += more
+        with_text = [block for block in blocks if "text" in block]
+        with_text[-1]["text"] += more
 
 
 def _older(capture: Capture, k: int) -> None:
@@ -117,22 +117,24 @@ def _older(capture: Capture, k: int) -> None:
         turn.answered -= back
     capture.turns[k - 1].answered = capture.turns[k - 1].at + 0.6
     for turn in capture.turns:
-        asked = [one for one in turn.request.breakpoints if one[0] == "message"]
-        turn.request.breakpoints = [one for one in turn.request.breakpoints if one[0] != "message"] + asked[-1:]
+        message_points = [point for point in turn.request.breakpoints if point[0] == "message"]
+        turn.request.breakpoints = [
+            point for point in turn.request.breakpoints if point[0] != "message"
+        ] + message_points[-1:]
     capture.turns[k].bill = "older"
 
 
 def _fanned_out(capture: Capture, k: int) -> None:
     """Ask three things at once of one prompt, before the first answer begins."""
     first = capture.turns[0]
-    found = []
+    branches = []
     for number in range(3):
-        one = copy.deepcopy(first)
-        one.request.messages[0].blocks[1:] = [text(prose(capture.chance, 3))]
-        one.request.breakpoints = breakpoints(one.request, capture.dialect)
-        one.at, one.answered, one.bill = first.at + number * 0.05, first.at + 3 + number * 0.05, "miss"
-        found.append(one)
-    capture.turns[:] = found
+        branch = copy.deepcopy(first)
+        branch.request.messages[0].blocks[1:] = [text(prose(capture.chance, 3))]
+        branch.request.breakpoints = breakpoints(branch.request, capture.dialect)
+        branch.at, branch.answered, branch.bill = first.at + number * 0.05, first.at + 3 + number * 0.05, "miss"
+        branches.append(branch)
+    capture.turns[:] = branches
 
 
 def _twice_at_once(capture: Capture, k: int) -> None:
@@ -141,9 +143,9 @@ def _twice_at_once(capture: Capture, k: int) -> None:
     _much(capture, k - 1)
     before.answered = before.at + 6
     back = turn.at - before.at - 4
-    for one in capture.turns[k:]:
-        one.at -= back
-        one.answered -= back
+    for following in capture.turns[k:]:
+        following.at -= back
+        following.answered -= back
     turn.bill = "older" if k > 1 else "miss"
 
 
@@ -160,18 +162,23 @@ def _interleaved(capture: Capture, k: int) -> None:
     """Run a subagent between two turns: its own system prompt, tools and task."""
     chance = capture.chance
     tools = [tool(chance, name) for name in ("search_text", "read_file", "fetch_page")]
-    messages, sent = conversation(chance, tools, 1)
+    messages, message_counts = conversation(chance, tools, 1)
     if capture.dialect == "openai-chat":
-        for one in messages:
-            one.blocks = [block for block in one.blocks if block["kind"] != "thinking"]
+        for message in messages:
+            message.blocks = [block for block in message.blocks if block["kind"] != "thinking"]
     prompt = system(chance)
     before, at = capture.turns[k - 1], capture.turns[k - 1].at
     turns = []
-    for count in sent:
+    for count in message_counts:
         at += 0.5
-        own = before.request
+        main_request = before.request
         request = Request(
-            prompt, tools, messages[:count], copy.deepcopy(own.params), own.model, breakpoint=own.breakpoint
+            prompt,
+            tools,
+            messages[:count],
+            copy.deepcopy(main_request.params),
+            main_request.model,
+            breakpoint=main_request.breakpoint,
         )
         request.breakpoints = breakpoints(request, capture.dialect)
         turns.append(Turn(copy.deepcopy(request), at, at + 0.4, call=dict(before.call)))
@@ -188,8 +195,8 @@ def _titled(capture: Capture, k: int) -> None:
         "bedrock": {"inferenceConfig": {"maxTokens": 16}},
     }
     before = capture.turns[k - 1]
-    asked = [Message("user", [text("Write a title of at most five words for: " + prose(capture.chance, 1))])]
-    request = Request(["You write titles."], [], asked, limits[capture.dialect], before.request.model)
+    messages = [Message("user", [text("Write a title of at most five words for: " + prose(capture.chance, 1))])]
+    request = Request(["You write titles."], [], messages, limits[capture.dialect], before.request.model)
     capture.turns.insert(k, Turn(request, before.at + 0.3, before.at + 0.9, call=dict(before.call)))
 
 
@@ -200,8 +207,8 @@ def _restarted(capture: Capture, k: int) -> None:
     if turn.request.messages[-1].blocks[-1]["kind"] == "result":
         turn.request.messages.append(answer(capture.chance, capture.turns[k].request.tools, 0, thinking=False))
         turn.request.messages.append(Message("user", [text(prose(capture.chance, 2))]))
-    kept = [one for one in breakpoints(turn.request, capture.dialect) if one[0] != "tool"]
-    turn.request.breakpoints = kept
+    points = [point for point in breakpoints(turn.request, capture.dialect) if point[0] != "tool"]
+    turn.request.breakpoints = points
     capture.turns[k:] = [turn]
 
 
@@ -220,8 +227,8 @@ def breakpoints_set(how: str):
     def inject(capture: Capture, k: int) -> None:
         for number, turn in enumerate(capture.turns):
             request = turn.request
-            head = [one for one in request.breakpoints if one[0] != "message"]
-            rolling = [one for one in request.breakpoints if one[0] == "message"]
+            head = [point for point in request.breakpoints if point[0] != "message"]
+            rolling = [point for point in request.breakpoints if point[0] == "message"]
             if how == "once" and number >= k:
                 request.breakpoints = rolling[-1:]
             elif how == "moved" and number >= k:
@@ -238,14 +245,14 @@ def breakpoints_set(how: str):
 
 def _breakpoints(capture: Capture, k: int) -> None:
     for number, turn in enumerate(capture.turns):
-        said = [
+        points = [
             ("message", n, p)
-            for n, one in enumerate(turn.request.messages)
-            if one.role == "user"
-            for p, block in enumerate(one.blocks)
+            for n, message in enumerate(turn.request.messages)
+            if message.role == "user"
+            for p, block in enumerate(message.blocks)
             if block["kind"] == "text"
         ]
-        turn.request.breakpoints = said[-1:] if number < k else said[-3:]
+        turn.request.breakpoints = points[-1:] if number < k else points[-3:]
 
 
 # continuations
@@ -262,21 +269,22 @@ def _continued(capture: Capture, k: int, *, missing: bool) -> None:
             continue
         size = len(whole[number - 1])
         new = whole[number][size:]
-        said = next(
-            (n for n, one in enumerate(new) if one.get("role") == "user" or one["type"].endswith("_output")), len(new)
+        start = next(
+            (n for n, entry in enumerate(new) if entry.get("role") == "user" or entry["type"].endswith("_output")),
+            len(new),
         )
         previous = capture.turns[number - 1]
-        previous.output = json.dumps(new[:said], ensure_ascii=False)
+        previous.output = json.dumps(new[:start], ensure_ascii=False)
         turn.call = {**turn.call, "previous": previous.response_id}
-        turn.patch = _only(new[said:], previous.response_id)
+        turn.patch = _only(new[start:], previous.response_id)
     if missing:
         del capture.turns[:2]
 
 
 def _only(items: list, previous: str):
-    def patch(said: str) -> str:
-        made = {**json.loads(said), "previous_response_id": previous, "store": True, "input": items}
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":"))
+    def patch(json_body: str) -> str:
+        fields = {**json.loads(json_body), "previous_response_id": previous, "store": True, "input": items}
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
 
     return patch
 
@@ -332,17 +340,17 @@ class Happened(NamedTuple):
 @functools.cache
 def happening(number: int) -> tuple[Happened, ...]:
     """Return one event of the list in every dialect, at two places; never change the returned captures."""
-    one = EXPECTED[number]
-    found: list[Happened] = []
-    for turned, dialect in enumerate(one.dialects):
+    event = EXPECTED[number]
+    happened: list[Happened] = []
+    for turned, dialect in enumerate(event.dialects):
         for seed in range(1 + (number + turned) % 3, 12, 4):
-            capture = stable(dialect, seed, **one.setup)
+            capture = stable(dialect, seed, **event.setup)
             k = (1, len(capture.turns) // 2, len(capture.turns) - 2)[(seed + number) % 3]
-            name = f"{one.name} [{dialect}, seed {seed}, turn {k + 1}]"
+            name = f"{event.name} [{dialect}, seed {seed}, turn {k + 1}]"
             capture.name, capture.chance = name, random.Random(name)
             try:
-                one.inject(capture, k)
+                event.inject(capture, k)
             except Nowhere:
                 continue
-            found.append(Happened(name, capture, k, one.code))
-    return tuple(found)
+            happened.append(Happened(name, capture, k, event.code))
+    return tuple(happened)

@@ -44,9 +44,9 @@ class Fault:
 FAULTS: list[Fault] = []
 
 
-def fault(code: str, form: str, inject: Callable[[Capture, int], None], **rest: Any) -> None:
+def fault(code: str, form: str, inject: Callable[[Capture, int], None], **options: Any) -> None:
     """Add a fault to the catalogue."""
-    FAULTS.append(Fault(code, form, inject, **rest))
+    FAULTS.append(Fault(code, form, inject, **options))
 
 
 def left_of(capture: Capture, k: int) -> Request:
@@ -71,8 +71,8 @@ def blocks_of(capture: Capture, k: int, kind: str, *, role: str = "", first: int
     return [
         (number, place)
         for number, message in enumerate(request.messages[:last])
-        for place, one in enumerate(message.blocks)
-        if number >= first and one["kind"] == kind and (not role or message.role == role)
+        for place, block in enumerate(message.blocks)
+        if number >= first and block["kind"] == kind and (not role or message.role == role)
     ]
 
 
@@ -91,15 +91,17 @@ def volatile(
             message, at = choose(capture, blocks_of(capture, k, "text", role="user", first=2))
             for number, turn in enumerate(capture.turns):
                 if message < len(turn.request.messages):
-                    one = turn.request.messages[message].blocks[at]
-                    one["text"] = f"{one['text']}\n\n{new if number >= k else old}\n\nGo on with that."
+                    text_block = turn.request.messages[message].blocks[at]
+                    text_block["text"] = f"{text_block['text']}\n\n{new if number >= k else old}\n\nGo on with that."
 
     return inject
 
 
-def _into_system(request: Request, at: int, said: str, *, block: bool) -> None:
+def _into_system(request: Request, at: int, words: str, *, block: bool) -> None:
     if block:
-        request.system.insert(at, said)
-        request.breakpoints = [("system", one[1] + 1) if one[0] == "system" else one for one in request.breakpoints]
+        request.system.insert(at, words)
+        request.breakpoints = [
+            ("system", point[1] + 1) if point[0] == "system" else point for point in request.breakpoints
+        ]
     else:
-        request.system[at] = f"{request.system[at]}\n\n{said}\n\nBe brief."
+        request.system[at] = f"{request.system[at]}\n\n{words}\n\nBe brief."

@@ -44,8 +44,8 @@ def setting(path: str, new: Any, *, old: Any = None):
 
 def _set(table: dict[str, Any], path: str, value: Any) -> None:
     *outer, last = path.split(".")
-    for one in outer:
-        table = table.setdefault(one, {})
+    for name in outer:
+        table = table.setdefault(name, {})
     if value is None:
         table.pop(last, None)
     else:
@@ -53,7 +53,7 @@ def _set(table: dict[str, Any], path: str, value: Any) -> None:
 
 
 def _schema(*members: str) -> dict[str, Any]:
-    properties = {one: {"type": "string"} for one in members}
+    properties = {member: {"type": "string"} for member in members}
     return {"type": "object", "properties": properties, "required": list(members), "additionalProperties": False}
 
 
@@ -211,22 +211,22 @@ fault(
 fault("LORE152", "seven of them", _many, dialects=CLAUDE, content=False, anywhere=True)
 
 
-def _still(said: str, *, block: int = 0):
+def _still(words: str, *, block: int = 0):
     """Add volatile-looking text to the system prompt that stays the same."""
 
     def inject(capture: Capture, _: int) -> None:
         for turn in capture.turns:
-            turn.request.system[block] += f"\n{said}\n"
+            turn.request.system[block] += f"\n{words}\n"
 
     return inject
 
 
-for _form, _said in (
+for _form, _words in (
     ("a clock", "The current time is 2026-11-21T06:54:40Z."),
     ("an id", "Request ID: 3f2b8c1e-91d4-4a57-8a3e-5b0c9e7d2f61"),
     ("a count", "<total_tokens>181000 tokens left</total_tokens>"),
 ):
-    fault("LORE151", _form, _still(_said), **_NOTHING)
+    fault("LORE151", _form, _still(_words), **_NOTHING)
 fault(
     "LORE153",
     "a clock in the last of the system prompt",
@@ -240,10 +240,10 @@ fault(
 
 def _text_after_results(capture: Capture, k: int) -> None:
     """Add a separate user message after a tool's results, and keep it."""
-    said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
+    reminder = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
     end = _results_end(capture, k)
     for turn in since(capture, k):
-        turn.request.messages.insert(end, Message("user", [dict(said)]))
+        turn.request.messages.insert(end, Message("user", [dict(reminder)]))
         turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
@@ -257,10 +257,10 @@ def _results_end(capture: Capture, k: int) -> int:
 
 def beside_results(capture: Capture, k: int) -> None:
     """Add text to the message of a tool's results, after them, where it is no user turn."""
-    said = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
+    reminder = text(f"<system-reminder>\n{prose(capture.chance, 1)}\n</system-reminder>")
     end = _results_end(capture, k)
     for turn in since(capture, k):
-        turn.request.messages[end - 1].blocks.append(dict(said))
+        turn.request.messages[end - 1].blocks.append(dict(reminder))
         turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
@@ -274,16 +274,16 @@ def _orphan(capture: Capture, k: int, *, result: bool) -> None:
     if messages[last].blocks[-1]["kind"] != "result":
         raise Nowhere
     name = capture.turns[k].request.tools[0].name
-    one = {"id": "call_" + token(capture.chance, 12), "name": name}
+    identity = {"id": "call_" + token(capture.chance, 12), "name": name}
     for turn in since(capture, k):
         if result:
-            turn.request.messages[last].blocks.insert(0, {"kind": "result", "text": "nobody asked", **one})
+            turn.request.messages[last].blocks.insert(0, {"kind": "result", "text": "nobody asked", **identity})
             turn.request.breakpoints = [
                 ("message", last, breakpoint[2] + 1) if breakpoint[:2] == ("message", last) else breakpoint
                 for breakpoint in turn.request.breakpoints
             ]
         else:
-            turn.request.messages[last - 1].blocks.append({"kind": "call", "input": {"path": "a"}, **one})
+            turn.request.messages[last - 1].blocks.append({"kind": "call", "input": {"path": "a"}, **identity})
 
 
 _LAW = {"content": False, "kind": "unattributable"}
@@ -336,7 +336,7 @@ def _plain(capture: Capture) -> None:
     for turn in capture.turns:
         turn.call = {**turn.call, "endpoint": "api.anthropic.com/v1/messages"}
         for message in turn.request.messages:
-            message.blocks = [one for one in message.blocks if one["kind"] != "image"]
+            message.blocks = [block for block in message.blocks if block["kind"] != "image"]
         turn.request.breakpoints = breakpoints(turn.request, capture.dialect)
 
 
@@ -370,7 +370,7 @@ def lookback(capture: Capture, k: int, *, count: int = 26) -> None:
             ("message", len(turn.request.messages) - 1, len(turn.request.messages[-1].blocks) - 1)
         ]
     for turn in since(capture, k):
-        turn.request.messages[last].blocks += [dict(one) for one in more]
+        turn.request.messages[last].blocks += [dict(block) for block in more]
         end = len(turn.request.messages) - 1
         turn.request.breakpoints = [("message", end, len(turn.request.messages[end].blocks) - 1)]
 

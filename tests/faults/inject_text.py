@@ -41,35 +41,35 @@ def _first(change):
     def inject(capture: Capture, k: int) -> None:
         if k == 1:  # the first message is also the last: no later message shows that it alone was rendered again
             raise Nowhere
-        said = left_of(capture, k).messages[0].blocks[0]["text"]
-        new = change(capture, said)
+        first_text = left_of(capture, k).messages[0].blocks[0]["text"]
+        new = change(capture, first_text)
         for turn in since(capture, k):
             turn.request.messages[0].blocks[0]["text"] = new
 
     return inject
 
 
-def _editors(capture: Capture, said: str) -> str:
-    lines = said.split("\n")
+def _editors(capture: Capture, content: str) -> str:
+    lines = content.split("\n")
     at = next(n for n, line in enumerate(lines) if line.startswith("Open editors:"))
-    lines[at] = "Open editors: " + ", ".join(f"{one}.ts" for one in capture.chance.sample(WORDS, 4))
+    lines[at] = "Open editors: " + ", ".join(f"{word}.ts" for word in capture.chance.sample(WORDS, 4))
     return "\n".join(lines)
 
 
-def _platform(capture: Capture, said: str) -> str:
-    return said.replace("Shell: bash", "Shell: zsh\nTerminal: one open")
+def _platform(capture: Capture, content: str) -> str:
+    return content.replace("Shell: bash", "Shell: zsh\nTerminal: one open")
 
 
-def _skills_shuffled(capture: Capture, said: str) -> str:
-    lines = said.split("\n")
+def _skills_shuffled(capture: Capture, content: str) -> str:
+    lines = content.split("\n")
     at = [n for n, line in enumerate(lines) if line.startswith("- ")]
     for place, line in zip(at, reversed([lines[n] for n in at]), strict=True):
         lines[place] = line
     return "\n".join(lines)
 
 
-def _rules_read_again(capture: Capture, said: str) -> str:
-    return said + "\nContents of AGENTS.md (project instructions):\n" + prose(capture.chance, 2)
+def _rules_read_again(capture: Capture, content: str) -> str:
+    return content + "\nContents of AGENTS.md (project instructions):\n" + prose(capture.chance, 2)
 
 
 fault("LORE127", "the editors that are open", _first(_editors))
@@ -106,14 +106,14 @@ def _reminder(capture: Capture) -> dict:
     return text(f"<system-reminder>\n{prose(capture.chance, 2)}\n</system-reminder>")
 
 
-def _placed(capture: Capture, k: int, said: dict, *, front: bool) -> int:
+def _placed(capture: Capture, k: int, reminder: dict, *, front: bool) -> int:
     """Put a reminder into a message of the user that was sent before turn k; return which."""
     message, _ = choose(capture, blocks_of(capture, k, "text", role="user", first=2))
     for turn in capture.turns[:k]:
         if message < len(turn.request.messages):
             blocks = turn.request.messages[message].blocks
-            blocks.insert(0 if front else len(blocks), said)
-            turn.request.breakpoints = [_moved(one, message, len(blocks) - 1) for one in turn.request.breakpoints]
+            blocks.insert(0 if front else len(blocks), reminder)
+            turn.request.breakpoints = [_moved(point, message, len(blocks) - 1) for point in turn.request.breakpoints]
     return message
 
 
@@ -131,15 +131,15 @@ fault("LORE111", "gone from before the user's words", partial(_reminder_gone, fr
 
 def _reminder_follows(capture: Capture, k: int) -> None:
     """Put a reminder into one user message before turn k, and into a later one from k on."""
-    said = _reminder(capture)
-    message = _placed(capture, k, said, front=True)
-    later = [n for n, one in enumerate(capture.turns[k].request.messages) if one.role == "user" and n > message]
+    reminder = _reminder(capture)
+    message = _placed(capture, k, reminder, front=True)
+    later = [n for n, other in enumerate(capture.turns[k].request.messages) if other.role == "user" and n > message]
     if not later:
         raise Nowhere
     for turn in since(capture, k):
         blocks = turn.request.messages[later[-1]].blocks
-        blocks.append(dict(said))
-        turn.request.breakpoints = [_moved(one, later[-1], len(blocks) - 1) for one in turn.request.breakpoints]
+        blocks.append(dict(reminder))
+        turn.request.breakpoints = [_moved(point, later[-1], len(blocks) - 1) for point in turn.request.breakpoints]
 
 
 fault("LORE111", "moved to a later message", _reminder_follows)
@@ -163,7 +163,7 @@ def billing(capture: Capture, *, endpoint: str, model: str = "") -> None:
         turn.request.model = model or turn.request.model
         turn.request.system.insert(0, _header(capture.chance))
         turn.request.breakpoints = [
-            ("system", one[1] + 1) if one[0] == "system" else one for one in turn.request.breakpoints
+            ("system", point[1] + 1) if point[0] == "system" else point for point in turn.request.breakpoints
         ]
 
 
@@ -189,7 +189,7 @@ def tail_without_breakpoint(capture: Capture, k: int) -> None:
             request.messages.append(last)
             for later in capture.turns[number + 1 :]:
                 later.request.messages.insert(len(request.messages) - 1, Message("user", [dict(last.blocks[0])]))
-        spoken = next(one for one in reversed(last.blocks) if one["kind"] == "text")
+        spoken = next(block for block in reversed(last.blocks) if block["kind"] == "text")
         spoken["text"] += (
             f"\n\nPlan: step {number + 1} is {capture.chance.choice(WORDS)}; cursor in {token(capture.chance, 6)}.py"
         )

@@ -11,7 +11,7 @@ from faults.script import WORDS, Capture, Tool, picture, prose, signature, text,
 # tools
 
 
-def _each(change):
+def _change_tools(change):
     """Replace the tools of the turns from k on by a list made once from the earlier one."""
 
     def inject(capture: Capture, k: int) -> None:
@@ -19,7 +19,7 @@ def _each(change):
         for turn in since(capture, k):
             turn.request.tools = copy.deepcopy(new)
             turn.request.breakpoints = [
-                ("tool", len(new) - 1) if one[0] == "tool" else one for one in turn.request.breakpoints
+                ("tool", len(new) - 1) if point[0] == "tool" else point for point in turn.request.breakpoints
             ]
 
     return inject
@@ -27,7 +27,7 @@ def _each(change):
 
 def _shuffled(capture: Capture, tools: list[Tool]) -> list[Tool]:
     mixed = list(tools)
-    while [one.name for one in mixed] == [one.name for one in tools]:
+    while [tool.name for tool in mixed] == [tool.name for tool in tools]:
         capture.chance.shuffle(mixed)
     return mixed
 
@@ -38,10 +38,10 @@ def _swapped(capture: Capture, tools: list[Tool]) -> list[Tool]:
     return tools
 
 
-fault("LORE102", "shuffled", _each(_shuffled))
-fault("LORE102", "two swapped", _each(_swapped))
-fault("LORE102", "reversed", _each(lambda _, tools: tools[::-1]))
-fault("LORE102", "the first one last", _each(lambda _, tools: [*tools[1:], tools[0]]))
+fault("LORE102", "shuffled", _change_tools(_shuffled))
+fault("LORE102", "two swapped", _change_tools(_swapped))
+fault("LORE102", "reversed", _change_tools(lambda _, tools: tools[::-1]))
+fault("LORE102", "the first one last", _change_tools(lambda _, tools: [*tools[1:], tools[0]]))
 
 
 def _late(capture: Capture, tools: list[Tool], *, at: int, count: int) -> list[Tool]:
@@ -61,19 +61,19 @@ def _replaced(capture: Capture, tools: list[Tool]) -> list[Tool]:
     return tools
 
 
-fault("LORE103", "an MCP server came late", _each(partial(_late, at=-1, count=3)))
-fault("LORE103", "MCP tools sorted in", _each(partial(_late, at=1, count=2)))
-fault("LORE103", "MCP tools before the others", _each(partial(_late, at=0, count=1)))
-fault("LORE103", "one is gone", _each(_without))
-fault("LORE103", "one for another", _each(_replaced))
+fault("LORE103", "an MCP server came late", _change_tools(partial(_late, at=-1, count=3)))
+fault("LORE103", "MCP tools sorted in", _change_tools(partial(_late, at=1, count=2)))
+fault("LORE103", "MCP tools before the others", _change_tools(partial(_late, at=0, count=1)))
+fault("LORE103", "one is gone", _change_tools(_without))
+fault("LORE103", "one for another", _change_tools(_replaced))
 
 
-def _one(change):
+def _change_one_tool(change):
     def inject(capture: Capture, tools: list[Tool]) -> list[Tool]:
         change(capture, capture.chance.choice(tools))
         return tools
 
-    return _each(inject)
+    return _change_tools(inject)
 
 
 def _agents(capture: Capture, tools: list[Tool]) -> list[Tool]:
@@ -82,39 +82,39 @@ def _agents(capture: Capture, tools: list[Tool]) -> list[Tool]:
     return tools
 
 
-def _enum(capture: Capture, one: Tool) -> None:
-    one.schema["properties"]["mode"] = {"type": "string", "enum": capture.chance.sample(WORDS, 4)}
+def _enum(capture: Capture, tool: Tool) -> None:
+    tool.schema["properties"]["mode"] = {"type": "string", "enum": capture.chance.sample(WORDS, 4)}
 
 
-def _optional(_: Capture, one: Tool) -> None:
-    one.schema["required"] = one.schema["required"][:1]
+def _optional(_: Capture, tool: Tool) -> None:
+    tool.schema["required"] = tool.schema["required"][:1]
 
 
-def _reworded(capture: Capture, one: Tool) -> None:
-    one.description = prose(capture.chance, 3)
+def _reworded(capture: Capture, tool: Tool) -> None:
+    tool.description = prose(capture.chance, 3)
 
 
-def _member(_: Capture, one: Tool) -> None:
-    next(iter(one.schema["properties"].values()))["description"] += " Use it seldom."
+def _member(_: Capture, tool: Tool) -> None:
+    next(iter(tool.schema["properties"].values()))["description"] += " Use it seldom."
 
 
-fault("LORE104", "a list of agents in a description", _each(_agents))
-fault("LORE104", "a member more", _one(_enum))
-fault("LORE104", "a member is optional now", _one(_optional))
-fault("LORE104", "other words", _one(_reworded))
-fault("LORE104", "other words of a member", _one(_member))
+fault("LORE104", "a list of agents in a description", _change_tools(_agents))
+fault("LORE104", "a member more", _change_one_tool(_enum))
+fault("LORE104", "a member is optional now", _change_one_tool(_optional))
+fault("LORE104", "other words", _change_one_tool(_reworded))
+fault("LORE104", "other words of a member", _change_one_tool(_member))
 
 
 def _deferred(capture: Capture, k: int, *, drop: bool) -> None:
     for turn in capture.turns:
-        for one in turn.request.tools[2:4]:
-            one.extra["defer_loading"] = True
-    found = 2 if capture.chance.random() < 0.5 else 3
+        for deferred_tool in turn.request.tools[2:4]:
+            deferred_tool.extra["defer_loading"] = True
+    place = 2 if capture.chance.random() < 0.5 else 3
     for turn in since(capture, k):
         if drop:
-            del turn.request.tools[found].extra["defer_loading"]
+            del turn.request.tools[place].extra["defer_loading"]
         else:
-            turn.request.tools[found].extra["defer_loading"] = False
+            turn.request.tools[place].extra["defer_loading"] = False
 
 
 fault("LORE124", "loaded when it was found", partial(_deferred, drop=True), dialects=CLAUDE)
@@ -128,25 +128,25 @@ def _turned(value):
     """Write the members of all objects in the opposite order."""
     if isinstance(value, dict):
         return {key: _turned(inner) for key, inner in reversed(value.items())}
-    return [_turned(one) for one in value] if isinstance(value, list) else value
+    return [_turned(element) for element in value] if isinstance(value, list) else value
 
 
 def _sorted(value):
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(one) for one in value] if isinstance(value, list) else value
+    return [_sorted(element) for element in value] if isinstance(value, list) else value
 
 
 def _schemas(change):
     def inject(capture: Capture, tools: list[Tool]) -> list[Tool]:
-        before = json.dumps([one.schema for one in tools])
-        for one in tools:
-            one.schema = change(one.schema)
-        if json.dumps([one.schema for one in tools]) == before:
+        before = json.dumps([changed_tool.schema for changed_tool in tools])
+        for changed_tool in tools:
+            changed_tool.schema = change(changed_tool.schema)
+        if json.dumps([changed_tool.schema for changed_tool in tools]) == before:
             raise Nowhere
         return tools
 
-    return _each(inject)
+    return _change_tools(inject)
 
 
 fault("LORE105", "schemas from a hash map", _schemas(_turned), kind="")
@@ -159,7 +159,7 @@ def _input(change):
     def inject(capture: Capture, k: int) -> None:
         places = blocks_of(capture, k, "call")
         calls = left_of(capture, k).messages
-        places = [one for one in places if change(calls[one[0]].blocks[one[1]]) != calls[one[0]].blocks[one[1]]]
+        places = [spot for spot in places if change(calls[spot[0]].blocks[spot[1]]) != calls[spot[0]].blocks[spot[1]]]
         message, place = choose(capture, places)
         for turn in since(capture, k):
             blocks = turn.request.messages[message].blocks
@@ -171,9 +171,9 @@ def _input(change):
 def _spelled(change, **style):
     def spell(block):
         new = change(block["input"])
-        said = json.dumps(new, ensure_ascii=False, **{"separators": (",", ":"), **style})
-        same = said == json.dumps(block["input"], ensure_ascii=False, separators=(",", ":"))
-        return block if same else {**block, "input": new, "spelled": said}
+        spelled = json.dumps(new, ensure_ascii=False, **{"separators": (",", ":"), **style})
+        same = spelled == json.dumps(block["input"], ensure_ascii=False, separators=(",", ":"))
+        return block if same else {**block, "input": new, "spelled": spelled}
 
     return spell
 
@@ -217,7 +217,7 @@ fault("LORE106", "100 against 100.0", partial(_number, old=100.0, new=100), kind
 
 def _slashes(capture: Capture, k: int) -> None:
     for turn in since(capture, k):
-        turn.patch = lambda said: said.replace("/", "\\/")
+        turn.patch = lambda body: body.replace("/", "\\/")
 
 
 fault("LORE106", "slashes escaped", _slashes, kind="", content=False)
@@ -229,22 +229,22 @@ def _rewritten(old: str, change, where: str):
     def inject(capture: Capture, k: int) -> None:
         if where == "system":
             for number, turn in enumerate(capture.turns):
-                said = f"{turn.request.system[0]}\n{old}\nAs above."
-                turn.request.system[0] = change(said) if number >= k else said
+                original = f"{turn.request.system[0]}\n{old}\nAs above."
+                turn.request.system[0] = change(original) if number >= k else original
             return
         kind = "text" if where == "message" else "result"
         message, at = choose(capture, blocks_of(capture, k, kind, role="user", first=2))
         for number, turn in enumerate(capture.turns):
             if message < len(turn.request.messages):
                 block = turn.request.messages[message].blocks[at]
-                said = f"{block['text']}\n{old}\nAs above."
-                block["text"] = change(said) if number >= k else said
+                original = f"{block['text']}\n{old}\nAs above."
+                block["text"] = change(original) if number >= k else original
 
     return inject
 
 
-def _crlf(said: str) -> str:
-    return said.replace("\n", "\r\n")
+def _crlf(words: str) -> str:
+    return words.replace("\n", "\r\n")
 
 
 _ACCENTS = "Résumé für Zoë, naïve Ångström"
@@ -273,11 +273,11 @@ def _flat(capture: Capture, k: int, *, back: bool) -> None:
     roles = ("user", "assistant") if capture.dialect == "anthropic" else ("user",)
     texts = [
         n
-        for n, one in enumerate(request.messages[:-1])
-        if len(one.blocks) == 1 and one.blocks[0]["kind"] == "text" and one.role in roles
+        for n, message in enumerate(request.messages[:-1])
+        if len(message.blocks) == 1 and message.blocks[0]["kind"] == "text" and message.role in roles
     ]
-    held = {one[1] for turn in capture.turns for one in turn.request.breakpoints if one[0] == "message"}
-    at = choose(capture, [n for n in texts if n not in held or capture.dialect != "anthropic"])
+    marked = {point[1] for turn in capture.turns for point in turn.request.breakpoints if point[0] == "message"}
+    at = choose(capture, [n for n in texts if n not in marked or capture.dialect != "anthropic"])
     for number, turn in enumerate(capture.turns):
         if at < len(turn.request.messages):
             turn.request.messages[at].flat = (number >= k) != back
@@ -301,8 +301,8 @@ def _block(kind: str, change, *, first: int = 1):
             blocks = turn.request.messages[message].blocks
             blocks[at : at + 1] = [] if new is None else [dict(new)]
             turn.request.breakpoints = [
-                ("message", message, len(blocks) - 1) if one[:2] == ("message", message) else one
-                for one in turn.request.breakpoints
+                ("message", message, len(blocks) - 1) if point[:2] == ("message", message) else point
+                for point in turn.request.breakpoints
             ]
 
     return inject
@@ -314,14 +314,14 @@ _CHAT = {"setup": {"model": "deepseek-v4-flash"}, "dialects": ("openai-chat",)}
 
 def _all_thinking(capture: Capture, k: int) -> None:
     """Strip the thinking of all turns but the last."""
-    held = blocks_of(capture, k, "thinking")
-    if not held:
+    places = blocks_of(capture, k, "thinking")
+    if not places:
         raise Nowhere
     for turn in since(capture, k):
-        last = max(n for n, one in enumerate(turn.request.messages) if one.role == "assistant")
+        last = max(n for n, message in enumerate(turn.request.messages) if message.role == "assistant")
         for number, message in enumerate(turn.request.messages):
-            if message.role == "assistant" and (number != last or number <= held[-1][0]):
-                message.blocks = [one for one in message.blocks if one["kind"] != "thinking"]
+            if message.role == "assistant" and (number != last or number <= places[-1][0]):
+                message.blocks = [block for block in message.blocks if block["kind"] != "thinking"]
 
 
 for _more in (_THINKING, _CHAT):
@@ -342,7 +342,7 @@ fault(
 
 
 def _result(change):
-    return _block("result", lambda capture, one: {**one, "text": change(capture, one["text"])})
+    return _block("result", lambda capture, block: {**block, "text": change(capture, block["text"])})
 
 
 fault("LORE117", "cleared", _result(lambda *_: "[Old tool result content cleared]"))
@@ -358,11 +358,11 @@ fault("LORE117", "run again", _result(lambda c, said: said.replace("(", f"({c.ch
 
 
 def _all_results(capture: Capture, k: int) -> None:
-    held = blocks_of(capture, k, "result")
-    if len(held) < 2:
+    places = blocks_of(capture, k, "result")
+    if len(places) < 2:
         raise Nowhere
     for turn in since(capture, k):
-        for message, at in held[:-1]:
+        for message, at in places[:-1]:
             turn.request.messages[message].blocks[at]["text"] = "[Old tool result content cleared]"
 
 

@@ -4,7 +4,7 @@ import random
 from itertools import combinations, product
 
 from faults.bodies import DIALECTS
-from faults.catalogue import FAULTS, Case, Fault, made
+from faults.catalogue import FAULTS, Case, Fault, build_case
 
 REGIONS = {
     "tools": ("LORE102", "LORE103", "LORE104", "LORE105"),
@@ -25,22 +25,22 @@ def region(fault: Fault) -> str:
     return where
 
 
-def pairs(each: int = 4) -> list[Case]:
+def pairs(count: int = 4) -> list[Case]:
     """Return two faults of different regions in the same turn, in every dialect: `each` of every two regions."""
     chance = random.Random(5)
     by_region: dict[str, list[Fault]] = {}
     for fault in FAULTS:
         if region(fault) and not fault.repeats:
             by_region.setdefault(region(fault), []).append(fault)
-    found: list[Case] = []
-    for dialect, (one, other) in product(DIALECTS, combinations(by_region, 2)):
-        mine, theirs = ([f for f in by_region[name] if dialect in f.dialects] for name in (one, other))
+    chosen: list[Case] = []
+    for dialect, (first, second) in product(DIALECTS, combinations(by_region, 2)):
+        mine, theirs = ([f for f in by_region[name] if dialect in f.dialects] for name in (first, second))
         tries = [(a, b) for a, b in product(mine, theirs) if _fit(a, b)]
         chance.shuffle(tries)
-        cases = (made(two, dialect, chance.randint(1, 12), "late") for two in tries[: 3 * each])
-        found += [case for case in cases if case is not None][:each]
-    return found
+        cases = (build_case(two, dialect, chance.randint(1, 12), "late") for two in tries[: 3 * count])
+        chosen += [case for case in cases if case is not None][:count]
+    return chosen
 
 
-def _fit(one: Fault, other: Fault) -> bool:
-    return all(one.setup.get(key, value) == value for key, value in other.setup.items())
+def _fit(first: Fault, second: Fault) -> bool:
+    return all(first.setup.get(key, value) == value for key, value in second.setup.items())

@@ -98,20 +98,20 @@ class Capture:
 
 
 def prose(chance: random.Random, sentences: int) -> str:
-    made = []
+    parts = []
     for _ in range(sentences):
         words = [chance.choice(WORDS) for _ in range(chance.randint(6, 14))]
-        made.append(" ".join(words).capitalize() + chance.choice((".", ".", ".", ":", "!")))
-    return " ".join(made)
+        parts.append(" ".join(words).capitalize() + chance.choice((".", ".", ".", ":", "!")))
+    return " ".join(parts)
 
 
 def code(chance: random.Random, lines: int) -> str:
     indent = ("", "    ", "        ")
-    made = []
+    code_lines = []
     for _ in range(lines):
-        target, function, one, other = (chance.choice(WORDS) for _ in range(4))
-        made.append(f'{chance.choice(indent)}{target} = {function}({one}, "{other}")')
-    return "\n".join(made)
+        target, function, argument, second_argument = (chance.choice(WORDS) for _ in range(4))
+        code_lines.append(f'{chance.choice(indent)}{target} = {function}({argument}, "{second_argument}")')
+    return "\n".join(code_lines)
 
 
 def token(chance: random.Random, size: int, letters: str = "abcdefghijklmnopqrstuvwxyz") -> str:
@@ -145,30 +145,30 @@ def tool(chance: random.Random, name: str) -> Tool:
 def opening(chance: random.Random) -> Message:
     """Return the first message as agents render it: the environment, then the task."""
     skills = "\n".join(f"- {word}: {prose(chance, 1)}" for word in chance.sample(WORDS, 6))
-    known = (
+    reminder = (
         "<system-reminder>\nThe following skills are available:\n\n" + skills + "\n</system-reminder>\n"
         "<environment>\nPlatform: linux\nShell: bash\nOpen editors: "
         + ", ".join(f"{word}.py" for word in chance.sample(WORDS, 3))
         + "\n</environment>\n"
     )
-    return Message("user", [text(known), text(prose(chance, 3))])
+    return Message("user", [text(reminder), text(prose(chance, 3))])
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"kind": "text", "text": said}
+def text(words: str) -> dict[str, Any]:
+    return {"kind": "text", "text": words}
 
 
 def call(chance: random.Random, tools: list[Tool]) -> dict[str, Any]:
     used = chance.choice(tools)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for member, kind in used.schema["properties"].items():
-        given[member] = {
+        arguments[member] = {
             "string": f"{chance.choice(WORDS)}/{chance.choice(WORDS)}.py",
             "number": chance.choice((2.5, 0.75, 4.25)),
             "boolean": True,
             "array": ["a b", "c"],
         }[kind["type"]]
-    return {"kind": "call", "id": "call_" + token(chance, 12), "name": used.name, "input": given}
+    return {"kind": "call", "id": "call_" + token(chance, 12), "name": used.name, "input": arguments}
 
 
 def answer(chance: random.Random, tools: list[Tool], calls: int, *, thinking: bool) -> Message:
@@ -180,13 +180,18 @@ def answer(chance: random.Random, tools: list[Tool], calls: int, *, thinking: bo
     return Message("assistant", blocks)
 
 
-def results(chance: random.Random, said: Message) -> Message:
-    calls = [one for one in said.blocks if one["kind"] == "call"]
+def results(chance: random.Random, message: Message) -> Message:
+    calls = [tool_call for tool_call in message.blocks if tool_call["kind"] == "call"]
     return Message(
         "user",
         [
-            {"kind": "result", "id": one["id"], "name": one["name"], "text": code(chance, chance.randint(6, 18))}
-            for one in calls
+            {
+                "kind": "result",
+                "id": tool_call["id"],
+                "name": tool_call["name"],
+                "text": code(chance, chance.randint(6, 18)),
+            }
+            for tool_call in calls
         ],
     )
 
@@ -196,23 +201,25 @@ def conversation(chance: random.Random, tools: list[Tool], rounds: int) -> tuple
 
     The first rounds always hold what injectors look for: calls and results, thinking, an image, plain words.
     """
-    messages, sent = [opening(chance)], [1]
+    messages, message_counts = [opening(chance)], [1]
     messages.append(answer(chance, tools, chance.randint(1, 2), thinking=True))
     messages.append(results(chance, messages[-1]))
-    sent.append(len(messages))
+    message_counts.append(len(messages))
     messages.append(answer(chance, tools, 0, thinking=False))
-    asked = Message("user", [text(prose(chance, 3)), {"kind": "image", "data": picture(chance), "media": "image/png"}])
-    messages.append(asked)
-    sent.append(len(messages))
+    question = Message(
+        "user", [text(prose(chance, 3)), {"kind": "image", "data": picture(chance), "media": "image/png"}]
+    )
+    messages.append(question)
+    message_counts.append(len(messages))
     for number in range(rounds):
         messages.append(answer(chance, tools, chance.randint(1, 3), thinking=chance.random() < 0.7))
         messages.append(results(chance, messages[-1]))
-        sent.append(len(messages))
+        message_counts.append(len(messages))
         if number % 2:
             messages.append(answer(chance, tools, 0, thinking=False))
             messages.append(Message("user", [text(prose(chance, 2))]))
-            sent.append(len(messages))
-    return messages, sent
+            message_counts.append(len(messages))
+    return messages, message_counts
 
 
 def system(chance: random.Random) -> list[str]:

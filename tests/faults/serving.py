@@ -46,7 +46,7 @@ SHORTEST = 1024  # tokens: models with breakpoints cache no shorter prompt
 
 def params(dialect: str) -> dict[str, Any]:
     thinking = {"type": "enabled", "budget_tokens": 10000}
-    made: dict[str, dict[str, Any]] = {
+    by_dialect: dict[str, dict[str, Any]] = {
         "anthropic": {
             "max_tokens": 32000,
             "stream": True,
@@ -86,13 +86,13 @@ def params(dialect: str) -> dict[str, Any]:
             "additionalModelRequestFields": {"thinking": thinking},
         },
     }
-    return copy.deepcopy(made[dialect])
+    return copy.deepcopy(by_dialect[dialect])
 
 
 def breakpoints(request: Request, dialect: str) -> list[tuple[Any, ...]]:
     """Return where agents set them: the last tool, the last system block, the last two user messages."""
-    asked = [number for number, one in enumerate(request.messages) if one.role == "user"][-2:]
-    rolling: list[tuple[Any, ...]] = [("message", n, len(request.messages[n].blocks) - 1) for n in asked]
+    user_places = [number for number, message in enumerate(request.messages) if message.role == "user"][-2:]
+    rolling: list[tuple[Any, ...]] = [("message", n, len(request.messages[n].blocks) - 1) for n in user_places]
     if dialect in WITH_BREAKPOINTS:
         return [("tool", len(request.tools) - 1), ("system", len(request.system) - 1), *rolling]
     return []
@@ -112,16 +112,16 @@ def stable(dialect: str, seed: int, *, model: str = "", ttl: str = "", billed: b
 def _stable(dialect: str, seed: int, model: str, ttl: str, billed: bool | None) -> Capture:
     chance = random.Random(f"{dialect}/{seed}")
     tools = [tool(chance, name) for name in TOOLS[: chance.randint(4, 12)]]
-    messages, sent = conversation(chance, tools, chance.randint(2, 4))
+    messages, message_counts = conversation(chance, tools, chance.randint(2, 4))
     model = model or MODELS[dialect][seed % len(MODELS[dialect])]
     ttl = ttl or ("5m" if seed % 3 else "1h")
     if dialect == "openai-chat" and not model.startswith("deepseek"):
-        for one in messages:
-            one.blocks = [block for block in one.blocks if block["kind"] != "thinking"]
+        for message in messages:
+            message.blocks = [block for block in message.blocks if block["kind"] != "thinking"]
     prompt = system(chance)
     at, turns = 1_790_000_000.0 + seed * 86_400, []
     breakpoint = {"type": "ephemeral", **({"ttl": "1h"} if ttl == "1h" else {})}
-    for count in sent:
+    for count in message_counts:
         request = Request(prompt, tools, messages[:count], params(dialect), model, breakpoint=breakpoint)
         request.breakpoints = breakpoints(request, dialect)
         turn = Turn(copy.deepcopy(request), at, at + chance.uniform(1, 4))
@@ -138,49 +138,51 @@ def segments(capture: Capture, turn: Turn) -> list[Seg]:
     """Flatten a turn by the oracle, from the text that was sent."""
     host = turn.call.get("endpoint", "")
     at_anthropic = "anthropic.com" in host or (not host and turn.request.model.startswith("claude-"))
-    made = json.loads(spelled(capture, turn), object_pairs_hook=dict)
-    flat = flatten(made, capture.dialect, drops_header=at_anthropic)
+    fields = json.loads(spelled(capture, turn), object_pairs_hook=dict)
+    flat = flatten(fields, capture.dialect, drops_header=at_anthropic)
     deferred = {
-        f"tools[{at}]" for at, tool in enumerate(made.get("tools") or []) if tool.get("defer_loading") is True
+        f"tools[{at}]" for at, tool in enumerate(fields.get("tools") or []) if tool.get("defer_loading") is True
     }  # they are outside the prefix
-    return [one for one in flat if one.path.partition(".")[0] not in deferred]
+    return [segment for segment in flat if segment.path.partition(".")[0] not in deferred]
 
 
 def spelled(capture: Capture, turn: Turn) -> str:
     style = {"ensure_ascii": False, "separators": (",", ":"), **turn.style}
-    said = json.dumps(body(turn.request, capture.dialect), **style)
-    return turn.patch(said) if turn.patch else said
+    plain = json.dumps(body(turn.request, capture.dialect), **style)
+    return turn.patch(plain) if turn.patch else plain
 
 
 def _salts(request: Request, dialect: str) -> tuple[str, str]:
     """Return the request fields, other than their bytes, that head and messages depend on."""
     head = {"model": request.model}
-    rest = {key: value for key, value in request.params.items() if key not in ("metadata", "context_management")}
+    message_fields = {
+        key: value for key, value in request.params.items() if key not in ("metadata", "context_management")
+    }
     if (
         dialect not in WITH_BREAKPOINTS
     ):  # no documentation of theirs says that the choice of tools is part of the prefix
-        rest = {key: value for key, value in rest.items() if "tool" not in key}
-        head |= rest
-    return json.dumps(head), json.dumps(rest)
+        message_fields = {key: value for key, value in message_fields.items() if "tool" not in key}
+        head |= message_fields
+    return json.dumps(head), json.dumps(message_fields)
 
 
 def bill(capture: Capture) -> None:
     """Set the tokens that each turn read, wrote and sent uncached."""
-    sent: list[tuple[Turn, list[Seg], list[int]]] = []
+    earlier: list[tuple[Turn, list[Seg], list[int]]] = []
     for turn in capture.turns:
         segs = segments(capture, turn)
         sums = [0]
-        for one in segs:
-            sums.append(sums[-1] + one.size)
-        ends = [n + 1 for n, one in enumerate(segs) if one.has_breakpoint and sums[n + 1] >= SHORTEST * BYTES]
+        for segment in segs:
+            sums.append(sums[-1] + segment.size)
+        ends = [n + 1 for n, segment in enumerate(segs) if segment.has_breakpoint and sums[n + 1] >= SHORTEST * BYTES]
         ends = ends if capture.dialect in WITH_BREAKPOINTS else []
         read = 0
-        for before, others, there in sent:
+        for before, others, there in earlier:
             read = max(read, _reusable(capture, before, others, there, turn, segs, sums))
         if turn.bill == "miss" or (capture.dialect in WITH_BREAKPOINTS and not ends):
             read = 0
-        elif turn.bill == "older" and len(sent) > 1:
-            read = sent[-2][2][-1] // BYTES
+        elif turn.bill == "older" and len(earlier) > 1:
+            read = earlier[-2][2][-1] // BYTES
         last = sums[ends[-1]] if ends else sums[-1]
         total, last = sums[-1] // BYTES, last // BYTES
         if turn.usage is None:
@@ -190,20 +192,20 @@ def bill(capture: Capture) -> None:
             if explicit:
                 turn.usage["5m" if capture.ttl == "5m" else "1h"] = write
         if turn.usage.get("read") is not None:
-            sent.append((turn, segs, ends and [sums[end] for end in ends] or [sums[-1]]))
+            earlier.append((turn, segs, ends and [sums[end] for end in ends] or [sums[-1]]))
 
 
 def _reusable(capture, before: Turn, others: list[Seg], there: list[int], turn: Turn, segs: list[Seg], sums) -> int:
-    head, rest = (_salts(one.request, capture.dialect) for one in (before, turn))
-    if head[0] != rest[0]:
+    previous, current = (_salts(sent_turn.request, capture.dialect) for sent_turn in (before, turn))
+    if previous[0] != current[0]:
         return 0
     common = common_segments(others, segs)
-    if head[1] != rest[1]:
-        common = min(common, sum(one.section != "messages" for one in segs))
+    if previous[1] != current[1]:
+        common = min(common, sum(segment.section != "messages" for segment in segs))
     if capture.dialect in WITH_BREAKPOINTS:
-        return max((one for one in there if one <= sums[common]), default=0) // BYTES
-    found = common_bytes(others, segs) // BYTES
-    return found // 128 * 128 if found >= 1024 else 0
+        return max((end for end in there if end <= sums[common]), default=0) // BYTES
+    tokens = common_bytes(others, segs) // BYTES
+    return tokens // 128 * 128 if tokens >= 1024 else 0
 
 
 # lore's findings
@@ -271,15 +273,17 @@ def judged(captures: list[Capture], folder: Path) -> list[list[Finding]]:
         paths.append(str(path))
     READERS[Injected.name] = Injected
     try:
-        found = check(paths, CheckContext(options=Options(format=Injected.name))).result.findings
+        findings = check(paths, CheckContext(options=Options(format=Injected.name))).result.findings
     finally:
         del READERS[Injected.name]
     by_path: dict[str, list[Finding]] = {path: [] for path in paths}
-    for one in found:
-        by_path[one.path].append(one)
+    for finding in findings:
+        by_path[finding.path].append(finding)
     return [by_path[path] for path in paths]
 
 
 def waste(findings: list[Finding]) -> list[str]:
     """Return the codes of waste, in order."""
-    return [f"{one.code} at {one.turn}: {one.evidence[:100]}" for one in findings if one.kind == "waste"]
+    return [
+        f"{finding.code} at {finding.turn}: {finding.evidence[:100]}" for finding in findings if finding.kind == "waste"
+    ]

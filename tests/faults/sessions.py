@@ -28,14 +28,14 @@ class Session:
     def line(self, kind: str, chain: str = "", **fields: Any) -> str:
         """Write a line after the last one of its chain; return its id."""
         uuid = f"u-{len(self.lines) + 1}"
-        made: dict[str, Any] = {
+        record: dict[str, Any] = {
             "parentUuid": self.parents.get(chain), "isSidechain": bool(chain), "userType": "external", "cwd": "/w",
             "sessionId": "s-1", "version": self.version, "gitBranch": "main", "type": kind, **fields, "uuid": uuid,
             "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }  # fmt: skip
         if chain:
-            made["agentId"] = chain
-        self.lines.append(made)
+            record["agentId"] = chain
+        self.lines.append(record)
         self.parents[chain] = uuid
         self.at += 0.01
         return uuid
@@ -44,14 +44,14 @@ class Session:
         """Advance the clock."""
         self.at += seconds
 
-    def ask(self, said: Any = "Go on.", chain: str = "", **fields: Any) -> None:
+    def ask(self, content: Any = "Go on.", chain: str = "", **fields: Any) -> None:
         """Write a message of a person."""
-        self.line("user", chain, message={"role": "user", "content": said}, **fields)
+        self.line("user", chain, message={"role": "user", "content": content}, **fields)
 
     def answer(
         self, read: int, write: int, uncached: int = 3, *, output: int = 120, calls: tuple[str, ...] = (),
         thinking: bool = True, verdict: str = "", missed: int | None = None, chain: str = "", model: str = "",
-        response: str = "", took: float = 2.0, said: str = "Done.", **usage: Any,
+        response: str = "", took: float = 2.0, words: str = "Done.", **usage: Any,
     ) -> str:  # fmt: skip
         """Write an answer with thinking, a text and calls; return the response's id."""
         self.at += took
@@ -60,7 +60,7 @@ class Session:
         blocks: list[dict[str, Any]] = []
         if thinking:
             blocks.append({"type": "thinking", "thinking": "", "signature": "c2lnbmVk"})
-        blocks.append({"type": "text", "text": said})
+        blocks.append({"type": "text", "text": words})
         self.calls = [(f"toolu_{self.responses:04}_{number}", name) for number, name in enumerate(calls)]
         blocks += [{"type": "tool_use", "id": call, "name": name, "input": {"path": f"{call}.py"}}
                    for call, name in self.calls]  # fmt: skip

@@ -16,7 +16,7 @@ PLAN = "Implement the following plan:\n\n# Add a cache"
 DECLINED = "The user doesn't want to proceed with this tool use."
 
 
-def begun(**options: Any) -> Session:
+def started_session(**options: Any) -> Session:
     """Return a session with a head of 16,000 tokens and 30,000 cached tokens, whose last answer holds no call."""
     session = Session(**{"version": "2.1.17", "model": OPUS, "ttl": SHORT, **options})
     session.ask("Look at the project.")
@@ -33,13 +33,13 @@ def breaks(session: Session, tmp_path: Any) -> list[tuple[int, str, str]]:
     """Return turn, code and kind of every cache break."""
     path = tmp_path / "session.jsonl"
     path.write_bytes(session.written())
-    found = lore("check", "-v", "--json", str(path)).json["findings"]
-    return [(one["turn"], one["code"], one["kind"]) for one in found if one["is_break"]]
+    findings = lore("check", "-v", "--json", str(path)).json["findings"]
+    return [(finding["turn"], finding["code"], finding["kind"]) for finding in findings if finding["is_break"]]
 
 
 def answered_prompts(model: str, *, shrinks: bool, thinking: bool = True, read: int = 27_000) -> Session:
     """A new prompt after answers with thinking; the prompt is 1,500 tokens shorter, or longer."""
-    session = begun(model=model)
+    session = started_session(model=model)
     session.lines = [line for line in session.lines if thinking or not _has_thinking(line)]
     session.ask("Now the tests.")
     session.answer(read, 28_500 - read if shrinks else 33_000 - read, 10, thinking=thinking)
@@ -65,7 +65,7 @@ def test_omitted_thinking_may_leave_the_head_alone(tmp_path):
 
 def test_feedback_of_a_stop_hook_omits_thinking(tmp_path):
     """The client's own message after a finished answer is a new prompt to the provider."""
-    session = begun(model=SONNET)
+    session = started_session(model=SONNET)
     session.ask("Stop hook feedback:\n- [lint]: 2 problems", isMeta=True)
     session.answer(16_000, 12_500, 10)
     assert breaks(session, tmp_path) == [(4, "LORE116", "expected")]
@@ -82,7 +82,7 @@ def test_prompt_that_shrinks_without_thinking_lost_results(tmp_path):
 
 
 def test_thinking_is_kept_inside_a_tool_loop(tmp_path):
-    session = begun(model=SONNET)
+    session = started_session(model=SONNET)
     session.ask("Now the tests.")
     session.answer(30_000, 500, 10, calls=("Read",))
     session.results()
@@ -93,7 +93,7 @@ def test_thinking_is_kept_inside_a_tool_loop(tmp_path):
 @pytest.mark.parametrize("ending", [EXIT, "<command-name>/quit</command-name>"])
 @pytest.mark.parametrize("total", [20_000, 31_000])
 def test_command_that_ends_the_client_is_a_restart(ending, total, tmp_path):
-    session = begun()
+    session = started_session()
     session.ask(ending)
     session.ask("<local-command-stdout>Bye!</local-command-stdout>")
     session.wait(40)
@@ -104,7 +104,7 @@ def test_command_that_ends_the_client_is_a_restart(ending, total, tmp_path):
 
 @pytest.mark.parametrize("ending", ["<command-name>/cost</command-name>", "<command-name>/exits</command-name>"])
 def test_other_command_before_shorter_prompt_is_no_restart(ending, tmp_path):
-    session = begun()
+    session = started_session()
     session.ask(ending)
     session.ask("Go on.")
     session.answer(16_000, 4_000, 10)
@@ -158,7 +158,7 @@ def test_start_hook_before_connecting_servers_is_a_restart(hook, tmp_path):
     (290, 16_000, ("LORE301", "unattributable")),
 ])  # fmt: skip
 def test_entries_age_from_request_to_request(pause, read, expected, tmp_path):
-    session = begun()
+    session = started_session()
     session.wait(pause - 22)
     session.ask("Go on.")
     session.answer(read, 31_000 - read, 10)
@@ -166,7 +166,7 @@ def test_entries_age_from_request_to_request(pause, read, expected, tmp_path):
 
 
 def test_repeated_request_ages_from_its_answer(tmp_path):
-    session = begun()
+    session = started_session()
     session.ask("Go on.")
     session.wait(200)
     session.line("system", subtype="api_error")
@@ -204,14 +204,14 @@ def test_text_of_a_hook_moved_before_entries_expired(tmp_path):
     session.ask("And now?")
     session.answer(26_000, 3_000, 2)
     assert breaks(session, tmp_path) == [(3, "LORE158", "waste")]
-    shown = lore("check", str(tmp_path)).out
-    assert 'hook PostToolUse:Bash ("index is stale' in shown
-    assert secret[4:] not in shown
+    output = lore("check", str(tmp_path)).out
+    assert 'hook PostToolUse:Bash ("index is stale' in output
+    assert secret[4:] not in output
 
 
 @pytest.mark.parametrize("command", ["<command-name>/review</command-name>", "Look at the pull request."])
 def test_switched_thinking_has_entries_of_its_own(command, tmp_path):
-    session = begun()
+    session = started_session()
     session.ask(command)
     session.answer(16_000, 16_000, 3, thinking=False)
     session.wait(20)
@@ -221,7 +221,7 @@ def test_switched_thinking_has_entries_of_its_own(command, tmp_path):
 
 
 def test_answer_without_thinking_is_no_switched_setting(tmp_path):
-    session = begun(model="claude-opus-4-8")  # has the same uncached tokens with and without thinking
+    session = started_session(model="claude-opus-4-8")  # has the same uncached tokens with and without thinking
     session.ask("Go on.")
     session.answer(16_000, 16_000, 10, thinking=False)
     assert "LORE120" not in {code for _, code, _ in breaks(session, tmp_path)}
@@ -256,7 +256,7 @@ def cleared(session: Session, prompt: str) -> Session:
 
 
 def test_plan_with_cleared_context_begins_new_conversation(tmp_path):
-    session = begun()
+    session = started_session()
     session.ask("Plan it.")
     session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
     session.results(DECLINED)
@@ -265,13 +265,13 @@ def test_plan_with_cleared_context_begins_new_conversation(tmp_path):
 
 
 def test_cleared_context_is_a_new_conversation(tmp_path):
-    session = begun()
+    session = started_session()
     session.ask("<command-name>/clear</command-name>")
     assert breaks(cleared(session, "Something else."), tmp_path) == [(4, "LORE154", "expected")]
 
 
 def test_plan_in_same_context_begins_no_conversation(tmp_path):
-    session = begun()
+    session = started_session()
     session.ask("Plan it.")
     session.answer(30_000, 500, 10, calls=("ExitPlanMode",))
     session.results("User has approved your plan.")
@@ -296,7 +296,7 @@ def test_unlogged_request_is_predicted_once_seen(tmp_path):
 
 @pytest.mark.parametrize(("earlier", "expected"), [(1, "LORE162"), (3, "LORE162"), (5, "LORE301")])
 def test_signal_that_cost_nothing_before_explains_no_fall(earlier, expected, tmp_path):
-    session = begun(version="2.1.217", model="claude-opus-4-8")
+    session = started_session(version="2.1.217", model="claude-opus-4-8")
     total = 30_000
     for _ in range(earlier):
         session.ask("<command-name>/cost</command-name>")
@@ -313,7 +313,7 @@ def test_signal_that_cost_nothing_before_explains_no_fall(earlier, expected, tmp
     (20_000, ("LORE123", "waste")), (31_500, ("LORE123", "unattributable")),
 ])  # fmt: skip
 def test_resumed_session_whose_prompt_shrank_was_rendered_again(total, expected, tmp_path):
-    session = begun()
+    session = started_session()
     session.wait(60)
     session.attach("hook_success", hookName="SessionStart:resume", hookEvent="SessionStart")
     session.ask("Go on.")
@@ -322,14 +322,14 @@ def test_resumed_session_whose_prompt_shrank_was_rendered_again(total, expected,
 
 
 def test_resumed_session_is_the_one_fix_in_what_if(tmp_path):
-    session = begun()
+    session = started_session()
     session.wait(60)
     session.attach("hook_success", hookName="SessionStart:resume", hookEvent="SessionStart")
     session.ask("Go on.")
     session.answer(16_000, 4_000, 10)
     assert breaks(session, tmp_path) == [(4, "LORE123", "waste")]
-    shown = lore("simulate", str(tmp_path / "session.jsonl"), "--what-if").out
-    assert ("cause=LORE123 resume-rerendered: " in shown, "LORE117" in shown) == (True, False)
+    output = lore("simulate", str(tmp_path / "session.jsonl"), "--what-if").out
+    assert ("cause=LORE123 resume-rerendered: " in output, "LORE117" in output) == (True, False)
 
 
 @pytest.mark.parametrize(("verdict", "expected"), [
@@ -337,7 +337,7 @@ def test_resumed_session_is_the_one_fix_in_what_if(tmp_path):
     ("messages_changed", ("LORE159", "unattributable")),
 ])  # fmt: skip
 def test_idle_desktop_process_needs_the_verdict_to_be_waste(verdict, expected, tmp_path):
-    session = begun(version="2.1.217", model="claude-opus-4-8", ttl=HOUR)
+    session = started_session(version="2.1.217", model="claude-opus-4-8", ttl=HOUR)
     session.wait(1_900)
     session.lines += [
         {"type": "last-prompt", "lastPrompt": "Look."},
@@ -351,7 +351,7 @@ def test_idle_desktop_process_needs_the_verdict_to_be_waste(verdict, expected, t
 
 @pytest.mark.parametrize(("verdict", "kind"), [("", "unattributable"), ("tools_changed", "waste")])
 def test_remote_control_explains_a_fall_in_a_loop(verdict, kind, tmp_path):
-    session = begun(version="2.1.217", model="claude-opus-4-8")
+    session = started_session(version="2.1.217", model="claude-opus-4-8")
     session.ask("Go on.")
     session.answer(30_000, 300, 2, calls=("Read",))
     session.line("system", subtype="bridge_status", content="/remote-control is active")

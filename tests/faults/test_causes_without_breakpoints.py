@@ -16,144 +16,148 @@ CASES = Path(os.environ.get("LORE_CASES") or ROOT.parent / "shared" / "cases") /
 
 def breaks(path: Path) -> list[tuple[int, str, str]]:
     """Return turn, code and kind of every cache break."""
-    found = lore("check", "-v", "--json", str(path)).json["findings"]
-    return [(one["turn"], one["code"], one["kind"]) for one in found if one["is_break"]]
+    findings = lore("check", "-v", "--json", str(path)).json["findings"]
+    return [(finding["turn"], finding["code"], finding["kind"]) for finding in findings if finding["is_break"]]
 
 
 # Codex
 
 
 def rollout() -> Rollout:
-    made = Rollout().meta().message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
-    return made.user("what is here?")
+    session = (
+        Rollout().meta().message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
+    )
+    return session.user("what is here?")
 
 
-def written(made: Rollout, tmp_path: Path) -> Path:
+def written(session: Rollout, tmp_path: Path) -> Path:
     path = tmp_path / "rollout-2026-04-08T08-00-00-t-1.jsonl"
-    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in made.lines))
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in session.lines))
     return path
 
 
 @pytest.mark.parametrize("between", [0, 5])
 def test_read_returning_to_earlier_level_is_another_machine(between, tmp_path):
-    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 4_992)
-    made.call("c2").result("c2", "line " * 100)
-    made.second -= 2  # the next request follows within a second
-    made.count(25_642, 23_424)
-    made.second += between
-    made.call("c3").result("c3", "line " * 100).count(26_302, 4_992)
-    assert breaks(written(made, tmp_path)) == [(3, "LORE130", "unattributable")]
+    session = rollout().call("c1").result("c1", "line " * 800).count(24_395, 4_992)
+    session.call("c2").result("c2", "line " * 100)
+    session.second -= 2  # the next request follows within a second
+    session.count(25_642, 23_424)
+    session.second += between
+    session.call("c3").result("c3", "line " * 100).count(26_302, 4_992)
+    assert breaks(written(session, tmp_path)) == [(3, "LORE130", "unattributable")]
 
 
 @pytest.mark.parametrize("event", ["tool-search", "resume"])
 def test_events_without_effect_explain_no_fall(event, tmp_path):
-    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
-    made.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
+    session = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
+    session.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
     if event == "resume":
-        made.meta().context().user("and now?")
+        session.meta().context().user("and now?")
     else:
-        made.item("tool_search_call", call_id="s1", status="completed", execution="client", arguments={"query": "js"})
+        session.item(
+            "tool_search_call", call_id="s1", status="completed", execution="client", arguments={"query": "js"}
+        )
         tools = [{"type": "namespace", "name": "mcp__js", "description": "x", "tools": [{"name": "run"}]}]
-        made.item("tool_search_output", call_id="s1", status="completed", execution="client", tools=tools)
-    made.count(26_302, 4_992)
-    assert breaks(written(made, tmp_path)) == [(3, "LORE130", "unattributable")]
+        session.item("tool_search_output", call_id="s1", status="completed", execution="client", tools=tools)
+    session.count(26_302, 4_992)
+    assert breaks(written(session, tmp_path)) == [(3, "LORE130", "unattributable")]
 
 
 def reasoned() -> Rollout:
     """Return a task with reasoning in three answers; 24,000 tokens precede the reasoning."""
-    made = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
-    made.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
-    made.thought().call("c3").result("c3").count(26_000, 23_936, output=1_200)
-    return made.thought().message("assistant", "It is done.").count(27_300, 25_984, output=1_200)
+    session = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
+    session.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
+    session.thought().call("c3").result("c3").count(26_000, 23_936, output=1_200)
+    return session.thought().message("assistant", "It is done.").count(27_300, 25_984, output=1_200)
 
 
 def losses(path: Path) -> list[tuple[int, str, int, list[str]]]:
     """Return turn, code, re-billed tokens and other causes of every cache break."""
-    found = lore("check", "-v", "--json", str(path)).json["findings"]
+    findings = lore("check", "-v", "--json", str(path)).json["findings"]
     return [
-        (one["turn"], one["code"], one["lost_tokens"], [also["code"] for also in one["also"]])
-        for one in found if one["is_break"]
+        (finding["turn"], finding["code"], finding["lost_tokens"], [also["code"] for also in finding["also"]])
+        for finding in findings if finding["is_break"]
     ]  # fmt: skip
 
 
 def test_loss_below_dropped_reasoning_excludes_it(tmp_path):
-    made = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
-    assert losses(written(made, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
+    session = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
+    assert losses(written(session, tmp_path)) == [(5, "LORE130", 24_000 - 4_992, ["LORE116"])]
 
 
 def test_expiry_costs_no_more_than_reasoning_left(tmp_path):
-    made = reasoned()
-    made.second += 3_000
-    made.user("and the tests?").call("c4").count(25_200, 4_992)
-    assert losses(written(made, tmp_path)) == [(5, "LORE128", 24_000 - 4_992, ["LORE116"])]
+    session = reasoned()
+    session.second += 3_000
+    session.user("and the tests?").call("c4").count(25_200, 4_992)
+    assert losses(written(session, tmp_path)) == [(5, "LORE128", 24_000 - 4_992, ["LORE116"])]
 
 
 def test_read_up_to_dropped_reasoning_is_expected(tmp_path):
-    made = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
-    assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]
+    session = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
+    assert breaks(written(session, tmp_path)) == [(5, "LORE116", "expected")]
 
 
 def test_loss_includes_reasoning_of_earlier_answers_alone(tmp_path):
-    made = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
-    assert losses(written(made, tmp_path)) == [(5, "LORE116", 25_200 - 23_936 - 7, [])]
+    session = reasoned().user("and the tests?").call("c4").count(25_200, 23_936)
+    assert losses(written(session, tmp_path)) == [(5, "LORE116", 25_200 - 23_936 - 7, [])]
 
 
 def test_cached_tokens_after_dropped_reasoning_are_named(tmp_path):
-    made = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
-    shown = lore("check", "-v", str(written(made, tmp_path))).out
-    assert "the 3,264 cached tokens after it were not readable either way" in shown
+    session = reasoned().user("and the tests?").call("c4").count(25_200, 4_992)
+    output = lore("check", "-v", str(written(session, tmp_path))).out
+    assert "the 3,264 cached tokens after it were not readable either way" in output
 
 
 def test_possible_expiry_names_the_longest_lifetime(tmp_path):
-    made = Rollout().meta().context("gpt-5.5").user("what is here?").call("c1").result("c1").count(20_000, 4_992)
-    made.call("c2").result("c2").count(20_100, 19_968)
-    made.second += 3_000
-    path = written(made.user("and the tests?").call("c3").count(20_200, 4_992), tmp_path)
+    session = Rollout().meta().context("gpt-5.5").user("what is here?").call("c1").result("c1").count(20_000, 4_992)
+    session.call("c2").result("c2").count(20_100, 19_968)
+    session.second += 3_000
+    path = written(session.user("and the tests?").call("c3").count(20_200, 4_992), tmp_path)
     assert breaks(path) == [(3, "LORE128", "expected")]
     assert "the cache lifetime is not recorded: 24.0 h at most" in lore("check", "-v", str(path)).out
 
 
 @pytest.mark.parametrize(("read", "code"), [(19_968, "LORE116"), (19_712, "LORE128"), (4_992, "LORE128")])
 def test_read_up_to_dropped_reasoning_rules_out_expiry(read, code, tmp_path):
-    made = rollout().thought().call("c1").result("c1", "line " * 800).count(20_000, 4_992, output=1_200)
-    made.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
-    made.thought().message("assistant", "It is done.").count(26_200, 23_936, output=1_200)
-    made.second += 3_000
-    made.user("and the tests?").call("c3").count(24_000, read)
-    (found,) = losses(written(made, tmp_path))
-    assert (found[1], found[2] > 2_000) == (code, read != 19_712)
+    session = rollout().thought().call("c1").result("c1", "line " * 800).count(20_000, 4_992, output=1_200)
+    session.thought().call("c2").result("c2", "line " * 800).count(24_000, 19_968, output=1_200)
+    session.thought().message("assistant", "It is done.").count(26_200, 23_936, output=1_200)
+    session.second += 3_000
+    session.user("and the tests?").call("c3").count(24_000, read)
+    (loss,) = losses(written(session, tmp_path))
+    assert (loss[1], loss[2] > 2_000) == (code, read != 19_712)
 
 
 def test_reasoning_kept_at_a_steering_message_drops_later(tmp_path):
-    made = reasoned().user("use pytest").call("c4").count(28_600, 27_264).call("c5").count(28_700, 28_544)
-    made.user("and the docs?").call("c6").count(25_900, 23_936)
-    assert breaks(written(made, tmp_path)) == [(7, "LORE116", "expected")]
+    session = reasoned().user("use pytest").call("c4").count(28_600, 27_264).call("c5").count(28_700, 28_544)
+    session.user("and the docs?").call("c6").count(25_900, 23_936)
+    assert breaks(written(session, tmp_path)) == [(7, "LORE116", "expected")]
 
 
 def test_total_shows_that_a_steering_message_kept_reasoning(tmp_path):
-    made = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
-    made.thought().message("assistant", "Done.").count(21_000, 19_968, output=1_600)
-    made.user("use pytest").call("c3").count(22_700, 20_992).call("c4").count(22_800, 22_656)
-    made.user("and the docs?").call("c5").count(21_300, 20_992)
-    assert breaks(written(made, tmp_path)) == [(5, "LORE116", "expected")]
+    session = rollout().call("c1").result("c1", "line " * 800).count(20_000, 4_992)
+    session.thought().message("assistant", "Done.").count(21_000, 19_968, output=1_600)
+    session.user("use pytest").call("c3").count(22_700, 20_992).call("c4").count(22_800, 22_656)
+    session.user("and the docs?").call("c5").count(21_300, 20_992)
+    assert breaks(written(session, tmp_path)) == [(5, "LORE116", "expected")]
 
 
 @pytest.mark.parametrize(("minutes", "is_out"), [(4, True), (7, None)])
 def test_expiry_between_five_and_ten_minutes_is_unknown(minutes, is_out, tmp_path):
-    made = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
-    made.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
-    made.second += minutes * 60
-    made.user("and now?").call("c3").count(26_302, 4_992)
-    found = lore("check", "-v", "--json", str(written(made, tmp_path))).json["findings"]
-    ruled = next(one["ruled_out"] for one in found if one["is_break"])
-    assert [one["out"] for one in ruled if one["reason"] == "expiry"] == [is_out]
+    session = rollout().call("c1").result("c1", "line " * 800).count(24_395, 23_424)
+    session.call("c2").result("c2", "line " * 100).count(25_642, 24_320)
+    session.second += minutes * 60
+    session.user("and now?").call("c3").count(26_302, 4_992)
+    findings = lore("check", "-v", "--json", str(written(session, tmp_path))).json["findings"]
+    ruled = next(entry["ruled_out"] for entry in findings if entry["is_break"])
+    assert [entry["out"] for entry in ruled if entry["reason"] == "expiry"] == [is_out]
 
 
 def test_shrunk_total_does_not_rule_out_cleared_results(tmp_path):
-    made = reasoned().user("and the tests?").call("c4").count(24_200, 4_992)
-    found = lore("check", "-v", "--json", str(written(made, tmp_path))).json["findings"]
-    ruled = next(one["ruled_out"] for one in found if one["is_break"])
-    assert [one["out"] for one in ruled if one["reason"].startswith("compaction, cleared")] == [None]
+    session = reasoned().user("and the tests?").call("c4").count(24_200, 4_992)
+    findings = lore("check", "-v", "--json", str(written(session, tmp_path))).json["findings"]
+    ruled = next(entry["ruled_out"] for entry in findings if entry["is_break"])
+    assert [entry["out"] for entry in ruled if entry["reason"].startswith("compaction, cleared")] == [None]
 
 
 # requests next to a conversation
@@ -189,13 +193,13 @@ def marked(block: dict[str, Any]) -> dict[str, Any]:
 def captured(tmp_path: Path, *, inlined: bool, other_tools: bool) -> Path:
     """Write a conversation with a request between its two turns that holds another answer (`inlined`), other tools."""
     call = {"type": "tool_use", "id": "toolu_01NdMFBsEaTkNSDEZ8HgYWqY", "name": "recall", "input": {"query": "build"}}
-    given = {"type": "tool_result", "tool_use_id": call["id"], "content": "see below"}
+    result = {"type": "tool_result", "tool_use_id": call["id"], "content": "see below"}
     aside = [{"type": "text", "text": "I searched all archives of earlier sessions for the failing build."}]
     aside = aside if inlined else [call]
     ask = {"role": "user", "content": [QUESTION]}
     between = [ask, {"role": "assistant", "content": aside},
-               {"role": "user", "content": [{"type": "text", "text": FOUND}] if inlined else [given]}]  # fmt: skip
-    after = [ask, {"role": "assistant", "content": [call]}, {"role": "user", "content": [marked(given)]}]
+               {"role": "user", "content": [{"type": "text", "text": FOUND}] if inlined else [result]}]  # fmt: skip
+    after = [ask, {"role": "assistant", "content": [call]}, {"role": "user", "content": [marked(result)]}]
     tools = [*TOOLS, RECALL]
     lines = [
         exchange(0, [{"role": "user", "content": [marked(QUESTION)]}], tools, [call], 0, 2_500),
@@ -217,8 +221,8 @@ def test_request_with_other_tools_is_no_turn(tmp_path):
 
 
 def test_request_with_other_tools_continuing_answer_is_turn(tmp_path):
-    found = breaks(captured(tmp_path, inlined=False, other_tools=True))
-    assert (2, "LORE103", "waste") in found
+    cache_breaks = breaks(captured(tmp_path, inlined=False, other_tools=True))
+    assert (2, "LORE103", "waste") in cache_breaks
 
 
 # cut-outs of recordings

@@ -29,11 +29,11 @@ def test_misjudged_recording_gets_the_right_verdict(name):
     codes = {finding["code"] for finding in checked.json["findings"]}
     assert codes >= {*row.get("says", ())}
     assert not codes & {*row.get("silent", ())}
-    own = [finding for finding in checked.json["findings"] if finding["turn"] == row["turn"]]
-    assert not never & {finding["name"] for finding in own if finding["kind"] == "waste"}
+    turn_findings = [finding for finding in checked.json["findings"] if finding["turn"] == row["turn"]]
+    assert not never & {finding["name"] for finding in turn_findings if finding["kind"] == "waste"}
     if lost is not None:
         assert abs((turn["lost_tokens"] or 0) - lost) <= 0.02 * lost
-        assert all((finding["lost_tokens"] or 0) <= 1.02 * lost for finding in own)
+        assert all((finding["lost_tokens"] or 0) <= 1.02 * lost for finding in turn_findings)
 
 
 def test_each_row_has_a_recording():

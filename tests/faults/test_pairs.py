@@ -3,20 +3,20 @@
 import pytest
 
 from faults.pairs import pairs
-from faults.saying import here, named, table
+from faults.saying import findings_on_turn, missed_faults, table
 from faults.serving import judged
 from helpers.matrix import some
 
 ENOUGH = 0.95
 
 
-@pytest.mark.parametrize("each", some([1, 4]))
-def test_two_causes_in_one_turn_are_both_named(each, tmp_path):
-    cases = pairs(each)
-    assert len(cases) >= 50 * each
-    said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))
-    missed = [row for case, findings in said for row in named(case, findings)]
-    whole = len(cases) - len({one.case for one in missed})
+@pytest.mark.parametrize("count", some([1, 4]))
+def test_two_causes_in_one_turn_are_both_named(count, tmp_path):
+    cases = pairs(count)
+    assert len(cases) >= 50 * count
+    judged_cases = list(zip(cases, judged([case.capture for case in cases], tmp_path), strict=True))
+    missed = [row for case, findings in judged_cases for row in missed_faults(case, findings)]
+    whole = len(cases) - len({miss.case for miss in missed})
     assert whole >= ENOUGH * len(cases), table(missed, len(cases))
-    nothing = [case.name for case, findings in said if not here(case, findings)]
+    nothing = [case.name for case, findings in judged_cases if not findings_on_turn(case, findings)]
     assert not nothing

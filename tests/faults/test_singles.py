@@ -3,7 +3,7 @@
 import pytest
 
 from faults.catalogue import FAULTS, Case, sample, singles
-from faults.saying import blamed, named, placed, table
+from faults.saying import false_findings, missed_faults, place_errors, table
 from faults.serving import judged
 from lore.model.results import Finding
 
@@ -18,15 +18,15 @@ def of_each() -> list[Case]:
                          pytest.param(singles, 40, id="all", marks=pytest.mark.soak)],
 )  # fmt: skip
 def test_every_single_cause_is_named_placed_and_measured(cases, least, tmp_path):
-    made = cases()
-    said: list[tuple[Case, list[Finding]]] = list(
-        zip(made, judged([one.capture for one in made], tmp_path), strict=True)
+    all_cases = cases()
+    judged_cases: list[tuple[Case, list[Finding]]] = list(
+        zip(all_cases, judged([case.capture for case in all_cases], tmp_path), strict=True)
     )
     for dialect in ("anthropic", "openai-chat", "openai-responses", "gemini", "bedrock"):
-        assert sum(case.capture.dialect == dialect for case, _ in said) >= least
-    assert {case.faults[0].code for case, _ in said} == {fault.code for fault in FAULTS}, (
+        assert sum(case.capture.dialect == dialect for case, _ in judged_cases) >= least
+    assert {case.faults[0].code for case, _ in judged_cases} == {fault.code for fault in FAULTS}, (
         "no capture has a place for it"
     )
-    for check in (named, blamed, placed):
-        missed = [found for case, findings in said for found in check(case, findings)]
-        assert not missed, table(missed, len(said))
+    for check in (missed_faults, false_findings, place_errors):
+        missed = [miss for case, findings in judged_cases for miss in check(case, findings)]
+        assert not missed, table(missed, len(judged_cases))

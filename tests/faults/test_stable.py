@@ -13,26 +13,28 @@ from faults.serving import judged, stable, waste
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_stable_capture_has_no_waste_and_no_break(dialect, tmp_path):
     captures = [stable(dialect, seed) for seed in range(1, 7)]
-    said = judged(captures, tmp_path)
-    assert [waste(one) for one in said] == [[]] * len(captures)
-    assert [one.code for findings in said for one in findings if one.code.startswith("LORE10")] == []
+    findings_by_capture = judged(captures, tmp_path)
+    assert [waste(findings) for findings in findings_by_capture] == [[]] * len(captures)
+    assert [
+        finding.code for findings in findings_by_capture for finding in findings if finding.code.startswith("LORE10")
+    ] == []
 
 
 @pytest.mark.parametrize(
     "part", [pytest.param(slice(1), id="some"), pytest.param(slice(1, None), id="others", marks=pytest.mark.soak)]
 )
-@pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[one.name for one in EXPECTED])
+@pytest.mark.parametrize("number", range(len(EXPECTED)), ids=[event.name for event in EXPECTED])
 def test_expected_event_is_no_waste_and_named(number, part, tmp_path):
     cases = happening(number)[part]
     assert cases, "no capture has a place for it"
-    said = list(zip(cases, judged([one.capture for one in cases], tmp_path), strict=True))
-    missed = [Missed(case.name, line) for case, findings in said for line in waste(findings)]
+    judged_cases = list(zip(cases, judged([case.capture for case in cases], tmp_path), strict=True))
+    missed = [Missed(case.name, line) for case, findings in judged_cases for line in waste(findings)]
     missed += [
-        Missed(case.name, f"{case.code} not named, but {[(one.code, one.turn) for one in findings][:5]}")
-        for case, findings in said
-        if case.code and case.code not in {one.code for one in findings}
+        Missed(case.name, f"{case.code} not named, but {[(finding.code, finding.turn) for finding in findings][:5]}")
+        for case, findings in judged_cases
+        if case.code and case.code not in {finding.code for finding in findings}
     ]
-    assert not missed, table(missed, len(said))
+    assert not missed, table(missed, len(judged_cases))
 
 
 @pytest.mark.parametrize("inject", [pytest.param(beside_results, id="a reminder in the message of results"),
@@ -46,6 +48,8 @@ def test_allowed_text_makes_no_finding(inject, tmp_path):
         except Nowhere:
             continue
         captures.append(capture)
-    said = judged(captures, tmp_path)
-    assert len(said) >= 4
-    assert [one.code for findings in said for one in findings if one.kind != "expected"] == []
+    findings_by_capture = judged(captures, tmp_path)
+    assert len(findings_by_capture) >= 4
+    assert [
+        finding.code for findings in findings_by_capture for finding in findings if finding.kind != "expected"
+    ] == []

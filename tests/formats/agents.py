@@ -14,12 +14,12 @@ from lore.testing import everything
 
 def events(reader: type[Reader], data: bytes) -> list[Event]:
     """The events of a file, problems left out."""
-    return [found.value for found in everything(reader(), data) if not isinstance(found.value, Problem)]
+    return [item.value for item in everything(reader(), data) if not isinstance(item.value, Problem)]
 
 
 def codes(reader: type[Reader], data: bytes) -> list[str]:
     """The codes of a file's problems."""
-    return [found.value.code for found in everything(reader(), data) if isinstance(found.value, Problem)]
+    return [item.value.code for item in everything(reader(), data) if isinstance(item.value, Problem)]
 
 
 def folded(reader: type[Reader], data: bytes) -> FoldedSession:

@@ -18,26 +18,26 @@ def text(value) -> Content:
     return content_of(dumps(value if isinstance(value, str) else json.dumps(value)))
 
 
-def judged(**given):
+def judged(**fields):
     """What one call gives: exchanges and problems."""
-    return exchanges_of(Http(**{"url": URL, "method": "POST", "request": text(ASKED), **given}))
+    return exchanges_of(Http(**{"url": URL, "method": "POST", "request": text(ASKED), **fields}))
 
 
-def exchange(**given):
+def exchange(**fields):
     """The one exchange of a call."""
-    found = judged(**given)
-    assert not [one for one in found if isinstance(one, Problem)]
-    assert len(found) == 1
-    return found[0]
+    values = judged(**fields)
+    assert not [value for value in values if isinstance(value, Problem)]
+    assert len(values) == 1
+    return values[0]
 
 
-def pair(body=ASKED, said=SAID, **more):
+def pair(body=ASKED, response=SAID, **more):
     """A request and its response as most recorders keep them."""
     request = {"method": "POST", "url": URL, "headers": {}, "body": body}
-    return {"request": request, "response": {"status": 200, "headers": {}, "body": said}, **more}
+    return {"request": request, "response": {"status": 200, "headers": {}, "body": response}, **more}
 
 
-def har(*bodies, said=SAID):
+def har(*bodies, response=SAID):
     """A HAR of these bodies."""
     entries = [
         {
@@ -46,12 +46,12 @@ def har(*bodies, said=SAID):
             "response": {
                 "status": 200,
                 "headers": [],
-                "content": {"mimeType": "application/json", "text": json.dumps(said)},
+                "content": {"mimeType": "application/json", "text": json.dumps(response)},
             },
             "timings": {"send": 1, "wait": 499, "receive": 9},
         }
         for number, body in enumerate(bodies)
     ]
-    for one in entries:
-        one["request"]["postData"]["mimeType"] = "application/json"
+    for entry in entries:
+        entry["request"]["postData"]["mimeType"] = "application/json"
     return json.dumps({"log": {"version": "1.2", "creator": {"name": "x"}, "entries": entries}}, indent=1).encode()

@@ -17,18 +17,18 @@ def fixture(name: str) -> bytes:
 
 def exchanges(reader, data: bytes) -> list[Exchange]:
     """The exchanges that a reader finds."""
-    return [one.value for one in everything(reader(), data) if isinstance(one.value, Exchange)]
+    return [item.value for item in everything(reader(), data) if isinstance(item.value, Exchange)]
 
 
 def codes(reader, data: bytes) -> list[str]:
     """The codes of the problems that a reader finds."""
-    return [one.value.code for one in everything(reader(), data) if isinstance(one.value, Problem)]
+    return [item.value.code for item in everything(reader(), data) if isinstance(item.value, Problem)]
 
 
 def pack(kind: str, *members: tuple[dict, bytes]) -> bytes:
     """A pack of these members."""
-    found = b""
+    packed = b""
     for more, data in members:
         head = {"lore_pack": kind, "name": "x", "size": len(data), **more}
-        found += json.dumps(head, separators=(",", ":")).encode() + b"\n" + data + b"\n"
-    return found
+        packed += json.dumps(head, separators=(",", ":")).encode() + b"\n" + data + b"\n"
+    return packed

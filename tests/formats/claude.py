@@ -53,23 +53,23 @@ def counts(uncached: int, read: int, write: int, output: int) -> dict[str, int]:
     }
 
 
-def joined(*lines: dict[str, Any]) -> bytes:
+def log_bytes(*lines: dict[str, Any]) -> bytes:
     """Return the file."""
-    return b"".join(dumps(one) + b"\n" for one in lines)
+    return b"".join(dumps(line) + b"\n" for line in lines)
 
 
 def read(*lines: dict[str, Any] | bytes) -> list[Any]:
     """Return what the reader reads."""
-    data = b"".join(one if isinstance(one, bytes) else dumps(one) + b"\n" for one in lines)
-    return [one.value for one in everything(ClaudeCode(), data)]
+    data = b"".join(item if isinstance(item, bytes) else dumps(item) + b"\n" for item in lines)
+    return [item.value for item in everything(ClaudeCode(), data)]
 
 
 def folded(*lines: dict[str, Any] | bytes) -> Fold:
     """Return the session that the lines fold to, with the problems of reader and fold."""
-    made = Fold()
+    fold = Fold()
     for value in read(*lines):
         if isinstance(value, Problem):
-            made.problems.append(value)
+            fold.problems.append(value)
         else:
-            made.take(value)
-    return made
+            fold.take(value)
+    return fold

@@ -27,8 +27,8 @@ class Task:
 
     def show(self, say: str, text: Any = None, **fields: Any) -> Task:
         """A record of the screen."""
-        shown = {} if text is None else {"text": text}
-        self.ui.append({"ts": self.tick(), "type": "say", "say": say, **shown, **fields})
+        content = {} if text is None else {"text": text}
+        self.ui.append({"ts": self.tick(), "type": "say", "say": say, **content, **fields})
         return self
 
     def ask(self, ask: str, text: str = "", **fields: Any) -> Task:
@@ -38,9 +38,9 @@ class Task:
 
     def request(self, text: str = "", protocol: str | None = "anthropic", model: str = "", **counts: Any) -> Task:
         """A request; `counts` are `tokens_in`, `tokens_out`, `cache_reads`, `cache_writes`, or what else it notes."""
-        named = {"apiProtocol": protocol} if protocol else {}
+        api = {"apiProtocol": protocol} if protocol else {}
         bill = {_camel(name): count for name, count in counts.items()}
-        return self.show("api_req_started", json.dumps({"request": text, **named, **bill}), **_info(model))
+        return self.show("api_req_started", json.dumps({"request": text, **api, **bill}), **_info(model))
 
     def send(self, role: str, content: Any, **fields: Any) -> Task:
         """A message of the history."""
@@ -66,33 +66,33 @@ class Task:
         )
 
     @property
-    def shown(self) -> bytes:
+    def ui_messages(self) -> bytes:
         """`ui_messages.json`."""
         return json.dumps(self.ui, indent=1).encode()
 
     @property
-    def sent(self) -> bytes:
+    def api_history(self) -> bytes:
         """`api_conversation_history.json`."""
         return json.dumps(self.api).encode()
 
     def pack(self, *files: tuple[str, Any]) -> bytes:
         """The folder of the task, as it comes to a reader."""
         written = [(name, json.dumps(value).encode()) for name, value in files]
-        return packed((*written, (UI, self.shown), (API, self.sent)))
+        return packed((*written, (UI, self.ui_messages), (API, self.api_history)))
 
 
 def packed(files: tuple[tuple[str, bytes], ...]) -> bytes:
     """Files as a pack."""
-    found = b""
+    pack = b""
     for name, data in files:
         header = {"lore_pack": "cline-task", "name": name, "size": len(data), "place": True}
-        found += json.dumps(header, separators=(",", ":")).encode() + b"\n" + data + b"\n"
-    return found
+        pack += json.dumps(header, separators=(",", ":")).encode() + b"\n" + data + b"\n"
+    return pack
 
 
 def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(map(str.capitalize, rest))
+    head, *words = name.split("_")
+    return head + "".join(map(str.capitalize, words))
 
 
 def _info(model: str) -> dict[str, Any]:

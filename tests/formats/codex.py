@@ -76,9 +76,9 @@ class Rollout(Recorded):
         last = {"input_tokens": whole, "cached_input_tokens": read, "output_tokens": output, **more}
         last["total_tokens"] = whole + output
         self.sums = {name: self.sums.get(name, 0) + count for name, count in last.items()}
-        return self.counted(last)
+        return self.repeat_counts(last)
 
-    def counted(self, last: dict[str, int]) -> Rollout:
+    def repeat_counts(self, last: dict[str, int]) -> Rollout:
         """Add an event with the sums as they are."""
         info = {"total_token_usage": dict(self.sums), "last_token_usage": last, "model_context_window": 258_400}
         return self.event("token_count", info=info, rate_limits={"primary": None})
@@ -93,9 +93,9 @@ class Rollout(Recorded):
 
 def plain() -> Rollout:
     """Return a session of two requests: a call, and an answer."""
-    made = Rollout().meta().event("task_started", turn_id="x", model_context_window=258_400)
-    made.message("developer", "<permissions instructions>\nread only\n</permissions instructions>")
-    made.message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
-    made.user("what is here?").event("token_count", info=None, rate_limits={})
-    made.thought().message("assistant", "I look.").call("c1").result("c1").count(10_000, 2_432)
-    return made.thought().message("assistant", "a file").count(10_200, 9_984)
+    log = Rollout().meta().event("task_started", turn_id="x", model_context_window=258_400)
+    log.message("developer", "<permissions instructions>\nread only\n</permissions instructions>")
+    log.message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>").context()
+    log.user("what is here?").event("token_count", info=None, rate_limits={})
+    log.thought().message("assistant", "I look.").call("c1").result("c1").count(10_000, 2_432)
+    return log.thought().message("assistant", "a file").count(10_200, 9_984)

@@ -22,8 +22,13 @@ class Log(Recorded):
         number = len(self.lines) + 1
         minute, second = divmod(number, 60)
         parent = f"e{number - 1}" if number > 1 else None
-        own = {"type": kind, "data": data, "id": f"e{number}", "timestamp": f"2026-09-20T10:{minute:02}:{second:02}Z"}
-        self.lines.append({**own, "parentId": parent, **({"agentId": agent} if agent else {})})
+        members = {
+            "type": kind,
+            "data": data,
+            "id": f"e{number}",
+            "timestamp": f"2026-09-20T10:{minute:02}:{second:02}Z",
+        }
+        self.lines.append({**members, "parentId": parent, **({"agentId": agent} if agent else {})})
         return self
 
     def start(self, model: str | None = "claude-sonnet-5", session: str = "s-1", **fields: Any) -> Log:
@@ -78,6 +83,6 @@ class Log(Recorded):
 
 def plain() -> Log:
     """Return a session of two requests."""
-    made = Log().start().system().user("what is here?").line("assistant.turn_start", {"turnId": "0"})
-    made.answer("I look.", "c1", reasoningText="Hm.", reasoningOpaque="c2ln").result("c1")
-    return made.line("assistant.turn_end", {"turnId": "0"}).answer("a file", output=7)
+    log = Log().start().system().user("what is here?").line("assistant.turn_start", {"turnId": "0"})
+    log.answer("I look.", "c1", reasoningText="Hm.", reasoningOpaque="c2ln").result("c1")
+    return log.line("assistant.turn_end", {"turnId": "0"}).answer("a file", output=7)

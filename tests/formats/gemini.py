@@ -81,13 +81,13 @@ def call(name: str = "c-1", output: Any = "done", status: str = "success") -> di
 
 def plain() -> Chat:
     """A session of two requests: a call, and an answer. Each response is written as its parts come."""
-    made = Chat().user("u-1", "what is here?").set(lastUpdated="2026-04-14T08:00:01.000Z")
-    made.model("m-1", "I look.").model("m-1", "I look.", tokens(10_000, 0))
-    made.model("m-1", "I look.", tokens(10_000, 0), toolCalls=[call()])
-    return made.model("m-2", "a file").model("m-2", "a file", tokens(10_200, 9_800))
+    chat = Chat().user("u-1", "what is here?").set(lastUpdated="2026-04-14T08:00:01.000Z")
+    chat.model("m-1", "I look.").model("m-1", "I look.", tokens(10_000, 0))
+    chat.model("m-1", "I look.", tokens(10_000, 0), toolCalls=[call()])
+    return chat.model("m-2", "a file").model("m-2", "a file", tokens(10_200, 9_800))
 
 
 def old() -> Chat:
     """The same session as the older document holds it: each message once."""
-    made = Chat().user("u-1", "what is here?").model("m-1", "I look.", tokens(10_000, 0), toolCalls=[call()])
-    return made.model("m-2", "a file", tokens(10_200, 9_800))
+    chat = Chat().user("u-1", "what is here?").model("m-1", "I look.", tokens(10_000, 0), toolCalls=[call()])
+    return chat.model("m-2", "a file", tokens(10_200, 9_800))

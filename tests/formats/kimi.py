@@ -73,8 +73,8 @@ def text(value: str) -> dict[str, str]:
 def plain() -> Wire:
     """Return a session of two requests: a call, and an answer."""
     tools = [{"name": "Read", "description": "Reads.", "parameters": {"type": "object"}}]
-    made = Wire().record("config.update", systemPrompt="You are Kimi.", modelAlias="kimi", thinkingEffort="high")
-    made.record("llm.tools_snapshot", hash="h1", tools=tools).record("turn.prompt", input=[], origin={"kind": "user"})
-    made.message("what is here?")
-    made.step({"type": "think", "think": "Let me look."}, text("I look."), usage=usage(10_000, 0), calls=("c-1",))
-    return made.result("c-1").step(text("a file"), usage=usage(216, 9_984))
+    log = Wire().record("config.update", systemPrompt="You are Kimi.", modelAlias="kimi", thinkingEffort="high")
+    log.record("llm.tools_snapshot", hash="h1", tools=tools).record("turn.prompt", input=[], origin={"kind": "user"})
+    log.message("what is here?")
+    log.step({"type": "think", "think": "Let me look."}, text("I look."), usage=usage(10_000, 0), calls=("c-1",))
+    return log.result("c-1").step(text("a file"), usage=usage(216, 9_984))

@@ -17,8 +17,8 @@ class Export(Recorded):
     reader = OpenCode
 
     def __init__(self, session: str = "ses_1", **fields: Any) -> None:
-        own = {"id": session, "slug": "calm-lagoon", "projectID": "p", "directory": "/w", "title": "t"}
-        self.info = {**own, "version": "1.14.30", "time": {"created": START, "updated": START}, **fields}
+        members = {"id": session, "slug": "calm-lagoon", "projectID": "p", "directory": "/w", "title": "t"}
+        self.info = {**members, "version": "1.14.30", "time": {"created": START, "updated": START}, **fields}
         self.messages: list[dict[str, Any]] = []
         self.parts = 0
 
@@ -54,8 +54,8 @@ class Export(Recorded):
         uncached, read, output = bill
         tokens = {"input": uncached, "output": output, "reasoning": 0, "cache": {"read": read, "write": 0}}
         tokens["total"] = sum(bill)
-        said = [self.part("text", text=part) if isinstance(part, str) else part for part in parts]
-        steps = [self.part("step-start"), *said, self.part("step-finish", reason="stop", tokens=tokens)]
+        content = [self.part("text", text=part) if isinstance(part, str) else part for part in parts]
+        steps = [self.part("step-start"), *content, self.part("step-finish", reason="stop", tokens=tokens)]
         base = {"agent": "build", "mode": "build", "providerID": "openai", "modelID": "gpt-5.4", "finish": "stop"}
         time = {"created": self.now, "completed": self.now + 4_000}
         return self.message("assistant", steps, **{**base, "time": time, "tokens": tokens, "cost": 0, **fields})
@@ -66,14 +66,16 @@ class Export(Recorded):
 
 def plain() -> Export:
     """Return a session of two requests."""
-    made = Export().user("what is here?")
-    made.answer(made.part("reasoning", text="hm", metadata={"openai": {"itemId": "rs_1"}}), "I look.", made.tool("c1"))
-    return made.answer("a file", bill=(20, 96, 5))
+    export = Export().user("what is here?")
+    export.answer(
+        export.part("reasoning", text="hm", metadata={"openai": {"itemId": "rs_1"}}), "I look.", export.tool("c1")
+    )
+    return export.answer("a file", bill=(20, 96, 5))
 
 
 def compacted(**marker: Any) -> Export:
     """Return a session with a compaction after two requests."""
-    made = plain().user("two").answer("b", bill=(30, 120, 5))
-    made.message("user", [made.part("compaction", auto=True, overflow=False, **marker)], agent="build")
-    made.answer("## Goal\nall", bill=(140, 0, 30), agent="compaction", mode="compaction", summary=True)
-    return made.user("go on").answer("c", bill=(50, 64, 5))
+    export = plain().user("two").answer("b", bill=(30, 120, 5))
+    export.message("user", [export.part("compaction", auto=True, overflow=False, **marker)], agent="build")
+    export.answer("## Goal\nall", bill=(140, 0, 30), agent="compaction", mode="compaction", summary=True)
+    return export.user("go on").answer("c", bill=(50, 64, 5))

@@ -46,8 +46,8 @@ class Pages(Recorded):
         return self.raw({**line, "timestamp": self.at, **fields})
 
     def message(self, role: str, content: Any, **fields: Any) -> Pages:
-        own = {"role": role, "content": content, "timestamp": START + self.number * 1000, **fields}
-        return self.entry("message", message=own)
+        message = {"role": role, "content": content, "timestamp": START + self.number * 1000, **fields}
+        return self.entry("message", message=message)
 
     def user(self, text: str) -> Pages:
         return self.message("user", [{"type": "text", "text": text}])
@@ -93,18 +93,18 @@ def thought(text: str = "hm", signature: str = "sig") -> dict[str, Any]:
 
 def plain(version: int = 3) -> Pages:
     """Return a session of two requests."""
-    made = Pages(version).entry("model_change", provider="anthropic", modelId="claude-opus-4-5")
-    made.entry("thinking_level_change", thinkingLevel="medium").user("what is here?")
-    made.answer(thought(), "I look.", call("c1"), bill=(10, 0, 5_000, 20), stopReason="toolUse").result("c1")
-    return made.answer("a file", bill=(12, 5_000, 100, 5))
+    log = Pages(version).entry("model_change", provider="anthropic", modelId="claude-opus-4-5")
+    log.entry("thinking_level_change", thinkingLevel="medium").user("what is here?")
+    log.answer(thought(), "I look.", call("c1"), bill=(10, 0, 5_000, 20), stopReason="toolUse").result("c1")
+    return log.answer("a file", bill=(12, 5_000, 100, 5))
 
 
-def shown(made: Pages) -> list[tuple[str, str]]:
+def typed_texts(log: Pages) -> list[tuple[str, str]]:
     """Return type and text of each item of the timeline."""
-    return [_shown(entry.item) for entry in made.folded().state.main().entries]
+    return [_type_and_text(entry.item) for entry in log.folded().state.main().entries]
 
 
-def _shown(item: Any) -> tuple[str, str]:
+def _type_and_text(item: Any) -> tuple[str, str]:
     kind = type(item).__name__
     if kind == "ToolCall":
         return kind, bytes(item.output).decode()

@@ -69,7 +69,7 @@ def usage(whole: int, cached: int, output: int = 10, thoughts: int = 4) -> dict[
 
 def plain() -> Chat:
     """A session of two requests: a call, and an answer."""
-    made = Chat().system("t-0", "session_model", {"modelId": MODEL, "authType": "openai"}).user("u-1", "what is here?")
+    chat = Chat().system("t-0", "session_model", {"modelId": MODEL, "authType": "openai"}).user("u-1", "what is here?")
     thought = {"text": "Let me look.", "thought": True}
-    made.model("m-1", thought, {"text": "I look."}, call(), usage=usage(10_000, 0)).result("r-1")
-    return made.model("m-2", {"text": "a file"}, usage=usage(10_200, 9_984))
+    chat.model("m-1", thought, {"text": "I look."}, call(), usage=usage(10_000, 0)).result("r-1")
+    return chat.model("m-2", {"text": "a file"}, usage=usage(10_200, 9_984))

@@ -30,22 +30,22 @@ class Recorded:
 
 def folded(reader: type[Reader], data: bytes) -> Fold:
     """The session that a file folds to."""
-    made = Fold()
+    fold = Fold()
     for read in everything(reader(), data):
         if isinstance(read.value, Problem):
-            made.problems.append(read.value)
+            fold.problems.append(read.value)
         else:
-            made.take(read.value)
-    return made
+            fold.take(read.value)
+    return fold
 
 
-def items(made: Recorded, chain: str = "main") -> list[Any]:
+def items(log: Recorded, chain: str = "main") -> list[Any]:
     """The items of a chain's timeline."""
-    return [entry.item for entry in made.folded().state.chain(chain).entries]
+    return [entry.item for entry in log.folded().state.chain(chain).entries]
 
 
-def ends(made: Recorded, chain: str | None = None) -> list[tuple[Any, ...] | None]:
+def ends(log: Recorded, chain: str | None = None) -> list[tuple[Any, ...] | None]:
     """Uncached, read and output tokens of each request that ended, of all chains or of one."""
-    found = [value for value in made.read() if isinstance(value, TurnCompleted) and chain in (None, value.chain)]
-    bills = [value.usage for value in found]
+    values = [value for value in log.read() if isinstance(value, TurnCompleted) and chain in (None, value.chain)]
+    bills = [value.usage for value in values]
     return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]

@@ -55,15 +55,15 @@ def used(path: Path) -> SessionUsage:
 
 def folded(session: FoldedSession, reads: Iterable[Read]) -> FoldedSession:
     """The session after these reads; problems stay out."""
-    for found in reads:
-        if not isinstance(found.value, Problem):
-            session = step(session, cast("Event", found.value)).state
+    for item in reads:
+        if not isinstance(item.value, Problem):
+            session = step(session, cast("Event", item.value)).state
     return session
 
 
 def figures(reader: type[Reader], path: Path, fields: Sequence[str], *codes: str) -> dict[str, Any]:
     """What a reader counts in a file: its problems have no codes but these."""
-    values = [found.value for found in everything(reader(), path.read_bytes())]
+    values = [read.value for read in everything(reader(), path.read_bytes())]
     assert {value.code for value in values if isinstance(value, Problem)} <= set(codes)
     ends = [value.usage for value in values if isinstance(value, TurnCompleted | TurnFailed | TurnCanceled)]
     bills = [bill for usage in ends if usage is not None for bill in usage.passes]

@@ -14,10 +14,10 @@ def units(text):
 
 def split(text, sizes):
     """Cut a text into pieces of these many units, again and again; one that is empty is one piece."""
-    left, pieces, at = units(text), [], 0
-    while at < len(left):
+    letters, pieces, at = units(text), [], 0
+    while at < len(letters):
         size = sizes[len(pieces) % len(sizes)] if sizes else 1
-        pieces.append("".join(left[at : at + size]))
+        pieces.append("".join(letters[at : at + size]))
         at += size
     return pieces or [""]
 
@@ -71,8 +71,8 @@ def gemini(parts, sizes):
     """The chunks of a content of these parts."""
     for part in parts:
         pieces = split(part["text"], sizes) if part.keys() <= {"text", "thought"} else []
-        for one in [{**part, "text": piece} for piece in pieces] or [part]:
-            yield {"candidates": [{"content": {"role": "model", "parts": [one]}, "index": 0}], "responseId": "g"}
+        for member in [{**part, "text": piece} for piece in pieces] or [part]:
+            yield {"candidates": [{"content": {"role": "model", "parts": [member]}, "index": 0}], "responseId": "g"}
     yield {"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 3}}
 
 
@@ -99,8 +99,10 @@ def converse(blocks, sizes):
 def sse(events):
     """Events as the text of a stream."""
     return "".join(
-        f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" if "type" in one else f"data: {json.dumps(one)}\n\n"
-        for one in events
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n"
+        if "type" in event
+        else f"data: {json.dumps(event)}\n\n"
+        for event in events
     ).encode()
 
 

@@ -37,22 +37,22 @@ def written(turns) -> bytes:
 
 
 def read(data: bytes) -> list[Turn]:
-    found = [one.value for one in everything(AssembledLog(), data)]
-    assert not [one for one in found if isinstance(one, Problem)]
-    return found
+    values = [item.value for item in everything(AssembledLog(), data)]
+    assert not [item for item in values if isinstance(item, Problem)]
+    return values
 
 
 def same(mine: list[Turn], theirs: list[Turn]) -> None:
     assert len(mine) == len(theirs)
-    for one, other in zip(mine, theirs, strict=True):
-        assert (one.chain, one.number, reset_name(one.changes)) == (
+    for ours, other in zip(mine, theirs, strict=True):
+        assert (ours.chain, ours.number, reset_name(ours.changes)) == (
             other.chain,
             other.number,
             reset_name(other.changes),
         )
         for field in PROMPT:
-            assert getattr(one.prompt, field) == getattr(other.prompt, field), field
-        for a, b in zip(one.prompt, other.prompt, strict=True):
+            assert getattr(ours.prompt, field) == getattr(other.prompt, field), field
+        for a, b in zip(ours.prompt, other.prompt, strict=True):
             assert (a.section, a.path, a.kind, a.data, a.origin) == (b.section, b.path, b.kind, b.data, b.origin)
 
 
@@ -80,8 +80,8 @@ def test_generated_sessions_are_read_back(tmp_path_factory, log):
     same(turns, read(data))
     if turns:
         assert recognise(data) is AssembledLog
-    bodies = [DIALECTS[one.dialect].write(one.prompt) for one in read(data)]
-    assert bodies == [DIALECTS[one.dialect].write(one.prompt) for one in turns]
+    bodies = [DIALECTS[turn.dialect].write(turn.prompt) for turn in read(data)]
+    assert bodies == [DIALECTS[turn.dialect].write(turn.prompt) for turn in turns]
 
 
 def test_kept_segments_are_shared():
@@ -115,11 +115,11 @@ FIRST = {
 SECOND = {**FIRST, "turn": 2, "keep_segments": 2, "keep_bytes": 5, "append": FIRST["append"][2:], "breakpoints": []}
 
 
-def wholly(*lines) -> list[object]:
-    return [one.value for one in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
+def read_lines(*lines) -> list[object]:
+    return [item.value for item in everything(AssembledLog(), b"".join(dumps(line) + b"\n" for line in lines))]
 
 
-@each("change, said", [
+@each("change, message", [
     ({"keep_segments": 3}, "keeps 3 segments of 5 bytes, which the turn before does not have"),
     ({"keep_segments": 10**30}, "which the turn before does not have"),
     ({"keep_segments": -1}, "wrong fields"),
@@ -135,47 +135,47 @@ def wholly(*lines) -> list[object]:
     ({"append": [{**FIRST["append"][0], "kind": "song"}]}, "wrong fields"),
     ({"reset": "boredom"}, "wrong fields"),
 ])  # fmt: skip
-def test_contradictory_line_is_a_problem_at_its_place(change, said):
-    found = wholly(FIRST, {**SECOND, **change})
-    assert isinstance(found[0], Turn)
-    problem = found[1]
+def test_contradictory_line_is_a_problem_at_its_place(change, message):
+    values = read_lines(FIRST, {**SECOND, **change})
+    assert isinstance(values[0], Turn)
+    problem = values[1]
     assert isinstance(problem, Problem)
     assert (problem.code, problem.line, problem.byte) == ("LORE207", 2, len(dumps(FIRST)) + 1)
-    assert said in problem.message
+    assert message in problem.message
 
 
 def test_chain_is_lost_until_a_line_keeps_nothing():
-    found = wholly(
+    values = read_lines(
         FIRST, {**SECOND, "keep_bytes": 1}, {**SECOND, "turn": 3}, {**FIRST, "turn": 4}, {**SECOND, "turn": 5}
     )
-    assert [getattr(one, "number", None) for one in found] == [1, None, None, 4, 5]
+    assert [getattr(value, "number", None) for value in values] == [1, None, None, 4, 5]
 
 
 def test_line_after_missing_turn_is_a_problem():
     for lines in ([SECOND], [FIRST, {**SECOND, "chain": "agent"}]):
-        problem = wholly(*lines)[-1]
+        problem = read_lines(*lines)[-1]
         assert problem.code == "LORE204"
         assert "keeps 2 segments" in problem.message
 
 
 def test_damage_between_turns_hides_no_turn():
     lines = [dumps(FIRST), b"{", dumps(SECOND)]
-    codes = [getattr(one.value, "code", None) for one in everything(AssembledLog(), b"\n".join(lines))]
+    codes = [getattr(item.value, "code", None) for item in everything(AssembledLog(), b"\n".join(lines))]
     assert codes == [None, "LORE201", None]
 
 
 def test_other_chains_continue_when_one_is_lost():
     other = {"chain": "agent"}
-    found = wholly(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
-    assert [getattr(one, "chain", None) for one in found] == ["main", "agent", None, "agent"]
+    values = read_lines(FIRST, {**FIRST, **other}, {**SECOND, "keep_bytes": 1}, {**SECOND, **other})
+    assert [getattr(value, "chain", None) for value in values] == ["main", "agent", None, "agent"]
 
 
 @each("line, code", [(b"{", "LORE201"), (b"\xff", "LORE201"), (b"null", "LORE201"), (b'{"turn":1}', "LORE207"),
      (b'{"turn":1,"chain":"main"}', "LORE207"), (b"[" * 5000, "LORE201")])  # fmt: skip
 def test_unreadable_line_is_a_problem(line, code):
-    found = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
-    assert [getattr(one.value, "code", None) for one in found] == [None, code]
-    assert (found[1].line, found[1].byte) == (2, len(dumps(FIRST)) + 1)
+    items = everything(AssembledLog(), dumps(FIRST) + b"\n" + line + b"\n")
+    assert [getattr(item.value, "code", None) for item in items] == [None, code]
+    assert (items[1].line, items[1].byte) == (2, len(dumps(FIRST)) + 1)
 
 
 @pytest.mark.parametrize("value", ["[" * 900 + "]" * 900, '"\\ud83d"', "1" * 400, '{"a":1,"a":2}'])
@@ -191,5 +191,5 @@ def test_parameters_and_breakpoints_keep_their_bytes(value):
 )
 def test_slow_lane_has_the_same_bounds(change):
     deep = json.dumps({**FIRST, "params": {"p": 0}, **change}).replace(": 0}", ": " + "[" * 990 + "]" * 990 + "}")
-    found = [one.value for one in everything(AssembledLog(), deep.encode())]
-    assert [one.code for one in found] == ["LORE207"]
+    problems = [item.value for item in everything(AssembledLog(), deep.encode())]
+    assert [item.code for item in problems] == ["LORE207"]

@@ -29,13 +29,13 @@ class TestContract(ReaderContract):
 
 
 def read(data):
-    return [one.value for one in everything(Bodies(), data)]
+    return [item.value for item in everything(Bodies(), data)]
 
 
-def one(value):
-    found = read(dumps(value) + b"\n")
-    assert len(found) == 1
-    return found[0]
+def read_single(value):
+    values = read(dumps(value) + b"\n")
+    assert len(values) == 1
+    return values[0]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def one(value):
 def test_record_with_other_member_names_is_read(request_name, response_name):
     data = dumps({request_name: ONE, response_name: {"id": "m", "usage": {"input_tokens": 7}}}) + b"\n"
     assert recognise(data) is Bodies
-    (found,) = read(data)
-    assert (json.loads(found.body), found.response_id, found.usage.uncached_tokens) == (ONE, "m", 7)
+    (call,) = read(data)
+    assert (json.loads(call.body), call.response_id, call.usage.uncached_tokens) == (ONE, "m", 7)
 
 
 ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
@@ -69,34 +69,34 @@ ANSWER = {"id": "m", "usage": {"input_tokens": 7}}
 def test_call_is_found_by_shapes_of_bodies(record, tokens):
     data = dumps(record) + b"\n"
     assert recognise(data) is Bodies
-    (found,) = read(data)
-    assert json.loads(found.body) == ONE
-    assert (found.usage and found.usage.uncached_tokens) == tokens
+    (call,) = read(data)
+    assert json.loads(call.body) == ONE
+    assert (call.usage and call.usage.uncached_tokens) == tokens
 
 
 @each("record", [{"request": ONE, "response": ANSWER}, {"sent": {"url": "x", "body": ONE}, "got": {"body": ANSWER}}])
 def test_calls_named_by_their_hashes_are_read(record):
     data = json.dumps({"5e1f": record, "a0b2": record}, indent=2).encode()
     assert recognise(data) is Bodies
-    assert [(json.loads(found.body), found.usage.uncached_tokens) for found in read(data)] == [(ONE, 7)] * 2
+    assert [(json.loads(call.body), call.usage.uncached_tokens) for call in read(data)] == [(ONE, 7)] * 2
 
 
 @each("answer", [ANSWER, [{"type": "message_start", "message": ANSWER}, {"type": "message_stop"}]])
 def test_invocation_log_of_bedrock_names_the_model(answer):
-    sent = {name: value for name, value in ONE.items() if name != "model"}
-    bodies = {"input": {"inputBodyJson": sent}, "output": {"outputBodyJson": answer}}
-    found = one({"schemaType": "ModelInvocationLog", "modelId": "anthropic.claude-x", **bodies})
-    assert (json.loads(found.body), found.usage.uncached_tokens) == (sent, 7)
-    assert found.call.endpoint == "bedrock-runtime.amazonaws.com/model/anthropic.claude-x/invoke"
+    request = {name: value for name, value in ONE.items() if name != "model"}
+    bodies = {"input": {"inputBodyJson": request}, "output": {"outputBodyJson": answer}}
+    call = read_single({"schemaType": "ModelInvocationLog", "modelId": "anthropic.claude-x", **bodies})
+    assert (json.loads(call.body), call.usage.uncached_tokens) == (request, 7)
+    assert call.call.endpoint == "bedrock-runtime.amazonaws.com/model/anthropic.claude-x/invoke"
 
 
 @each("error, status, problems", [("ValidationException", 400, 1), ("ThrottlingException", 429, 0)])
 def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
     """A refused request has an `errorCode` and no usage: it was read as one without an answer, and nothing was said."""
-    sent = {name: value for name, value in ONE.items() if name != "model"}
+    request = {name: value for name, value in ONE.items() if name != "model"}
     record = {"schemaType": "ModelInvocationLog", "modelId": "anthropic.claude-x", "errorCode": error}
-    exchange, *found = read(dumps({**record, "input": {"inputBodyJson": sent}}) + b"\n")
-    assert (exchange.call.status, [problem.code for problem in found]) == (status, ["LORE231"] * problems)
+    exchange, *others = read(dumps({**record, "input": {"inputBodyJson": request}}) + b"\n")
+    assert (exchange.call.status, [problem.code for problem in others]) == (status, ["LORE231"] * problems)
 
 
 @each("record", [
@@ -105,11 +105,11 @@ def test_invocation_log_of_bedrock_tells_refusals(error, status, problems):
     {"call": {"request": {"body": ONE}, "response": {"body": ANSWER}}, "cost_usd": 0.25},
 ])  # fmt: skip
 def test_stated_cost_is_recorded(record):
-    assert one(record).usage.recorded_dollars == 0.25
+    assert read_single(record).usage.recorded_dollars == 0.25
 
 
 def test_body_without_sign_of_sending_is_ignored():
-    assert [found.code for found in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
+    assert [problem.code for problem in read(dumps({"case": {"prompt": ONE, "wanted": "x"}}) + b"\n")] == ["LORE210"]
 
 
 @pytest.mark.parametrize(("stamp", "seconds"), [
@@ -127,13 +127,13 @@ def test_body_without_sign_of_sending_is_ignored():
 ])  # fmt: skip
 @each(["timestamp", "ts"])
 def test_times_are_seconds_or_unknown(key, stamp, seconds):
-    assert one({"request": ONE, key: stamp}).at == seconds
+    assert read_single({"request": ONE, key: stamp}).at == seconds
 
 
 @each([{}, {"x": 1}, {"request": {"x": 1}}, {"request": "text"}, {"request": 3}, {"messages": {}}])
 def test_record_without_body_is_a_problem(odd):
-    found = read(LINES + dumps(odd) + b"\n")
-    assert found[-1].code == "LORE210"
+    values = read(LINES + dumps(odd) + b"\n")
+    assert values[-1].code == "LORE210"
 
 
 RESPONSES = {"model": "gpt-5", "input": [{"role": "user", "content": "x"}]}
@@ -141,7 +141,7 @@ GEMINI = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
 CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "x"}]}]}
 
 
-@pytest.mark.parametrize("found", [
+@pytest.mark.parametrize("body", [
     RESPONSES,
     {"model": "gpt-5", "input": "x", "instructions": "I"},
     {"model": "gpt-5", "input": [], "store": False},
@@ -153,22 +153,22 @@ CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "
     {"messages": [{"role": "user", "content": [{"text": "x"}]}], "inferenceConfig": {}},
 ])  # fmt: skip
 @each("indent", [None, 1])
-def test_bodies_of_every_api_are_recognised(found, indent):
-    raw = json.dumps(found, indent=indent).encode()
-    call = Call(previous=found.get("previous_response_id", ""))
+def test_bodies_of_every_api_are_recognised(body, indent):
+    raw = json.dumps(body, indent=indent).encode()
+    call = Call(previous=body.get("previous_response_id", ""))
     assert read(raw) == [Exchange(raw, "wire", call=call)]
-    assert one({"request": found}).body == dumps(found)
-    assert recognise(dumps(found)) is Bodies
+    assert read_single({"request": body}).body == dumps(body)
+    assert recognise(dumps(body)) is Bodies
 
 
-@pytest.mark.parametrize("found", [{**RESPONSES, "instructions": "I"}, GEMINI, CONVERSE])
-def test_printed_body_is_recognised_by_its_beginning(found):
-    assert Bodies.recognises(json.dumps(found, indent=1).encode()[:-2])
+@pytest.mark.parametrize("body", [{**RESPONSES, "instructions": "I"}, GEMINI, CONVERSE])
+def test_printed_body_is_recognised_by_its_beginning(body):
+    assert Bodies.recognises(json.dumps(body, indent=1).encode()[:-2])
 
 
 def test_broken_printed_body_is_one_problem():
-    found = read(PRETTY[:-5])
-    assert [value.code for value in found] == ["LORE202"]
+    values = read(PRETTY[:-5])
+    assert [value.code for value in values] == ["LORE202"]
 
 
 @each("head, name", [
@@ -186,16 +186,16 @@ def test_broken_printed_body_is_one_problem():
     (dumps({"type": "mode", "mode": "x", "sessionId": "s"}), "claude-code"),
 ])  # fmt: skip
 def test_formats_are_recognised_by_content(head, name):
-    found = recognise(head)
-    assert (None if found is None else found.name) == name
+    reader = recognise(head)
+    assert (None if reader is None else reader.name) == name
 
 
 def test_printed_body_with_late_messages_is_recognised(tmp_path):
     tools = [{"name": f"tool_{number}", "input_schema": {"type": "object", "x": "y" * 100}} for number in range(2000)]
     path = tmp_path / "b.json"
     path.write_bytes(json.dumps(body("x", tools=tools), indent=2).encode())
-    found = recognise(open_head(str(path)).head)
-    assert found is Bodies
+    reader = recognise(open_head(str(path)).head)
+    assert reader is Bodies
 
 
 @each([

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, joined, line, read, result, text, use
+from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text, use
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
@@ -34,7 +34,11 @@ COMPACTED = [
 
 class TestContract(ReaderContract):
     reader = ClaudeCode
-    samples = (joined(*PLAIN), joined(*COMPACTED)[:-1], b"\xef\xbb\xbf" + joined(*PLAIN).replace(b"\n", b"\r\n"))
+    samples = (
+        log_bytes(*PLAIN),
+        log_bytes(*COMPACTED)[:-1],
+        b"\xef\xbb\xbf" + log_bytes(*PLAIN).replace(b"\n", b"\r\n"),
+    )
 
 
 def turns(values):
@@ -122,8 +126,8 @@ def test_source_of_a_user_message(fields, source):
 # subagents
 
 
-def side(one, **fields):
-    return {**one, "isSidechain": True, **fields}
+def side(record, **fields):
+    return {**record, "isSidechain": True, **fields}
 
 
 def test_subagents_without_ids_are_separated_by_roots():
@@ -145,16 +149,18 @@ def test_subagents_without_ids_are_separated_by_roots():
 
 
 def forked(*lines):
-    copies = [{**one, "sessionId": "f", "forkedFrom": {"sessionId": "s", "messageUuid": one["uuid"]}} for one in lines]
-    own = [asked("u8", "another way", "a4"), answered("a8", "r8", text("sure"), "u8", usage=counts(1, 170, 9, 5))]
-    return [*copies, *({**one, "sessionId": "f"} for one in own)]
+    copies = [
+        {**line, "sessionId": "f", "forkedFrom": {"sessionId": "s", "messageUuid": line["uuid"]}} for line in lines
+    ]
+    new_lines = [asked("u8", "another way", "a4"), answered("a8", "r8", text("sure"), "u8", usage=counts(1, 170, 9, 5))]
+    return [*copies, *({**line, "sessionId": "f"} for line in new_lines)]
 
 
 def test_fork_without_its_parent_counts_no_inherited_request(tmp_path):
-    (tmp_path / "fork.jsonl").write_bytes(joined(*forked(*PLAIN)))
+    (tmp_path / "fork.jsonl").write_bytes(log_bytes(*forked(*PLAIN)))
     summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied) == (1, 2)
-    (tmp_path / "parent.jsonl").write_bytes(joined(*PLAIN))  # is read after its fork
+    (tmp_path / "parent.jsonl").write_bytes(log_bytes(*PLAIN))  # is read after its fork
     summary = check([str(tmp_path)]).result.summary
     assert (summary.turns, summary.copied) == (3, 2)
     assert read(*forked(*PLAIN))[0].parent_session_id == "s"
@@ -192,13 +198,13 @@ def test_unknown_or_malformed_record_is_opaque(odd, code):
 
 
 @each("head, is_known", [
-    (joined(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
-    (joined({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
-    (joined({"type": "user", "message": {}}), False),
-    (joined({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
-    (joined({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),
-    (joined({"type": "novelty", "sessionId": "s"}), False),
-    (b"not json\n" + joined(*PLAIN[:1]), True),
+    (log_bytes(line("file-history-snapshot", None, messageId="m", snapshot={})), True),
+    (log_bytes({"type": "summary", "summary": "s", "leafUuid": "u"}), True),
+    (log_bytes({"type": "user", "message": {}}), False),
+    (log_bytes({"type": "assistant", "message": {"usage": {"cache_read_input_tokens": 0}}}), True),
+    (log_bytes({"type": "message", "message": {"usage": {"cache_read_input_tokens": 0}}}), False),
+    (log_bytes({"type": "novelty", "sessionId": "s"}), False),
+    (b"not json\n" + log_bytes(*PLAIN[:1]), True),
     (b"", False),
     (b"{", False),
 ])  # fmt: skip
@@ -207,8 +213,8 @@ def test_log_is_recognised_by_its_records(head, is_known):
 
 
 def test_record_of_too_many_values_is_reported():
-    (found,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
-    assert (found.value.code, found.line) == (Code.CAPTURE_TOO_LARGE, 1)
+    (problem,) = ClaudeCode().read([b'{"type":"user","x":[' + b"{}," * 400_000 + b"{}]}\n"])
+    assert (problem.value.code, problem.line) == (Code.CAPTURE_TOO_LARGE, 1)
 
 
 # what `claude -p` prints as stream-json

@@ -42,7 +42,7 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
                 at += 1
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """Count requests by message id, usage of the last line, calls and compactions."""
     usage: dict[str, dict[str, Any]] = {}
     calls: list[str] = []
@@ -56,15 +56,15 @@ def counted(path: Path) -> dict[str, Any]:
         if record.get("type") == "user":
             results += [block["tool_use_id"] for block in blocks(message) if block["type"] == "tool_result"]
         compactions += record.get("type") == "system" and record.get("subtype") == "compact_boundary"
-    sums = [sum(one.get(name) or 0 for one in usage.values()) for name in COUNTS]
-    every = [one for bill in usage.values() for one in passes_of(bill)]
+    sums = [sum(counts.get(name) or 0 for counts in usage.values()) for name in COUNTS]
+    every = [counts for bill in usage.values() for counts in passes_of(bill)]
     return {
         "requests": len(usage),
         "compactions": compactions,
         "calls": Counter(calls),
         "results": Counter(results),
         "usage": sums,
-        "every pass": [sum(one.get(name) or 0 for one in every) for name in COUNTS],
+        "every pass": [sum(counts.get(name) or 0 for counts in every) for name in COUNTS],
     }
 
 
@@ -81,32 +81,32 @@ def blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the same figures from the reader."""
-    values = [one.value for one in everything(ClaudeCode(), path.read_bytes())]
-    ends = {(one.chain, one.turn): one.usage for one in values if isinstance(one, e.TurnCompleted)}
-    items = [one.item for one in values if isinstance(one, e.Append)]
+    values = [value.value for value in everything(ClaudeCode(), path.read_bytes())]
+    ends = {(value.chain, value.turn): value.usage for value in values if isinstance(value, e.TurnCompleted)}
+    items = [value.item for value in values if isinstance(value, e.Append)]
     return {
-        "requests": sum(isinstance(one, e.TurnStarted) for one in values),
-        "compactions": sum(isinstance(one, e.CompactApplied) for one in values),
+        "requests": sum(isinstance(value, e.TurnStarted) for value in values),
+        "compactions": sum(isinstance(value, e.CompactApplied) for value in values),
         "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
-        "results": Counter(one.call_id for one in values if isinstance(one, e.PatchToolCall)),
-        "usage": [sum(getattr(one, name) or 0 for one in ends.values() if one) for name in FIELDS],
+        "results": Counter(value.call_id for value in values if isinstance(value, e.PatchToolCall)),
+        "usage": [sum(getattr(value, name) or 0 for value in ends.values() if value) for name in FIELDS],
         "every pass": [
-            sum(getattr(one, name) or 0 for bill in ends.values() if bill for one in bill.passes) for name in FIELDS
+            sum(getattr(value, name) or 0 for bill in ends.values() if bill for value in bill.passes) for name in FIELDS
         ],
     }
 
 
 @of_each(FILES)
 def test_reader_counts_as_plain_json(path: Path) -> None:
-    assert read(path) == counted(path)
+    assert read(path) == plain_counts(path)
 
 
 @absent(FILES)
 def test_server_added_in_mid_session_is_named() -> None:
     (path,) = recordings("claude-code/JanDeDobbeleer__oh-my-posh__6c0a282a*.jsonl")
-    seen = [one.value for one in everything(ClaudeCode(), path.read_bytes()) if isinstance(one.value, e.Observed)]
-    servers = [one.names for one in seen if one.name == "instructions-delta"]
-    tools = [one.names for one in seen if one.name == "tools-delta"]
+    signals = [item.value for item in everything(ClaudeCode(), path.read_bytes()) if isinstance(item.value, e.Observed)]
+    servers = [item.names for item in signals if item.name == "instructions-delta"]
+    tools = [item.names for item in signals if item.name == "tools-delta"]
     assert servers == [("context7",), ("context7",)]
     assert [any(name.startswith("mcp__context7__") for name in names) for names in tools] == [False, True, True]
     assert [len(names) for names in tools] == [36, 5, 41]
@@ -123,7 +123,7 @@ def is_silent(record: dict[str, Any]) -> bool:
 @of_each(FILES)
 def test_every_record_is_read_at_its_place(path: Path) -> None:
     data = path.read_bytes()
-    reads = {(one.line, one.byte): one for one in everything(ClaudeCode(), data)}
+    reads = {(item.line, item.byte): item for item in everything(ClaudeCode(), data)}
     at, lost, places = 0, list[int](), set[tuple[int, int]]()
     for number, line in enumerate(data.split(b"\n"), 1):
         place = (number, at)
@@ -153,6 +153,6 @@ def test_silent_record_makes_no_item_or_turn(path: Path) -> None:
 @of_each(FILES)
 def test_broken_line_after_a_log_has_its_place(path: Path) -> None:
     data = path.read_bytes().rstrip(b"\n") + b"\n"
-    values = [one.value for one in everything(ClaudeCode(), data + b"{broken")]
+    values = [item.value for item in everything(ClaudeCode(), data + b"{broken")]
     (problem,) = (value for value in values if isinstance(value, Problem) and value.code == "LORE202")
     assert (problem.line, problem.byte) == (data.count(b"\n") + 1, len(data))

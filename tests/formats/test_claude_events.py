@@ -17,11 +17,11 @@ class TestContract(ReaderContract):
 
 
 def event(kind, text, **more):
-    own = {"event.name": kind, "body": text, "session.id": "s", "query_source": "main", **more}
-    return dumps({"body": f"claude_code.{kind}", "attributes": own}) + b"\n"
+    attributes = {"event.name": kind, "body": text, "session.id": "s", "query_source": "main", **more}
+    return dumps({"body": f"claude_code.{kind}", "attributes": attributes}) + b"\n"
 
 
-def asked(text="x", **more):
+def request_event(text="x", **more):
     return event("api_request_body", json.dumps(body(text)), **more)
 
 
@@ -36,15 +36,20 @@ def test_cut_body_is_reported_once():
 
 
 def test_response_belongs_to_request_of_its_purpose():
-    data = asked("a") + asked("b", query_source="title") + replied("t", query_source="title") + replied("m")
-    assert [(one.response_id, b'"b"' in one.body) for one in exchanges(ClaudeEvents, data)] == [
+    data = (
+        request_event("a")
+        + request_event("b", query_source="title")
+        + replied("t", query_source="title")
+        + replied("m")
+    )
+    assert [(call.response_id, b'"b"' in call.body) for call in exchanges(ClaudeEvents, data)] == [
         ("t", True),
         ("m", False),
     ]
 
 
 def test_waiting_requests_are_bounded():
-    data = b"".join(asked(str(n), query_source=str(n)) for n in range(WAITING + 2))
+    data = b"".join(request_event(str(n), query_source=str(n)) for n in range(WAITING + 2))
     reader = ClaudeEvents()
     assert len(fed(reader, data)) == 2
     assert len([*reader.end()]) == WAITING

@@ -2,7 +2,7 @@
 
 import pytest
 
-from formats.claude import answered, asked, folded, joined, line, result, text, use
+from formats.claude import answered, asked, folded, line, log_bytes, result, text, use
 from helpers.each import each
 from helpers.fed import fed
 from lore.formats.claude.reader import ClaudeCode
@@ -40,7 +40,7 @@ def segment(head, tail, anchor="s1"):
     return {"preservedSegment": {"headUuid": head, "anchorUuid": anchor, "tailUuid": tail}}
 
 
-@each("meta, kept", [
+@each("meta, expected", [
     ({}, []),
     (segment("u4", "a5"), ["u4", "a5"]),
     (segment("a1", "a5"), ["a1", "a2", "a3", "a4", "u4", "a5"]),  # parallel calls are not on the path
@@ -52,9 +52,9 @@ def segment(head, tail, anchor="s1"):
     (messages("u3", "a4"), ["a3", "a4"]),  # a result keeps its call
     ({"trigger": None, "preTokens": None, "preservedMessages": None, "preservedSegment": None}, []),
 ])  # fmt: skip
-def test_compaction_keeps_listed_records_or_a_segment(meta, kept):
+def test_compaction_keeps_listed_records_or_a_segment(meta, expected):
     fold = folded(*HISTORY, *compacted(meta))
-    assert (fold.uuids, fold.codes) == (["b1", *kept], [])
+    assert (fold.uuids, fold.codes) == (["b1", *expected], [])
 
 
 @pytest.mark.parametrize("ends", [("u4", "nowhere"), ("nowhere", "a5"), ("a5", "u4"), (None, "a5"), ("u4", None)])
@@ -70,14 +70,14 @@ def test_segment_without_its_head_removes_nothing(ends):
 def test_cycle_of_parents_ends_the_walk():
     ring = [asked("x1", "one", "x3"), asked("x2", "two", "x1"), asked("x3", "three", "x2"), asked("x4", "four", "x4")]
     assert folded(*ring, *compacted(segment("u0", "x2"))).codes == ["LORE208"]
-    kept = folded(*ring, *compacted(segment("x4", "x4")))
-    assert (kept.uuids, kept.codes) == (["b1", "x4"], [])
+    session = folded(*ring, *compacted(segment("x4", "x4")))
+    assert (session.uuids, session.codes) == (["b1", "x4"], [])
 
 
-@pytest.mark.parametrize(("second", "kept"), [({}, []), (messages("a5", "u5"), ["a5", "u5"])])
-def test_second_compaction_decides_what_stays(second, kept):
+@pytest.mark.parametrize(("second", "expected"), [({}, []), (messages("a5", "u5"), ["a5", "u5"])])
+def test_second_compaction_decides_what_stays(second, expected):
     fold = folded(*HISTORY, *compacted(segment("u4", "a5")), asked("u5", "more", "a5"), *compacted(second, 2))
-    assert (fold.uuids, fold.codes) == (["b2", *kept], [])
+    assert (fold.uuids, fold.codes) == (["b2", *expected], [])
 
 
 ANSWERED = asked("u1", "x"), answered("a1", "r1", text("1"), "u1")
@@ -85,7 +85,7 @@ PROGRESS = {"type": "progress", "uuid": "p1", "parentUuid": "u2", "sessionId": "
 
 
 @pytest.mark.parametrize(
-    ("lines", "kept"),
+    ("lines", "expected"),
     [
         ((*ANSWERED, asked("u2", "first try", "a1"), answered("a2", "r2", text("2"), "u2"),
           asked("u3", "second try", "a1"), answered("a3", "r3", text("3"), "u3")), ["u1", "a1", "u3", "a3"]),
@@ -101,9 +101,9 @@ PROGRESS = {"type": "progress", "uuid": "p1", "parentUuid": "u2", "sessionId": "
     ],
     ids=["rewind", "branch-below-progress", "attachment-stays", "meta-is-no-prompt", "texts-beside-results"],
 )  # fmt: skip
-def test_second_prompt_of_a_parent_removes_the_first(lines, kept):
+def test_second_prompt_of_a_parent_removes_the_first(lines, expected):
     fold = folded(*lines)
-    assert (fold.uuids, fold.codes) == (kept, [])
+    assert (fold.uuids, fold.codes) == (expected, [])
 
 
 @pytest.mark.parametrize("model", ["<synthetic>", "claude-x"])
@@ -127,7 +127,7 @@ PLAN = (
 CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
 
 
-@each("lines, kept", [
+@each("lines, expected", [
     ((*PLAN, asked("u4", CARRY_OUT, "u3")), ["u4"]),
     ((*PLAN, asked("u4", [text(CARRY_OUT)], "u3"), answered("a4", "r4", text("done"), "u4")), ["u4", "a4"]),
     ((*HISTORY, asked("u5", CARRY_OUT, "a5", planContent="# Add a cache")), ["u5"]),
@@ -136,9 +136,9 @@ CARRY_OUT = "Implement the following plan:\n\n# Add a cache"
     ((*PLAN, asked("u4", "rather not", "u3"), asked("u5", CARRY_OUT, "u4")), ["u1", "a1", "u3", "u4", "u5"]),
     ((*PLAN, asked("u4", "/clear it", "u3")), ["u1", "a1", "u3", "u4"]),
 ])  # fmt: skip
-def test_new_conversation_leaves_the_previous_one(lines, kept):
+def test_new_conversation_leaves_the_previous_one(lines, expected):
     fold = folded(*lines)
-    assert (fold.uuids, fold.codes) == (kept, [])
+    assert (fold.uuids, fold.codes) == (expected, [])
 
 
 def test_calls_of_one_response_are_one_group():
@@ -163,5 +163,5 @@ def test_work_of_many_compactions_is_linear(head):
     meta = {"trigger": "auto", "preservedSegment": {"headUuid": head, "anchorUuid": "x", "tailUuid": "a299"}}
     bounds = [line("system", f"c{n}", subtype="compact_boundary", compactMetadata=meta) for n in range(300)]
     reader = ClaudeCode()
-    fed(reader, joined(*lines, *bounds))
+    fed(reader, log_bytes(*lines, *bounds))
     assert reader._graph.walked < 20 * 600

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, counts, folded, joined, line, read, result, text
+from formats.claude import answered, asked, counts, folded, line, log_bytes, read, result, text
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
 from lore.model import events as e
@@ -20,18 +20,18 @@ def observed(*lines):
     values = read(*lines)
     assert not [value for value in values if isinstance(value, Problem)]
     events = [value for value in values if isinstance(value, e.Observed)]
-    return [Sign(one.name, one.names, one.removed, one.before, one.after) for one in events]
+    return [Sign(event.name, event.names, event.removed, event.before, event.after) for event in events]
 
 
-def call(name, **given):
-    return {"type": "tool_use", "id": "c1", "name": name, "input": given}
+def call(name, **arguments):
+    return {"type": "tool_use", "id": "c1", "name": name, "input": arguments}
 
 
 def attached(**fields):
     return line("attachment", "x1", "u1", attachment=fields)
 
 
-def found(*blocks):
+def tool_result(*blocks):
     return asked("u2", [result("c1", list(blocks))], "a1")
 
 
@@ -68,9 +68,9 @@ def test_prompt_after_answers_without_thinking_is_a_signal(before, fields, expec
 
 
 @each("more, signals", [
-    (found(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
+    (tool_result(REFERENCE, text("and"), {**REFERENCE, "tool_name": "mcp__context7__query-docs"}, REFERENCE),
      [Sign("tool-reference", ("WebSearch", "mcp__context7__query-docs"))]),
-    (found({"type": "image", "source": {}}), [Sign("image")]),
+    (tool_result({"type": "image", "source": {}}), [Sign("image")]),
     (asked("u2", [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}}], "a1"),
      [Sign("image")]),
     (asked("u2", [text("[Request interrupted by user]")], "a1"), [Sign("interrupt")]),
@@ -118,10 +118,10 @@ def test_resume_names_its_line(tmp_path):
                   answered(f"a{number}", f"msg_{number}", text("yes"), f"u{number}", usage=usage, **at)]  # fmt: skip
         last = f"a{number}"
     path = tmp_path / "log.jsonl"
-    path.write_bytes(joined(*lines))
-    (found,) = [one for one in check([str(path)]).result.findings if one.lost_tokens]
-    assert (found.code, found.line) == ("LORE123", 7)
-    assert "the session was resumed (line 5 of the log)" in found.message
+    path.write_bytes(log_bytes(*lines))
+    (finding,) = [item for item in check([str(path)]).result.findings if item.lost_tokens]
+    assert (finding.code, finding.line) == ("LORE123", 7)
+    assert "the session was resumed (line 5 of the log)" in finding.message
 
 
 @each([
@@ -138,8 +138,8 @@ def test_other_records_show_no_signal(more):
 
 
 @each([
-    found(REFERENCE, {"type": 7}), found(REFERENCE, "text"), found({"type": "tool_reference"}),
-    found({**REFERENCE, "tool_name": 7}), found({**REFERENCE, "tool_name": ""}),
+    tool_result(REFERENCE, {"type": 7}), tool_result(REFERENCE, "text"), tool_result({"type": "tool_reference"}),
+    tool_result({**REFERENCE, "tool_name": 7}), tool_result({**REFERENCE, "tool_name": ""}),
     asked("u2", "<command-message>x</command-message>", "a1"), answered("a2", "r2", call("Skill", skill=[7]), "a1"),
     answered("a2", "r2", {**call("Skill"), "input": "pdf"}, "a1"),
     attached(type="deferred_tools_delta", addedNames=["a", 7], removedNames=None, pendingMcpServers=7),
@@ -156,8 +156,8 @@ def test_malformed_names_leave_a_signal_without_names(more):
 ])  # fmt: skip
 def test_lone_surrogate_hides_no_signal(fields, names):
     data = json.dumps(attached(type="hook_additional_context", **fields)).encode()
-    reads = everything(ClaudeCode(), joined(*FIRST) + data + b"\n")
-    assert [one.value.names for one in reads if isinstance(one.value, e.Observed)] == [names]
+    reads = everything(ClaudeCode(), log_bytes(*FIRST) + data + b"\n")
+    assert [item.value.names for item in reads if isinstance(item.value, e.Observed)] == [names]
 
 
 def test_names_of_a_signal_are_limited():
@@ -168,7 +168,7 @@ def test_names_of_a_signal_are_limited():
 
 @pytest.mark.parametrize(("field", "name"), [("version", "client-version"), ("effort", "effort")])
 def test_changed_setting_is_a_signal_of_its_turn(field, name):
-    first = [{**one, field: "1"} for one in FIRST]
+    first = [{**line, field: "1"} for line in FIRST]
     more = asked("u2", "on", "a1", **{field: "1"}), answered("a2", "r2", text("x"), "u2", **{field: "2"})
     assert observed(*first, more[0]) == []
     version = "2" if field == "version" else ""
@@ -188,11 +188,11 @@ SET = "<local-command-stdout>Set effort level to "
     ((SET + "xhigh: x",), "high", []),  # answers state it themselves
 ])  # fmt: skip
 def test_output_of_effort_command_is_a_signal(outputs, field, efforts):
-    first = FIRST if field is None else [{**one, "effort": field} for one in FIRST]
+    first = FIRST if field is None else [{**item, "effort": field} for item in FIRST]
     parents = ("a1", *(f"c{n}" for n in range(len(outputs))))
-    commands = [asked(f"c{n}", said, parents[n]) for n, said in enumerate(outputs)]
-    signals = [one for one in observed(*first, *commands) if one.name == "effort"]
-    assert [(one.names, one.before, one.after) for one in signals] == efforts
+    commands = [asked(f"c{n}", output, parents[n]) for n, output in enumerate(outputs)]
+    signals = [item for item in observed(*first, *commands) if item.name == "effort"]
+    assert [(item.names, item.before, item.after) for item in signals] == efforts
 
 
 STARTED = attached(type="hook_success", hookName="SessionStart:startup")
@@ -273,14 +273,14 @@ PRINTED = "<local-command-stdout>Bye!</local-command-stdout>"
 
 def session(*lines, version):
     """Return the signals of a session with thinking on: a prompt, these lines, a prompt; all answers are alike."""
-    made = [asked("u1", "hi", thinkingMetadata=ON, version=version), reply("a1", "u1", version)]
-    for number, one in enumerate((*lines, asked("", "next", thinkingMetadata=ON)), 2):
-        content = one["message"]["content"]
-        meta = {key: one[key] for key in ("isMeta", "thinkingMetadata") if key in one}
-        made.append(asked(f"u{number}", content, made[-1]["uuid"], version=version, **meta))
+    records = [asked("u1", "hi", thinkingMetadata=ON, version=version), reply("a1", "u1", version)]
+    for number, record in enumerate((*lines, asked("", "next", thinkingMetadata=ON)), 2):
+        content = record["message"]["content"]
+        meta = {key: record[key] for key in ("isMeta", "thinkingMetadata") if key in record}
+        records.append(asked(f"u{number}", content, records[-1]["uuid"], version=version, **meta))
         if not (isinstance(content, str) and content.startswith("<")):
-            made.append(reply(f"a{number}", f"u{number}", version))
-    return [sign for sign in observed(*made) if sign.name == "thinking"]
+            records.append(reply(f"a{number}", f"u{number}", version))
+    return [sign for sign in observed(*records) if sign.name == "thinking"]
 
 
 def reply(name, parent, version):
@@ -292,7 +292,7 @@ def reply(name, parent, version):
     ([asked("", COMMAND), asked("", [text("Review the diff.")], isMeta=True)], "/review"),
 ])  # fmt: skip
 def test_thinking_is_off_for_a_plan_or_command(lines, name):
-    off, on = (Sign("thinking", (name,), before=one, after=two) for one, two in (("on", "off"), ("off", "on")))
+    off, on = (Sign("thinking", (name,), before=before, after=two) for before, two in (("on", "off"), ("off", "on")))
     assert session(*lines, version="2.1.33") == [off, on]
     assert session(*lines, version="2.1.38") == session(*lines, version="2.1.9") == []  # other versions keep it on
 

@@ -30,22 +30,22 @@ CLI = json.dumps({
 
 class TestFiles(ReaderContract):
     reader = Cline
-    samples = (simple().shown, simple().sent, CLI)
+    samples = (simple().ui_messages, simple().api_history, CLI)
 
 
 class TestFolders(ReaderContract):
     reader = ClineTask
-    samples = (simple().pack(), packed(((UI, simple().shown),)), packed(((API, simple().sent),)))
+    samples = (simple().pack(), packed(((UI, simple().ui_messages),)), packed(((API, simple().api_history),)))
 
 
-def joined(task: Task, *files) -> list[e.Event]:
+def folder_events(task: Task, *files) -> list[e.Event]:
     """The events of a task's folder."""
     return events(ClineTask, task.pack(*files))
 
 
-def bills(found: list[e.Event]) -> list[e.Usage | None]:
+def bills(events: list[e.Event]) -> list[e.Usage | None]:
     """What the requests were billed."""
-    return [event.usage for event in found if isinstance(event, e.TurnCompleted)]
+    return [event.usage for event in events if isinstance(event, e.TurnCompleted)]
 
 
 def timeline(reader, data: bytes):
@@ -55,15 +55,15 @@ def timeline(reader, data: bytes):
 
 def texts(items) -> list[str]:
     """The text of each item's first block, a divider's summary, the output of a call."""
-    found = []
+    strings = []
     for item in items:
         if isinstance(item, CompactDivider):
-            found.append(json.loads(bytes(item.summary)))
+            strings.append(json.loads(bytes(item.summary)))
         elif isinstance(item, ToolCall):
-            found.append(json.loads(bytes(item.output)))
+            strings.append(json.loads(bytes(item.output)))
         else:
-            found.append(json.loads(bytes(item.blocks[0].text)))
-    return found
+            strings.append(json.loads(bytes(item.blocks[0].text)))
+    return strings
 
 
 @each([*TestFiles.samples, *TestFolders.samples])
@@ -84,17 +84,17 @@ def test_folder_joins_requests_and_messages():
     assert [type(item) for item in items] == [UserMessage, UserMessage, AssistantMessage, ToolCall, AssistantMessage]
     assert [item.source for item in items[:2]] == ["user", "context_injection"]
     assert texts(items)[3:] == ["of c1", "done"]
-    found = joined(simple())
-    assert bills(found) == [e.Usage(10, 0, 1000, 5), e.Usage(20, 1000, 100, 6)]
-    starts = [event for event in found if isinstance(event, e.TurnStarted)]
+    joined_events = folder_events(simple())
+    assert bills(joined_events) == [e.Usage(10, 0, 1000, 5), e.Usage(20, 1000, 100, 6)]
+    starts = [event for event in joined_events if isinstance(event, e.TurnStarted)]
     assert [start.at for start in starts] == ["2025-10-09T08:53:22.000Z", "2025-10-09T08:53:26.000Z"]
     assert folded(ClineTask, simple().pack()).main().model == "anthropic/claude-sonnet-4"
 
 
 def test_history_alone_has_requests_without_usage():
-    found = events(Cline, simple().sent)
-    assert bills(found) == [None, None]
-    assert texts(timeline(Cline, simple().sent))[-1] == "done"
+    history = events(Cline, simple().api_history)
+    assert bills(history) == [None, None]
+    assert texts(timeline(Cline, simple().api_history))[-1] == "done"
 
 
 @each("begin, protocol, counts, expected", [
@@ -109,14 +109,14 @@ def test_history_alone_has_requests_without_usage():
 def test_meaning_of_input_count_depends_on_client(begin, protocol, counts, expected):
     whole, read, write = counts
     task = Task(begin).request("x", protocol, tokens_in=whole, tokens_out=5, cache_reads=read, cache_writes=write)
-    (bill,) = bills(events(Cline, task.shown))
+    (bill,) = bills(events(Cline, task.ui_messages))
     assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens) == expected
     assert bool(bill.contradiction) == (expected[0] is None)
 
 
 def test_stated_cost_of_request_is_recorded():
     task = Task().request("x", tokens_in=9, tokens_out=5, cache_reads=0, cache_writes=0, cost=0.25).show("text", "a")
-    assert [bill.recorded_dollars for bill in bills(events(Cline, task.shown))] == [0.25]
+    assert [bill.recorded_dollars for bill in bills(events(Cline, task.ui_messages))] == [0.25]
 
 
 def condensed() -> Task:
@@ -142,14 +142,14 @@ def test_messages_that_roo_deleted_come_from_the_screen():
     task.request("q4", tokens_in=4, tokens_out=1)
     task.show("condense_context", contextCondense={"summary": "so far", "prevContextTokens": 9, "newContextTokens": 4})
     task.user("<feedback>q4</feedback>").answer("a4")
-    found = joined(task)
-    assert [bill.uncached_tokens for bill in bills(found)] == [1, 2, 3, 4]
-    order = [type(event) for event in found if isinstance(event, e.TurnStarted | e.CompactApplied)]
+    joined_events = folder_events(task)
+    assert [bill.uncached_tokens for bill in bills(joined_events)] == [1, 2, 3, 4]
+    order = [type(event) for event in joined_events if isinstance(event, e.TurnStarted | e.CompactApplied)]
     assert order == [e.TurnStarted] * 3 + [e.CompactApplied, e.TurnStarted]
-    shown = texts(timeline(ClineTask, task.pack()))
-    assert "a1" not in shown
-    assert "a2" not in shown
-    assert [text for text in shown if len(text) < 30] == ["so far", "<task>q1</task>", "<feedback>q3</feedback>", "a3",
+    parts = texts(timeline(ClineTask, task.pack()))
+    assert "a1" not in parts
+    assert "a2" not in parts
+    assert [text for text in parts if len(text) < 30] == ["so far", "<task>q1</task>", "<feedback>q3</feedback>", "a3",
                                                           "<feedback>q4</feedback>", "a4"]  # fmt: skip
 
 
@@ -161,22 +161,26 @@ def test_messages_that_roo_deleted_come_from_the_screen():
 def test_wrong_types_raise_no_error(value):
     task = condensed()
     task.show("checkpoint_created", conversationHistoryDeletedRange=[2, 3])
-    for data in (*with_members(task.shown, value), *with_members(task.sent, value), *with_members(CLI, value)):
+    for data in (
+        *with_members(task.ui_messages, value),
+        *with_members(task.api_history, value),
+        *with_members(CLI, value),
+    ):
         events(Cline, data)
-        events(ClineTask, packed(((UI, data), (API, task.sent))))
-        events(ClineTask, packed(((UI, task.shown), (API, data))))
+        events(ClineTask, packed(((UI, data), (API, task.api_history))))
+        events(ClineTask, packed(((UI, task.ui_messages), (API, data))))
 
 
 @pytest.mark.parametrize("name", [UI, API, METADATA, HISTORY])
 @each("junk", [b"", b"\x00\xff", b"[{", b"{}", b"[1, 2]", b'[{"ts": 1, "role": "user"', b"null"])
 def test_damaged_file_takes_nothing_from_others(name, junk):
     task = simple()
-    files = {METADATA: b"{}", HISTORY: b"{}", UI: task.shown, API: task.sent, name: junk}
-    found = events(ClineTask, packed(tuple(files.items())))
-    assert len(bills(found)) == 2
+    files = {METADATA: b"{}", HISTORY: b"{}", UI: task.ui_messages, API: task.api_history, name: junk}
+    remaining_events = events(ClineTask, packed(tuple(files.items())))
+    assert len(bills(remaining_events)) == 2
 
 
 def test_truncated_file_is_a_problem():
-    cut = simple().shown[:-40]
+    cut = simple().ui_messages[:-40]
     assert Code.TORN_LAST_LINE in codes(Cline, cut)
-    assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().sent))))
+    assert Code.TORN_LAST_LINE in codes(ClineTask, packed(((UI, cut), (API, simple().api_history))))

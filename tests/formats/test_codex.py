@@ -15,62 +15,62 @@ from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
 
-def turns(made):
+def turns(log):
     """Return the usage of each request: uncached, read and output tokens."""
-    ends = [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    ends = [value for value in log.read() if isinstance(value, e.TurnCompleted)]
     return [(end.usage.uncached_tokens, end.usage.read_tokens, end.usage.output_tokens) for end in ends if end.usage]
 
 
 def busy() -> Rollout:
     """Return a session with resumes, an interrupt, a rollback, compactions and usage records."""
-    made = plain().event("task_complete", turn_id="x").meta().context(effort="low", approval_policy="on-request")
-    made.user("go on").thought().call("c2").result("c2").event("turn_aborted", turn_id="x", reason="interrupted")
-    made.message("user", "<turn_aborted>\nby hand\n</turn_aborted>").user("again").message("assistant", "ok")
-    made.count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
-    made.user("once more").item("tool_search_call", call_id="c3", arguments={"query": "x"}, execution="client")
+    log = plain().event("task_complete", turn_id="x").meta().context(effort="low", approval_policy="on-request")
+    log.user("go on").thought().call("c2").result("c2").event("turn_aborted", turn_id="x", reason="interrupted")
+    log.message("user", "<turn_aborted>\nby hand\n</turn_aborted>").user("again").message("assistant", "ok")
+    log.count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
+    log.user("once more").item("tool_search_call", call_id="c3", arguments={"query": "x"}, execution="client")
     tools = [{"type": "namespace", "name": "mcp__x", "tools": [{"type": "function", "name": "ask"}]}]
-    made.item("tool_search_output", call_id="c3", status="completed", tools=tools).count(10_600, 9_984)
-    made.item("custom_tool_call", call_id="c4", name="apply_patch", input="*** Begin", status="completed")
-    made.item("custom_tool_call_output", call_id="c4", output=[{"type": "input_text", "text": "Done"}])
-    made.count(10_800, 9_984)
-    kept = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "once more"}]}]
-    kept.append({"type": "compaction", "encrypted_content": "c2VjcmV0"})
-    made.line("compacted", {"message": "", "replacement_history": kept, "window_id": 1}).context()
-    made.counted({"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 4_000})
-    made.event("context_compacted").message("assistant", "on").recorded("resp_1", 5_000, 2_432)
-    made.count(5_000, 2_432).line("world_state", {"full": True}).item("web_search_call", status="completed")
-    made.item("additional_tools", id="at_1", role="developer", tools=[{"type": "function", "name": "late"}])
-    made.line("inter_agent_communication", {"author": "/root/a", "recipient": "/root", "content": "found it"})
-    return made.message("assistant", "end").recorded("resp_2", 5_100, 4_992, ordinal=9)
+    log.item("tool_search_output", call_id="c3", status="completed", tools=tools).count(10_600, 9_984)
+    log.item("custom_tool_call", call_id="c4", name="apply_patch", input="*** Begin", status="completed")
+    log.item("custom_tool_call_output", call_id="c4", output=[{"type": "input_text", "text": "Done"}])
+    log.count(10_800, 9_984)
+    history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "once more"}]}]
+    history.append({"type": "compaction", "encrypted_content": "c2VjcmV0"})
+    log.line("compacted", {"message": "", "replacement_history": history, "window_id": 1}).context()
+    log.repeat_counts({"input_tokens": 0, "cached_input_tokens": 0, "output_tokens": 0, "total_tokens": 4_000})
+    log.event("context_compacted").message("assistant", "on").recorded("resp_1", 5_000, 2_432)
+    log.count(5_000, 2_432).line("world_state", {"full": True}).item("web_search_call", status="completed")
+    log.item("additional_tools", id="at_1", role="developer", tools=[{"type": "function", "name": "late"}])
+    log.line("inter_agent_communication", {"author": "/root/a", "recipient": "/root", "content": "found it"})
+    return log.message("assistant", "end").recorded("resp_2", 5_100, 4_992, ordinal=9)
 
 
 def branch() -> Rollout:
     """Return a fork that does not repeat the history that it continues."""
-    made = Rollout().meta("t-2", forked_from_id="t-1", history_mode="paginated", history_base=BEFORE).context()
-    return made.user("other way").message("assistant", "sure").recorded("resp_9", 10_400, 10_112)
+    log = Rollout().meta("t-2", forked_from_id="t-1", history_mode="paginated", history_base=BEFORE).context()
+    return log.user("other way").message("assistant", "sure").recorded("resp_9", 10_400, 10_112)
 
 
 def spawned(copied: Rollout) -> Rollout:
     """Return a subagent's log: copies of its parent's records, then its own."""
     thread = {"parent_thread_id": "t-1", "depth": 1}
-    made = Rollout().meta(
+    log = Rollout().meta(
         "t-3", forked_from_id="t-1", parent_thread_id="t-1", source={"subagent": {"thread_spawn": thread}}
     )
-    made.lines[0]["payload"]["subagent_history_start_ordinal"] = 1 + len(copied.lines)
-    made.lines += [dict(line) for line in copied.lines]
-    made.sums = dict(copied.sums)
-    made.message("user", "your part").thought().message("assistant", "done").recorded("resp_7", 10_300, 10_112)
-    made.count(10_300, 10_112)
-    for number, line in enumerate(made.lines):
+    log.lines[0]["payload"]["subagent_history_start_ordinal"] = 1 + len(copied.lines)
+    log.lines += [dict(line) for line in copied.lines]
+    log.sums = dict(copied.sums)
+    log.message("user", "your part").thought().message("assistant", "done").recorded("resp_7", 10_300, 10_112)
+    log.count(10_300, 10_112)
+    for number, line in enumerate(log.lines):
         line["ordinal"] = number
-    return made
+    return log
 
 
 def early() -> Rollout:
     """Return a log of 2025: usage comes before the items of its response."""
-    made = Rollout().meta(cli_version="0.53.0").context().user("look").count(10_000, 2_048, 30)
-    made.thought().call("c1").result("c1").count(10_100, 9_984, 20).message("assistant", "done")
-    return made.user("and now?").count(10_200, 2_048, 40).thought().message("assistant", "that's all")
+    log = Rollout().meta(cli_version="0.53.0").context().user("look").count(10_000, 2_048, 30)
+    log.thought().call("c1").result("c1").count(10_100, 9_984, 20).message("assistant", "done")
+    return log.user("and now?").count(10_200, 2_048, 40).thought().message("assistant", "that's all")
 
 
 BEFORE = {"thread_id": "t-1", "end_ordinal_exclusive": 12, "end_byte_offset": 4_096}
@@ -92,19 +92,19 @@ def test_rollout_is_recognised_by_its_first_line():
 
 
 def test_interrupted_response_in_the_sums_is_a_request():
-    made = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
+    log = plain().user("go on").thought().call("c2").event("turn_aborted", reason="interrupted")
     lost = {"input_tokens": 10_300, "cached_input_tokens": 9_984, "output_tokens": 69}
-    made.sums |= {name: made.sums[name] + count for name, count in lost.items()}
-    made.user("again").message("assistant", "ok").count(10_400, 10_112)
-    assert turns(made)[2:] == [(316, 9_984, 69), (288, 10_112, 10)]
-    assert not made.folded().problems
+    log.sums |= {name: log.sums[name] + count for name, count in lost.items()}
+    log.user("again").message("assistant", "ok").count(10_400, 10_112)
+    assert turns(log)[2:] == [(316, 9_984, 69), (288, 10_112, 10)]
+    assert not log.folded().problems
 
 
 def test_usage_before_its_items_is_of_that_response():
-    made = early().read()
+    values = early().read()
     order = [
         value.at[17:19] if isinstance(value, e.TurnStarted) else value.item.uuid
-        for value in made if isinstance(value, e.TurnStarted | e.Append)
+        for value in values if isinstance(value, e.TurnStarted | e.Append)
     ]  # fmt: skip
     assert order == ["item-1", "03", "item-2", "item-3", "08", "item-4", "item-5", "11", "item-6", "item-7"]
     assert turns(early()) == [(7_952, 2_048, 30), (116, 9_984, 20), (8_152, 2_048, 40)]
@@ -112,20 +112,20 @@ def test_usage_before_its_items_is_of_that_response():
 
 
 def test_rollback_removes_prompts_and_their_client_messages():
-    made = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
-    made.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
-    assert [item.uuid for item in items(made)] == [item.uuid for item in items(plain())]
-    assert [item.uuid for item in items(made.event("thread_rolled_back", num_turns=9))] == ["item-1", "item-2"]
-    assert not made.folded().problems
+    log = plain().message("user", "<environment_context>\n new\n</environment_context>").user("go on")
+    log.message("assistant", "yes").count(10_400, 10_112).event("thread_rolled_back", num_turns=1)
+    assert [item.uuid for item in items(log)] == [item.uuid for item in items(plain())]
+    assert [item.uuid for item in items(log.event("thread_rolled_back", num_turns=9))] == ["item-1", "item-2"]
+    assert not log.folded().problems
 
 
 def signals(*contexts):
     """Return the signals of these contexts."""
-    made = Rollout().meta()
+    log = Rollout().meta()
     for context in contexts:
-        made.context(**context)
-    found = [value for value in made.read() if isinstance(value, e.Observed)]
-    return [(sign.name, sign.names, sign.before, sign.after) for sign in found]
+        log.context(**context)
+    changes = [value for value in log.read() if isinstance(value, e.Observed)]
+    return [(sign.name, sign.names, sign.before, sign.after) for sign in changes]
 
 
 def test_changed_context_is_a_signal():
@@ -157,10 +157,10 @@ def test_check_estimates_unrecorded_tools_once(tmp_path):
         (tmp_path / f"{name}.jsonl").write_bytes(plain().data().replace(b"t-1", name.encode()))
     result = check([str(tmp_path)]).result
     texts = BASE, "<permissions instructions>\nread only\n</permissions instructions>", "what is here?"
-    known = len("".join(texts)) + len("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
+    char_count = len("".join(texts)) + len("<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
     (unseen,) = result.unseen
     assert (unseen.format, unseen.what, unseen.files) == ("codex", "the schemas of built-in tools", 2)
-    assert unseen.tokens == 10_000 - round(known / 4.5)
+    assert unseen.tokens == 10_000 - round(char_count / 4.5)
     (sentence,) = unseen_lines(result)
     assert f"built-in tools, about {unseen.tokens:,} tokens of each prompt (estimated); summaries of" in sentence
 
@@ -220,9 +220,9 @@ HOSTILE = (
 
 @each(HOSTILE)
 def test_malformed_line_hides_no_request(line):
-    made = plain()
-    made.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})
-    session = made.folded()
-    assert len(turns(made)) == 2
-    shown = line["type"] == "event_msg" if "type" in line else False
-    assert len(session.problems) == (0 if shown else 1), session.problems
+    log = plain()
+    log.lines.insert(6, {"timestamp": "2026-04-08T08:00:01Z", **line})
+    session = log.folded()
+    assert len(turns(log)) == 2
+    is_event = line["type"] == "event_msg" if "type" in line else False
+    assert len(session.problems) == (0 if is_event else 1), session.problems

@@ -39,18 +39,18 @@ def changes(path: Path) -> Iterator[tuple[int, list[int], list[int], list[int]]]
         info = record["payload"].get("info") if record["type"] == "event_msg" else None
         if info and info["total_token_usage"] != before:
             total, last = info["total_token_usage"], info["last_token_usage"]
-            rest = [total[name] - last[name] - (before or {}).get(name, 0) for name in NAMES]
-            yield number, [total[name] for name in NAMES], [last[name] for name in NAMES], rest
+            difference = [total[name] - last[name] - (before or {}).get(name, 0) for name in NAMES]
+            yield number, [total[name] for name in NAMES], [last[name] for name in NAMES], difference
             before = total
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """Count requests by changed sums, the usage of each, calls and compactions."""
-    found = list(changes(path))
-    bills = [bill for _, _, last, rest in found for bill in (last, rest) if any(bill)]
+    rows = list(changes(path))
+    bills = [bill for _, _, last, difference in rows for bill in (last, difference) if any(bill)]
     sums = [sum(counts) for counts in zip(*bills, strict=True)]
     assert all(0 <= cached <= whole for whole, cached, _ in bills)
-    assert sums == found[-1][1]
+    assert sums == rows[-1][1]
     payloads = [record["payload"] for record in records(path) if record["type"] == "response_item"]
     return {
         "requests": len(bills),
@@ -62,14 +62,14 @@ def counted(path: Path) -> dict[str, Any]:
 
 @of_each(FILES)
 def test_reader_counts_as_plain_json(path: Path) -> None:
-    found = figures(Codex, path, FIELDS)
-    assert (found["billed"], found["unknown"]) == (found["requests"], 0)
-    assert {**found, "calls": Counter(found["calls"])} == {**found, **counted(path)}
+    totals = figures(Codex, path, FIELDS)
+    assert (totals["billed"], totals["unknown"]) == (totals["requests"], 0)
+    assert {**totals, "calls": Counter(totals["calls"])} == {**totals, **plain_counts(path)}
 
 
 @of_each(FILES)
 def test_turn_starts_at_first_item_of_the_model(path: Path) -> None:
-    starts = {found.line for found in everything(Codex(), path.read_bytes()) if isinstance(found.value, e.TurnStarted)}
+    starts = {item.line for item in everything(Codex(), path.read_bytes()) if isinstance(item.value, e.TurnStarted)}
     runs: list[int] = []
     run = False
     for number, record in enumerate(records(path), 1):
@@ -80,9 +80,9 @@ def test_turn_starts_at_first_item_of_the_model(path: Path) -> None:
             run = spoken
     expected: set[int] = set()
     at = 0
-    for number, _, _, rest in changes(path):
+    for number, _, _, difference in changes(path):
         since = [begin for begin in runs if at < begin < number]
-        expected.update(since[-2:] if any(rest) else since[-1:])
+        expected.update(since[-2:] if any(difference) else since[-1:])
         at = number
     assert starts == expected
 

@@ -10,41 +10,41 @@ from lore.model.codes import Problem
 from lore.testing import ReaderContract
 
 
-def ends(made):
+def ends(log):
     """How the requests of a session ended."""
-    return [value for value in made.read() if isinstance(value, e.TurnCompleted)]
+    return [value for value in log.read() if isinstance(value, e.TurnCompleted)]
 
 
 def busy() -> Log:
     """All that happens in one session: subagents, a compaction, a rewind, a resume, sums."""
-    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 1, "modelCacheState": []}).system()
-    made.user("go on", source="user").answer("", "c2", "c3").result("c2", success=False, error={"message": "no"})
-    made.line("subagent.started", {"toolCallId": "c3", "agentName": "car", "model": "claude-opus-5"}, "c3")
-    made.user("look", "c3", source="agent-s-1").answer("", "d1", agent="c3", model="claude-opus-5").result(
+    log = plain().line("session.usage_checkpoint", {"totalNanoAiu": 1, "modelCacheState": []}).system()
+    log.user("go on", source="user").answer("", "c2", "c3").result("c2", success=False, error={"message": "no"})
+    log.line("subagent.started", {"toolCallId": "c3", "agentName": "car", "model": "claude-opus-5"}, "c3")
+    log.user("look", "c3", source="agent-s-1").answer("", "d1", agent="c3", model="claude-opus-5").result(
         "d1", agent="c3"
     )
-    made.answer("seen", agent="c3", model="claude-opus-5").result("c3", "seen")
-    made.line("session.compaction_start", {"systemTokens": 1}).answer("", "c4").result("c4").compact()
-    made.answer("on").line(
+    log.answer("seen", agent="c3", model="claude-opus-5").result("c3", "seen")
+    log.line("session.compaction_start", {"systemTokens": 1}).answer("", "c4").result("c4").compact()
+    log.answer("on").line(
         "session.model_change", {"newModel": "gpt-5.4", "previousReasoningEffort": "low", "reasoningEffort": "high"}
     )
-    made.line("session.mode_changed", {"previousMode": "interactive", "newMode": "plan"})
-    made.system(SYSTEM + " Plan.").user("and?").answer("yes", model="gpt-5.4", api="resp_1")
-    made.line("system.notification", {"content": "<n>done</n>", "kind": {"type": "shell_completed"}})
-    made.line("abort", {"reason": "user"}).line("session.truncation", {"messagesRemovedDuringTruncation": 2})
-    made.line("skill.invoked", {"name": "plan", "content": "x"}).shutdown(gpt_5_4=(1, 500, 100, 0, 10))
-    made.line("session.resume", {"selectedModel": "gpt-5.4"}).user("again").answer("ok", model="gpt-5.4")
-    return made.line("session.snapshot_rewind", {"upToEventId": f"e{len(made.lines)}"}).line("odd.kind", {"x": [1]})
+    log.line("session.mode_changed", {"previousMode": "interactive", "newMode": "plan"})
+    log.system(SYSTEM + " Plan.").user("and?").answer("yes", model="gpt-5.4", api="resp_1")
+    log.line("system.notification", {"content": "<n>done</n>", "kind": {"type": "shell_completed"}})
+    log.line("abort", {"reason": "user"}).line("session.truncation", {"messagesRemovedDuringTruncation": 2})
+    log.line("skill.invoked", {"name": "plan", "content": "x"}).shutdown(gpt_5_4=(1, 500, 100, 0, 10))
+    log.line("session.resume", {"selectedModel": "gpt-5.4"}).user("again").answer("ok", model="gpt-5.4")
+    return log.line("session.snapshot_rewind", {"upToEventId": f"e{len(log.lines)}"}).line("odd.kind", {"x": [1]})
 
 
 def streamed() -> Log:
     """What the command line writes to its output as JSON: no start, an end of its own."""
-    made = Log().line("session.mcp_server_status_changed", {"status": "connected"}).user("hello")
+    log = Log().line("session.mcp_server_status_changed", {"status": "connected"}).user("hello")
     for kind in ("model.call_started", "model.call_finished", "assistant.tool_call_delta"):
-        made.line(kind, {"turnId": "0"}).lines[-1]["ephemeral"] = True
-    made.line("model.call_failure", {"statusCode": 429, "errorMessage": "slow"}).answer("", "c1").result("c1")
-    made.answer("yes").lines.append({"type": "result", "timestamp": "t", "sessionId": "s-1", "exitCode": 0})
-    return made
+        log.line(kind, {"turnId": "0"}).lines[-1]["ephemeral"] = True
+    log.line("model.call_failure", {"statusCode": 429, "errorMessage": "slow"}).answer("", "c1").result("c1")
+    log.answer("yes").lines.append({"type": "result", "timestamp": "t", "sessionId": "s-1", "exitCode": 0})
+    return log
 
 
 class TestContract(ReaderContract):
@@ -66,20 +66,18 @@ def test_log_is_recognised_by_its_lines():
 
 
 def test_model_chosen_by_the_client_is_the_model():
-    made = Log().start("auto").line("session.auto_mode_resolved", {"chosenModel": "gpt-5.4", "categoryScores": {}})
-    read = made.user("hi").answer("ho", model=None).read()
+    log = Log().start("auto").line("session.auto_mode_resolved", {"chosenModel": "gpt-5.4", "categoryScores": {}})
+    read = log.user("hi").answer("ho", model=None).read()
     assert not [value for value in read if isinstance(value, Problem | e.OpaqueEvent)]
     assert [value.model for value in read if isinstance(value, e.SessionStarted)] == ["gpt-5.4"]
 
 
 def test_stated_cost_is_recorded_once():
-    made = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
-    made.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})
-    made.shutdown(claude_sonnet_5=(59, 900, 0, 0, 9)).lines[-1]["data"] |= {"totalNanoAiu": 5 * 10**11}
-    made.line("session.resume", {}).user("again").answer("ok").line(
-        "session.usage_checkpoint", {"totalNanoAiu": 10**11}
-    )
-    last = {end.turn: end.usage.recorded for end in ends(made)}
+    log = plain().line("session.usage_checkpoint", {"totalNanoAiu": 3 * 10**11, "totalPremiumRequests": 1})
+    log.user("go on").answer("yes").line("session.usage_checkpoint", {"totalNanoAiu": 5 * 10**11})
+    log.shutdown(claude_sonnet_5=(59, 900, 0, 0, 9)).lines[-1]["data"] |= {"totalNanoAiu": 5 * 10**11}
+    log.line("session.resume", {}).user("again").answer("ok").line("session.usage_checkpoint", {"totalNanoAiu": 10**11})
+    last = {end.turn: end.usage.recorded for end in ends(log)}
     assert last[2] == e.RecordedCost(3.0, 0, 1.0)
     assert [last[turn].dollars for turn in (3, 4)] == [2.0, 1.0]
     assert last[1] is None
@@ -92,7 +90,7 @@ def test_written_tokens_are_those_that_were_charged():
     fold = plain().compact(compactionTokensUsed=used).folded()
     usage = fold.state.chains["utility-1"].last.usage
     assert (usage.uncached_tokens, usage.read_tokens, usage.write_tokens, usage.output_tokens) == (5, 100, 795, 90)
-    assert [found.code for found in fold.problems] == ["LORE229"]
+    assert [problem.code for problem in fold.problems] == ["LORE229"]
 
 
 def test_json_output_of_command_line_is_read():
@@ -104,8 +102,8 @@ def test_json_output_of_command_line_is_read():
 
 
 def test_sums_of_one_request_are_its_usage():
-    made = Log().start().system().user("hi").answer("ho", output=45)
-    fold = made.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded()
+    log = Log().start().system().user("hi").answer("ho", output=45)
+    fold = log.shutdown(claude_sonnet_5=(1, 15_000, 9_000, 1_000, 45)).folded()
     bill = fold.state.main().last.usage
     assert (bill.uncached_tokens, bill.read_tokens, bill.write_tokens, bill.output_tokens) == (5_000, 9_000, 1_000, 45)
     assert fold.usage.output_tokens == 45
@@ -114,15 +112,15 @@ def test_sums_of_one_request_are_its_usage():
 def test_sums_that_contradict_log_are_one_problem():
     fewer = plain().shutdown(claude_sonnet_5=(1, 10, 0, 0, 17)).folded().problems
     other = plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 18)).folded().problems
-    assert ["one is incomplete" in found.message for found in (*fewer, *other)] == [True, True]
+    assert ["one is incomplete" in problem.message for problem in (*fewer, *other)] == [True, True]
     assert not plain().shutdown(claude_sonnet_5=(2, 10, 0, 0, 17)).folded().problems
     assert not plain().shutdown(claude_sonnet_5=(5, 10, 0, 0, 90)).folded().problems  # titles and the like
 
 
 def test_source_of_message():
-    made = plain().user("a", source="system").user("b", source="skill-x").user("c", source="schedule-1")
-    made.user("d", source="agent-s").line("system.notification", {"content": "e"})
-    sources = [item.source for item in items(made)[4:]]
+    log = plain().user("a", source="system").user("b", source="skill-x").user("c", source="schedule-1")
+    log.user("d", source="agent-s").line("system.notification", {"content": "e"})
+    sources = [item.source for item in items(log)[4:]]
     assert sources == ["context_injection", "context_injection", "tick", "user", "context_injection"]
 
 
@@ -135,8 +133,8 @@ def test_source_of_message():
     b'{"type":"tool.execution_complete","data":{"toolCallId":[]},"id":"x","timestamp":"t","parentId":null}',
 ])  # fmt: skip
 def test_line_of_wrong_types_is_opaque_with_problem(line):
-    made = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())
-    assert [(found.code, found.line) for found in made.problems] == [("LORE207", 10)]
+    session = folded(Copilot, plain().data() + line + b"\n" + Log().user("on").data())
+    assert [(problem.code, problem.line) for problem in session.problems] == [("LORE207", 10)]
 
 
 def test_silent_line_may_have_any_data():
@@ -144,5 +142,5 @@ def test_silent_line_may_have_any_data():
 
 
 def test_torn_silent_line_is_unreadable():
-    made = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
-    assert [found.code for found in made.problems] == ["LORE202"]
+    session = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
+    assert [problem.code for problem in session.problems] == ["LORE202"]

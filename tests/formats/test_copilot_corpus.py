@@ -26,11 +26,11 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """What a person would count: requests and answers by agent, compactions with their bills, calls."""
     answers = [record for record in records(path) if record["type"] == "assistant.message"]
-    done = [record["data"] for record in records(path) if record["type"] == "session.compaction_complete"]
-    used = [data["compactionTokensUsed"] for data in done]
+    compactions = [record["data"] for record in records(path) if record["type"] == "session.compaction_complete"]
+    used = [data["compactionTokensUsed"] for data in compactions]
     assert all(0 <= use["cacheReadTokens"] + use["cacheWriteTokens"] <= use["inputTokens"] for use in used)
     written = [record["data"].get("outputTokens") for record in answers]
     return {
@@ -43,23 +43,25 @@ def counted(path: Path) -> dict[str, Any]:
 
 def read(path: Path) -> dict[str, Any]:
     """The same figures from the reader."""
-    values = [found.value for found in everything(Copilot(), path.read_bytes())]
-    found = {value.code for value in values if isinstance(value, Problem)}
-    assert found <= {Code.FIELDS_FILLED_IN}  # a compaction's written tokens may be 0 although Copilot charged for them
+    values = [item.value for item in everything(Copilot(), path.read_bytes())]
+    problem_codes = {value.code for value in values if isinstance(value, Problem)}
+    assert problem_codes <= {
+        Code.FIELDS_FILLED_IN
+    }  # a compaction's written tokens may be 0 although Copilot charged for them
     ends = {(value.chain, value.turn): value.usage for value in values if isinstance(value, e.TurnCompleted)}
-    own = [usage for (chain, _), usage in ends.items() if usage and chain.startswith("utility-")]
+    utility_usage = [usage for (chain, _), usage in ends.items() if usage and chain.startswith("utility-")]
     items = [value.item for value in values if isinstance(value, e.Append)]
     return {
         "requests": Counter(chain for chain, _ in ends if not chain.startswith("utility-")),
         "output": sum(usage.output_tokens or 0 for usage in ends.values() if usage),
         "calls": Counter(item.call_id for item in items if isinstance(item, ToolCall)),
-        "compactions": [(use.read_tokens, total(use)) for use in own],
+        "compactions": [(use.read_tokens, total(use)) for use in utility_usage],
     }
 
 
 @of_each(FILES)
 def test_counts_equal_those_of_plain_json(path: Path) -> None:
-    assert read(path) == counted(path)
+    assert read(path) == plain_counts(path)
 
 
 @of_each(FILES)

@@ -34,9 +34,9 @@ def cut(data, paths=PATHS, size=10**9, limit=ENTRY_BYTES):
 
 @pytest.mark.parametrize("size", [1, 7, 100, 10**6])
 def test_elements_are_cut_unchanged_with_places(size):
-    found, elements = cut(DOCUMENT, size=size)
-    assert [json.loads(line.data)["n"] for line in found] == [0, 1, 2, 3, 4]
-    for line in found:
+    lines, elements = cut(DOCUMENT, size=size)
+    assert [json.loads(line.data)["n"] for line in lines] == [0, 1, 2, 3, 4]
+    for line in lines:
         assert DOCUMENT[line.byte : line.byte + len(line.data)] == line.data
         assert DOCUMENT.count(b"\n", 0, line.byte) + 1 == line.number
     assert elements.is_whole
@@ -66,17 +66,17 @@ def test_torn_printed_element_hides_none_that_follow(end, size):
     element = "\n".join(printed)
     torn = element[: len(element) - end - 1]
     data = f'{{"entries": [\n{torn}\n{element},\n{element}\n]}}'.encode()
-    found = [line.data for line in cut(data, (".entries",), size)[0]]
-    assert found[-2:] == [element.strip().encode()] * 2
+    element_data = [line.data for line in cut(data, (".entries",), size)[0]]
+    assert element_data[-2:] == [element.strip().encode()] * 2
 
 
 @pytest.mark.parametrize("size", [1, 9, 64, 10**6])
 def test_too_long_element_has_no_bytes(size):
     long = b'{"a":"' + b'x\\"]}' * 30 + b'\\\\"}'
     data = b'{"entries":[{"n":1},' + long + b',\n{"n":2}]}'
-    found, elements = cut(data, (".entries",), size, limit=40)
-    assert [line.data for line in found] == [b'{"n":1}', b"", b'{"n":2}']
-    assert [(line.number, line.byte) for line in found] == [(1, 12), (1, 20), (2, data.index(b'{"n":2}'))]
+    lines, elements = cut(data, (".entries",), size, limit=40)
+    assert [line.data for line in lines] == [b'{"n":1}', b"", b'{"n":2}']
+    assert [(line.number, line.byte) for line in lines] == [(1, 12), (1, 20), (2, data.index(b'{"n":2}'))]
     assert elements.is_whole
 
 
@@ -92,9 +92,9 @@ def test_no_more_is_held_than_one_element_needs():
 
 def test_document_cut_early_is_not_whole():
     for end in range(DOCUMENT.index(b'"n"'), DOCUMENT.index(b'"x"') - 4):
-        found, elements = cut(DOCUMENT[:end])
+        lines, elements = cut(DOCUMENT[:end])
         assert not elements.is_whole
-        assert all(json.loads(line.data) for line in found)
+        assert all(json.loads(line.data) for line in lines)
 
 
 @each("head, is_one", [
@@ -138,9 +138,9 @@ def test_lone_surrogates_lose_no_record_of_a_document(reader, data):
 def test_numbers_and_unmatched_brackets_are_one_element(size, bare):
     """A million of them were a million problems, and eleven seconds."""
     data = b'{"entries":[{"n":1},%s\n, {"n":2}]}' % bare
-    found, elements = cut(data, (".entries",), size)
-    assert [line.data for line in found] == [b'{"n":1}', bare.rstrip(), b'{"n":2}']
-    assert [line.number for line in found] == [1, 1, 2 + bare.count(b"\n")]
+    lines, elements = cut(data, (".entries",), size)
+    assert [line.data for line in lines] == [b'{"n":1}', bare.rstrip(), b'{"n":2}']
+    assert [line.number for line in lines] == [1, 1, 2 + bare.count(b"\n")]
     assert elements.is_whole
 
 
@@ -161,7 +161,7 @@ def test_list_after_long_beginning_is_not_found():
     assert array_at(b'{"c":[' + b"[]," * 110_000 + b'],"entries":[1]}', (".entries",)) == -1
 
 
-@each("data, found", [
+@each("data, is_array", [
     (b'["entries",[1]]', False),
     (b'["log",{"entries":[1]}]', False),
     (b'{"log":{"a":{"entries":[1]}}}', False),
@@ -171,8 +171,8 @@ def test_list_after_long_beginning_is_not_found():
     (b'{"log":"\\"entries\\":[", "x":1, "log":{"entries":[1]}}', True),
     (b'{"log":{"entries":{"log":[1]}, "y":"entries", "entries" : [1]}}', True),
 ])  # fmt: skip
-def test_list_is_found_only_by_its_path(data, found):
-    assert (array_at(data, PATHS) >= 0) is found
+def test_list_is_found_only_by_its_path(data, is_array):
+    assert (array_at(data, PATHS) >= 0) is is_array
 
 
 @pytest.mark.soak
@@ -217,8 +217,8 @@ def test_every_document_of_a_file_is_read(shape, name, size):
     data = text % ((SAMPLES[name],) * times)
     expected = times * requests(reader_of(SAMPLES[name]), [SAMPLES[name]])
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
-    for found in (reader_of(data), reader_as(name, data)):
-        assert (found.name, requests(found, pieces)) == (name, expected)
+    for reader in (reader_of(data), reader_as(name, data)):
+        assert (reader.name, requests(reader, pieces)) == (name, expected)
 
 
 def test_listed_sessions_are_chains_of_their_own():
@@ -254,8 +254,8 @@ def test_many_values_after_a_document_cost_linear_time():
 def test_document_after_many_other_values_is_read():
     data = b'[{"log": {"entries": [1]}}' + b', {"x": 1}' * 300 + b', {"log": {"entries": [2]}}]'
     elements = ElementCutter([data], PATHS, start=1)
-    found = [list(elements), elements.find_next(), list(elements)]
-    assert [line.data for line in (*found[0], *found[2])] == [b"1", b"2"]
+    chunks = [list(elements), elements.find_next(), list(elements)]
+    assert [line.data for line in (*chunks[0], *chunks[2])] == [b"1", b"2"]
 
 
 def test_documents_without_array_between_others_cost_linear_time():

@@ -16,7 +16,7 @@ URL = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-x/
 USAGE = {"inputTokens": 3, "outputTokens": 5, "cacheReadInputTokens": 20, "cacheWriteInputTokens": 7}
 
 
-def kept(data):
+def base64_content(data):
     return Content(dumps(base64.b64encode(data).decode()), "base64")
 
 
@@ -24,16 +24,16 @@ CONVERSED = frame({"role": "assistant"}, "messageStart") + frame({"usage": USAGE
 
 
 def test_converse_stream_has_its_usage():
-    found = exchange(url=URL, response=kept(CONVERSED))
-    assert found.usage == Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
+    call = exchange(url=URL, response=base64_content(CONVERSED))
+    assert call.usage == Usage(uncached_tokens=3, read_tokens=20, write_tokens=7, output_tokens=5)
 
 
 def test_invoke_stream_holds_events_of_the_model():
     """Anthropic's events are base64 in such a stream, and were skipped because they are not text."""
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3, "output_tokens": 1}}}
     end = {"type": "message_delta", "usage": {"output_tokens": 9}}
-    found = exchange(url=URL, response=kept(b"".join(map(wrapped, (start, end)))))
-    assert (found.response_id, found.usage) == ("msg_1", Usage(uncached_tokens=3, output_tokens=9))
+    call = exchange(url=URL, response=base64_content(b"".join(map(wrapped, (start, end)))))
+    assert (call.response_id, call.usage) == ("msg_1", Usage(uncached_tokens=3, output_tokens=9))
 
 
 @each(range(0, len(CONVERSED), 7))
@@ -49,5 +49,5 @@ def test_frame_with_false_length_ends_the_stream():
 
 
 def test_other_bytes_are_still_no_text():
-    found = judged(url=URL, response=kept(b"\x00\xff\xfe" * 20))
-    assert [one.code for one in found if isinstance(one, Problem)] == ["LORE224"]
+    values = judged(url=URL, response=base64_content(b"\x00\xff\xfe" * 20))
+    assert [value.code for value in values if isinstance(value, Problem)] == ["LORE224"]

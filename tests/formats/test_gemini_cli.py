@@ -62,10 +62,10 @@ def test_lines_and_document_fold_alike():
 
 
 def test_replaced_history_adds_no_requests():
-    made = plain().user("u-4", "again").model("m-7", "yes", tokens(10_800, 128))
-    made.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
-    made.set(messages=history(made)).model("m-8", "end", tokens(3_000, 0))
-    session = made.folded()
+    chat = plain().user("u-4", "again").model("m-7", "yes", tokens(10_800, 128))
+    chat.model("m-7", "yes", tokens(10_800, 128), toolCalls=[call("c-3", status="cancelled")])
+    chat.set(messages=history(chat)).model("m-8", "end", tokens(3_000, 0))
+    session = chat.folded()
     assert not session.problems
     items = [entry.item for entry in session.state.main().entries]
     assert isinstance(items[0], CompactDivider)
@@ -74,7 +74,7 @@ def test_replaced_history_adds_no_requests():
     ]  # fmt: skip
     assert (items[1].source, items[3].source) == ("context_injection", "user")
     assert (items[5].status, text_of(bytes(items[5].error))) == ("failed", "done")
-    assert len(ends(made)) == 4
+    assert len(ends(chat)) == 4
 
 
 HOSTILE = (
@@ -94,10 +94,10 @@ HOSTILE = (
 
 @each(HOSTILE)
 def test_malformed_record_is_opaque_and_rest_is_read(line):
-    made = plain()
-    made.lines.insert(2, line)
-    session = made.folded()
-    assert len(ends(made)) == 2
+    chat = plain()
+    chat.lines.insert(2, line)
+    session = chat.folded()
+    assert len(ends(chat)) == 2
     assert [problem.line for problem in session.problems] == [4], session.problems
 
 
@@ -107,8 +107,8 @@ def test_torn_document_is_a_problem():
 
 
 def test_chat_without_header_is_read():
-    made = plain()
-    made.lines.insert(0, {"sessionId": "late", "projectHash": "x"})
-    session = folded(GeminiCli, b"\n".join(made.data().split(b"\n")[2:]))
+    chat = plain()
+    chat.lines.insert(0, {"sessionId": "late", "projectHash": "x"})
+    session = folded(GeminiCli, b"\n".join(chat.data().split(b"\n")[2:]))
     assert len(session.state.main().entries) == 4
     assert not session.problems

@@ -16,7 +16,7 @@ FILES = recordings("gemini/*.json")
 pytestmark = pytest.mark.corpus
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """Count messages of the model; calls alone after a message without calls are part of it."""
     messages = json.loads(path.read_text("utf-8"))["messages"]
     requests, usage, open_calls = 0, [0, 0, 0], False
@@ -34,9 +34,9 @@ def counted(path: Path) -> dict[str, Any]:
         usage[0] += counts["input"] - counts["cached"]
         usage[1] += counts["cached"]
         usage[2] += counts["output"] + counts["thoughts"]
-        made: list[dict[str, Any]] = message.get("toolCalls") or []
-        calls.update(call["id"] for call in made)
-        open_calls = not made
+        message_calls: list[dict[str, Any]] = message.get("toolCalls") or []
+        calls.update(call["id"] for call in message_calls)
+        open_calls = not message_calls
     return {"requests": requests, "usage": usage, "calls": calls}
 
 
@@ -46,6 +46,6 @@ FIELDS = ("uncached_tokens", "read_tokens", "output_tokens")
 @of_each(FILES)
 def test_counts_equal_those_of_plain_json(path: Path) -> None:
     assert recognise(path.read_bytes()) is GeminiCliDocument
-    found = figures(GeminiCliDocument, path, FIELDS)
-    assert found["unknown"] == 0
-    assert {**found, "calls": Counter(found["calls"])} == {**found, **counted(path)}
+    totals = figures(GeminiCliDocument, path, FIELDS)
+    assert totals["unknown"] == 0
+    assert {**totals, "calls": Counter(totals["calls"])} == {**totals, **plain_counts(path)}

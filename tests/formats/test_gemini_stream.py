@@ -56,7 +56,7 @@ def test_failed_call_keeps_its_error():
 def test_run_tokens_are_passes_of_last_request():
     first, last = ends(RUN)
     assert first.usage is None
-    assert [(one.model, one.uncached_tokens, one.read_tokens, one.output_tokens) for one in last.usage.iterations] == [
+    assert [(row.model, row.uncached_tokens, row.read_tokens, row.output_tokens) for row in last.usage.iterations] == [
         ("gemini-3-pro-preview", 12_120, 8_200, 360), ("gemini-3-flash-preview", 780, 0, 20),
     ]  # fmt: skip
     usage = folded(GeminiStream, RUN).usage
@@ -65,9 +65,9 @@ def test_run_tokens_are_passes_of_last_request():
 
 def test_run_ending_with_call_keeps_tokens():
     call = {"type": "tool_use", "tool_name": "ls", "tool_id": "ls-1", "parameters": {}}
-    done = {"type": "tool_result", "tool_id": "ls-1", "status": "success", "output": "a.py"}
+    finished = {"type": "tool_result", "tool_id": "ls-1", "status": "success", "output": "a.py"}
     tokens = {"total_tokens": 110, "input_tokens": 100, "output_tokens": 10, "cached": 0}
-    assert [end.usage is None for end in ends(run(call, done, result(m=tokens)))] == [True, False]
+    assert [end.usage is None for end in ends(run(call, finished, result(m=tokens)))] == [True, False]
 
 
 def test_interrupted_run_has_its_last_answer():

@@ -25,8 +25,8 @@ def test_text_is_unescaped_once():
 
 
 def test_lone_surrogate_remains_an_escape():
-    said = rb"[{\"role\":\"user\",\"content\":\"\ud83d\"}]"
-    raw = rb'"{\"model\":\"m\",\"max_tokens\":1,\"messages\":' + said + b'}"'
+    messages = rb"[{\"role\":\"user\",\"content\":\"\ud83d\"}]"
+    raw = rb'"{\"model\":\"m\",\"max_tokens\":1,\"messages\":' + messages + b'}"'
     assert b'"content":"\\ud83d"' in exchange(request=Content(raw, "text")).body
 
 
@@ -39,8 +39,8 @@ def test_lone_surrogate_remains_an_escape():
 ])  # fmt: skip
 def test_refusal_quotes_the_answer_masked_and_shortened(status, answer, quote):
     response = text(answer) if isinstance(answer, str) else content_of(dumps(answer))
-    sent, refused = judged(status=status, response=response)
-    assert sent.call.status == status
+    request, refused = judged(status=status, response=response)
+    assert request.call.status == status
     assert (refused.code, refused.message) == ("LORE231", "api.anthropic.com/v1/messages refused a request" + quote)
 
 
@@ -53,15 +53,15 @@ _ROUTED = {"error": {"code": 400, "message": "Provider returned error", "metadat
     ([_TOO_MANY], 200),
 ])  # fmt: skip
 def test_error_without_its_status_is_a_refusal(response, status):
-    sent, refused = judged(status=status, response=content_of(dumps(response)))
-    assert sent.call.status == 400
+    request, refused = judged(status=status, response=content_of(dumps(response)))
+    assert request.call.status == 400
     assert refused.message.endswith("at most 4 breakpoints")
 
 
 @each("error", [None, {"code": "server_error"}, {"type": "overloaded_error", "message": "busy"}])
 def test_error_that_is_no_refusal_is_not_reported(error):
-    (sent,) = judged(status=200, response=content_of(dumps({"error": error, "output": []})))
-    assert sent.call.status in (200, 529)
+    (request,) = judged(status=200, response=content_of(dumps({"error": error, "output": []})))
+    assert request.call.status in (200, 529)
 
 
 @pytest.mark.parametrize("status", [200, 408, 429, 529])
@@ -94,7 +94,7 @@ def test_other_endpoints_are_ignored(url):
     (Content(b'"' + b"a" * 25 * 1024 * 1024 + b'"', "text"), "LORE220"),
 ])  # fmt: skip
 def test_model_request_without_body_is_a_problem(content, code):
-    assert [one.code for one in judged(request=content)] == [code]
+    assert [problem.code for problem in judged(request=content)] == [code]
 
 
 @pytest.mark.parametrize("content", [NO_CONTENT, Content(form="elsewhere"), text("x"), packed(b"\x1f\x8bbroken")])
@@ -120,15 +120,15 @@ def test_compressed_bodies_are_decompressed(data, encoding):
 
 
 def test_unreadable_response_keeps_its_request():
-    found = judged(response=packed(b"\x0b\x02\x80"), response_headers={"content-encoding": "br"})
-    assert (found[0].body, found[0].usage, found[1].code) == (RAW, None, "LORE224")
+    values = judged(response=packed(b"\x0b\x02\x80"), response_headers={"content-encoding": "br"})
+    assert (values[0].body, values[0].usage, values[1].code) == (RAW, None, "LORE224")
 
 
 def test_date_of_the_response_replaces_missing_time():
     dated = exchange(response_headers={"date": "Mon, 02 Mar 2026 09:00:01 GMT"})
     assert (dated.at, dated.answered) == (1772442001.0, 1772442001.0)
-    said = exchange(response=text({"id": "r", "created": 1772442000, "choices": []}))
-    assert (said.at, said.answered) == (1772442000.0, 1772442000.0)
+    call = exchange(response=text({"id": "r", "created": 1772442000, "choices": []}))
+    assert (call.at, call.answered) == (1772442000.0, 1772442000.0)
     assert exchange(response_headers={"date": "soon"}).at is None
 
 

@@ -12,13 +12,13 @@ from model.making import dumps
 UUID = "9c1f2a40-0000-4000-8000-000000000001"
 
 
-def said(**members):
+def encoded(**members):
     return {key: dumps(value) for key, value in members.items()}
 
 
 @pytest.mark.parametrize("name", ["x-claude-code-session-id", "session_id", "session-id", "x-session-affinity"])
 def test_header_names_the_session(name):
-    assert call_of({name: UUID}, said(prompt_cache_key="k")).session == UUID
+    assert call_of({name: UUID}, encoded(prompt_cache_key="k")).session == UUID
 
 
 @each("members, session", [
@@ -30,7 +30,7 @@ def test_header_names_the_session(name):
     ({"metadata": {"user_id": {"session_id": UUID}}, "client_metadata": [], "prompt_cache_key": 5}, ""),
 ])  # fmt: skip
 def test_body_names_session_cache_key_comes_last(members, session):
-    assert call_of({}, said(**members)).session == session
+    assert call_of({}, encoded(**members)).session == session
 
 
 @each("headers, endpoint, purpose", [

@@ -36,8 +36,8 @@ def model(**more):
 def test_pools_of_newer_logs_are_read():
     call = {"request": {"model": "m"}, "call_refs": [[0, 2], [3, 4]], "call_key": "messages"}
     pool = [{"role": "user", "content": str(n)} for n in range(5)]
-    found = read(model(call=call), events_data={"calls": pool, "messages": []})
-    assert [one["content"] for one in json.loads(found[0].body)["messages"]] == ["0", "1", "3"]
+    calls = read(model(call=call), events_data={"calls": pool, "messages": []})
+    assert [message["content"] for message in json.loads(calls[0].body)["messages"]] == ["0", "1", "3"]
 
 
 def test_attachments_over_the_limit_remain_references(monkeypatch):
@@ -61,8 +61,8 @@ def test_counts_are_split_by_their_total():
     usage = {"input_tokens": 100, "output_tokens": 5, "input_tokens_cache_read": 60}
     request = {"request": body("x")}
     for total, uncached in ((105, 40), (165, 100)):
-        found = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
-        assert found[0].usage == Usage(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
+        calls = read(model(call=request, output={"usage": {**usage, "total_tokens": total}}))
+        assert calls[0].usage == Usage(uncached_tokens=uncached, read_tokens=60, output_tokens=5)
 
 
 def test_wrong_types_raise_nothing():

@@ -11,16 +11,16 @@ from lore.testing import ReaderContract
 
 def busy() -> Wire:
     """Return a log with reminders, an undo, compactions, a failed call, other tools and another effort."""
-    made = plain().message("<system-reminder>", "injection").message("no").step(text("well"), usage=usage(300, 9_984))
-    made.record("context.undo", count=1).record("turn.cancel", turnId=3).message("go on")
-    made.step(text("look"), usage=usage(400, 10_112), calls=("c-2", "c-3")).result("c-2", "no such file", isError=True)
-    made.result("c-3", [text("a"), {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}], note="n")
-    made.record("micro_compaction.apply", cutoff=2).record("permission.set_mode", mode="manual")
-    made.record("permission.set_mode", mode="yolo").record("llm.tools_snapshot", hash="h2", tools=[]).request("h2")
-    made.record("full_compaction.begin", source="manual").record("usage.record", model=MODEL, usage=usage(900, 9_000))
-    kept = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
-    made.record("context.apply_compaction", **kept, keptUserMessageCount=1).record("full_compaction.complete")
-    return made.step(text("on"), usage=usage(2_000, 0)).record("context.clear").message("anew").step(text("hi"))
+    log = plain().message("<system-reminder>", "injection").message("no").step(text("well"), usage=usage(300, 9_984))
+    log.record("context.undo", count=1).record("turn.cancel", turnId=3).message("go on")
+    log.step(text("look"), usage=usage(400, 10_112), calls=("c-2", "c-3")).result("c-2", "no such file", isError=True)
+    log.result("c-3", [text("a"), {"type": "image_url", "imageUrl": {"url": "data:image/png;base64,QQ=="}}], note="n")
+    log.record("micro_compaction.apply", cutoff=2).record("permission.set_mode", mode="manual")
+    log.record("permission.set_mode", mode="yolo").record("llm.tools_snapshot", hash="h2", tools=[]).request("h2")
+    log.record("full_compaction.begin", source="manual").record("usage.record", model=MODEL, usage=usage(900, 9_000))
+    compaction = {"summary": "So far.", "compactedCount": 7, "tokensBefore": 11_000, "tokensAfter": 900}
+    log.record("context.apply_compaction", **compaction, keptUserMessageCount=1).record("full_compaction.complete")
+    return log.step(text("on"), usage=usage(2_000, 0)).record("context.clear").message("anew").step(text("hi"))
 
 
 class TestContract(ReaderContract):
@@ -65,8 +65,8 @@ HOSTILE = (
 
 @each(HOSTILE)
 def test_malformed_line_is_kept_at_its_place(line):
-    made = plain()
-    made.lines.insert(2, line)
-    session = made.folded()
-    assert [end for end in ends(made) if end] == [(10_000, 0, 10), (216, 9_984, 10)]
+    log = plain()
+    log.lines.insert(2, line)
+    session = log.folded()
+    assert [end for end in ends(log) if end] == [(10_000, 0, 10), (216, 9_984, 10)]
     assert [problem.line for problem in session.problems] == [3], session.problems

@@ -52,8 +52,8 @@ def test_joined_records_after_nan_are_read():
     log = (
         b'{"kind":"session_started","v":1,"session_id":"s"}\n{"kind":"x","v":NaN}{"kind":"cache_reset","reason":"r"}\n'
     )
-    found = [read.value for read in everything(READERS["lore"](), log)]
-    assert any(isinstance(value, CacheReset) for value in found)
+    values = [read.value for read in everything(READERS["lore"](), log)]
+    assert any(isinstance(value, CacheReset) for value in values)
 
 
 def test_records_on_one_line_have_their_own_bytes():
@@ -133,10 +133,10 @@ def test_too_long_line_is_no_part_of_record(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_keys_of_long_record_are_read_once(monkeypatch: pytest.MonkeyPatch):
-    asked = list[bytes]()
-    monkeypatch.setattr("lore.formats.lines.raw_members", asked.append)
+    records = list[bytes]()
+    monkeypatch.setattr("lore.formats.lines.raw_members", records.append)
     reasons(b"x\n" * 100)
-    assert len(asked) == 1
+    assert len(records) == 1
 
 
 def test_each_broken_line_before_record_is_reported():
@@ -189,7 +189,7 @@ def test_printed_list_is_parsed_a_few_times_only(monkeypatch: pytest.MonkeyPatch
     parsed: list[int] = []
     monkeypatch.setattr(lines, "is_json", lambda data: not parsed.append(len(data)) and is_json(data))
     text = json.dumps([{"a": [n]} for n in range(500)], indent=0).encode()
-    assert [line.data for found in read_records([text]) for line in found] == [text]
+    assert [line.data for batch in read_records([text]) for line in batch] == [text]
     assert sum(parsed) <= 4 * len(text)
 
 

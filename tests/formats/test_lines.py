@@ -45,15 +45,15 @@ def test_only_joined_values_are_split(line, pieces):
     assert split_joined(line) == pieces
 
 
-@pytest.mark.parametrize(("line", "said"), [
+@pytest.mark.parametrize(("line", "message"), [
     (b"{}", ""),
     (b"[1]", "not a JSON object"),
     (b"\xff", "bytes that are not UTF-8"),
     (b'"\xff\\ud83d"', "bytes that are not UTF-8"),
     (b'{"\\ud83d":' + b"[" * 100_000, "nested more than 1,000 levels deep"),
 ])  # fmt: skip
-def test_fault_is_short(line, said):
-    assert fault(line) == said
+def test_fault_is_short(line, message):
+    assert fault(line) == message
 
 
 @pytest.fixture
@@ -100,5 +100,5 @@ def test_blank_lines_of_a_pack_cost_their_bytes():
 def test_printed_record_after_lines_is_whole_in_pieces():
     data = b'{"a":1}\n{\n  "b": 2\n}\n'
     for cut in range(len(data) + 1):
-        found = [line.data for lines in read_records([data[:cut], data[cut:]]) for line in lines]
-        assert found == [b'{"a":1}', b'{\n  "b": 2\n}'], cut
+        records = [line.data for lines in read_records([data[:cut], data[cut:]]) for line in lines]
+        assert records == [b'{"a":1}', b'{\n  "b": 2\n}'], cut

@@ -17,22 +17,28 @@ class TestContract(ReaderContract):
 
 
 def payload(**more):
-    own = {"call_type": "acompletion", "startTime": 1.5e9, "model": "m", "model_parameters": {}, "messages": MESSAGES}
-    return dumps({**own, **more})
+    members = {
+        "call_type": "acompletion",
+        "startTime": 1.5e9,
+        "model": "m",
+        "model_parameters": {},
+        "messages": MESSAGES,
+    }
+    return dumps({**members, **more})
 
 
 def only(**more):
-    found = exchanges(LiteLLM, payload(**more))
-    assert len(found) == 1
-    return found[0]
+    calls = exchanges(LiteLLM, payload(**more))
+    assert len(calls) == 1
+    return calls[0]
 
 
 def test_usage_is_split_wherever_it_is():
     usage = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 60}}
-    wanted = Usage(uncached_tokens=40, read_tokens=60, output_tokens=5)
-    assert only(response={"usage": usage}).usage == wanted
-    assert only(metadata={"usage_object": usage}).usage == wanted
-    assert only(**usage).usage == wanted
+    expected = Usage(uncached_tokens=40, read_tokens=60, output_tokens=5)
+    assert only(response={"usage": usage}).usage == expected
+    assert only(metadata={"usage_object": usage}).usage == expected
+    assert only(**usage).usage == expected
 
 
 def test_api_key_in_parameters_is_dropped():

@@ -65,9 +65,9 @@ def test_capture_of_unreachable_server_reports_failed_calls(tmp_path, capsys):
     failed = request(body=b"", ended=reason) + line_of({"call": "a-1", "part": "response", "ended": reason})
     (tmp_path / "calls.jsonl").write_bytes(OPENING + failed + failed)
     assert main(["check", str(tmp_path / "calls.jsonl"), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
     message = f"a request to api.anthropic.com/v1/messages failed: {reason} (and 1 more like it)"
-    assert (found["code"], found["line"], found["message"]) == ("LORE231", 2, message)
+    assert (finding["code"], finding["line"], finding["message"]) == ("LORE231", 2, message)
 
 
 def test_call_is_read_byte_for_byte():
@@ -100,9 +100,9 @@ def test_body_in_pieces_is_joined(size):
         *records("request", {"method": "POST", "url": "https://api.anthropic.com/v1/messages", "headers": {}}, BODY),
         *records("response", {"status": 200, "headers": {}}, ANSWER),
     ))  # fmt: skip
-    (found,) = exchanges(LoreCapture, data)
-    assert bytes(found.body) == BODY
-    assert found.usage.read_tokens == 7
+    (call,) = exchanges(LoreCapture, data)
+    assert bytes(call.body) == BODY
+    assert call.usage.read_tokens == 7
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_body_in_pieces_is_joined(size):
 def test_compressed_bodies_are_read(encoding, pack):
     headers = {"content-encoding": encoding}
     data = OPENING + request(body=pack(BODY), headers=headers) + response(body=pack(ANSWER), headers=headers)
-    (found,) = exchanges(LoreCapture, data)
-    assert bytes(found.body) == BODY
-    assert found.usage.read_tokens == 7
+    (call,) = exchanges(LoreCapture, data)
+    assert bytes(call.body) == BODY
+    assert call.usage.read_tokens == 7
 
 
 def test_binary_pieces_are_joined():
     packed = gzip.compress(BODY)
     first = request(body=packed[:30], headers={"content-encoding": "gzip"}, more=True)
-    rest = line_of({"call": "a-1", "part": "request"}, packed[30:])
-    (found,) = exchanges(LoreCapture, OPENING + first + rest + response())
-    assert bytes(found.body) == BODY
+    remaining = line_of({"call": "a-1", "part": "request"}, packed[30:])
+    (call,) = exchanges(LoreCapture, OPENING + first + remaining + response())
+    assert bytes(call.body) == BODY
 
 
 def test_call_without_end_is_read_at_next_run():
@@ -135,8 +135,8 @@ def test_call_without_end_is_read_at_next_run():
 def test_stream_cut_by_a_crash_has_usage():
     event = b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":4}}}\n\n'
     data = OPENING + request() + line_of({"call": "a-1", "part": "response", "status": 200, "more": True}, event)
-    (found,) = exchanges(LoreCapture, data + request()[:50])
-    assert found.usage.uncached_tokens == 4
+    (call,) = exchanges(LoreCapture, data + request()[:50])
+    assert call.usage.uncached_tokens == 4
     assert codes(LoreCapture, data + request()[:50]) == ["LORE202"]
 
 

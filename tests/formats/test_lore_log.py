@@ -56,7 +56,7 @@ class TestContract(ReaderContract):
 
 
 def read(data):
-    return [one.value for one in everything(LoreLog(), data)]
+    return [item.value for item in everything(LoreLog(), data)]
 
 
 def codes(data):
@@ -110,7 +110,7 @@ def test_broken_lines_are_problems_at_their_place(data, code):
     assert (problem.code, problem.line, problem.byte) == (code, 2, len(first))
 
 
-@each("head, known", [
+@each("head, is_recognised", [
     (log(header()), True),
     (b"\n\n" + log(header()), True),
     (log(record("append", item=user("u"))), True),
@@ -119,5 +119,5 @@ def test_broken_lines_are_problems_at_their_place(data, code):
     (b"", False),
     (b"\xff\n", False),
 ])  # fmt: skip
-def test_logs_are_recognised_by_their_first_record(head, known):
-    assert LoreLog.recognises(head) is known
+def test_logs_are_recognised_by_their_first_record(head, is_recognised):
+    assert LoreLog.recognises(head) is is_recognised

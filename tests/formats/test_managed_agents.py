@@ -36,7 +36,7 @@ def says(text: str) -> list[dict[str, str]]:
 
 
 def fold(*events: dict[str, Any]) -> Fold:
-    return folded(ManagedAgents, b"".join(dumps(one) + b"\n" for one in events))
+    return folded(ManagedAgents, b"".join(dumps(event) + b"\n" for event in events))
 
 
 @pytest.mark.parametrize("data", [EVENTS, b"".join(LINES[1:]), b'{"data":[%b],"next_page":null}\n' % LINES[2].strip()])

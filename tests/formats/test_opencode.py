@@ -14,30 +14,31 @@ from lore.model.items import ToolCall
 from lore.testing import ReaderContract, everything
 
 
-def turns(made):
+def turns(log):
     """Return the usage of the main chain's requests: uncached, read and output tokens."""
-    found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
-    bills = [end.usage for end in found if end.chain == e.MAIN]
+    ends = [value for value in log.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
+    bills = [end.usage for end in ends if end.chain == e.MAIN]
     return [bill and (bill.uncached_tokens, bill.read_tokens, bill.output_tokens) for bill in bills]
 
 
 def busy() -> Export:
     """All that happens in one session."""
-    made = compacted(tail_start_id="msg_004")
-    made.user(
+    export = compacted(tail_start_id="msg_004")
+    export.user(
         "see",
-        made.part("file", mime="image/png", url="data:image/png;base64,aGk="),
+        export.part("file", mime="image/png", url="data:image/png;base64,aGk="),
         agent="plan",
         tools={"bash": False},
     )
-    made.answer(
-        made.tool("c5", "long", time={"compacted": START + 95_000}), made.tool("c6", "x", status="error", error="no")
+    export.answer(
+        export.tool("c5", "long", time={"compacted": START + 95_000}),
+        export.tool("c6", "x", status="error", error="no"),
     )
-    made.answer("on", providerID="anthropic", modelID="claude-opus-4-5").message(
-        "user", [made.part("hologram"), made.part("subtask")]
+    export.answer("on", providerID="anthropic", modelID="claude-opus-4-5").message(
+        "user", [export.part("hologram"), export.part("subtask")]
     )
-    made.answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0)).message("system", [])
-    return made.user("ä \ud83d").answer(made.tool("c7", status="running"))
+    export.answer("part", error={"name": "MessageAbortedError", "data": {}}, bill=(0, 0, 0)).message("system", [])
+    return export.user("ä \ud83d").answer(export.tool("c7", status="running"))
 
 
 class TestContract(ReaderContract):
@@ -52,9 +53,9 @@ class TestContract(ReaderContract):
 
 
 def test_provider_of_an_answer_is_signal():
-    made = Export().user("a").answer("b").user("c").answer("d", providerID="github-copilot")
-    made.user("e").answer("f", providerID="openai", error={"name": "APIError"})
-    signs = [value for value in made.read() if isinstance(value, e.Observed) and value.name == "provider"]
+    export = Export().user("a").answer("b").user("c").answer("d", providerID="github-copilot")
+    export.user("e").answer("f", providerID="openai", error={"name": "APIError"})
+    signs = [value for value in export.read() if isinstance(value, e.Observed) and value.name == "provider"]
     assert [(sign.before, sign.after) for sign in signs] == [("openai", "github-copilot")]
 
 
@@ -63,9 +64,9 @@ def test_list_of_messages_has_the_export_turns():
     messages = json.loads(plain().data())["messages"]
     for data in (json.dumps(messages), json.dumps({"messages": messages, "info": {}}, indent=2)):
         assert recognise(data.encode()) is OpenCode
-        found = [read.value for read in everything(OpenCode(), data.encode())]
+        values = [read.value for read in everything(OpenCode(), data.encode())]
         ids = [
-            [end.response_id for end in ends if isinstance(end, e.TurnCompleted)] for ends in (found, plain().read())
+            [end.response_id for end in ends if isinstance(end, e.TurnCompleted)] for ends in (values, plain().read())
         ]
         assert ids[0] == ids[1] != []
 
@@ -77,36 +78,36 @@ def test_export_is_recognised_by_its_session():
 
 
 def test_placeholder_ids_of_redactor_are_different():
-    made = Export().user("look")
-    made.answer(made.tool("call_1", "first")).answer(made.tool("call_2", "second"))
-    hidden = re.sub(rb'"(msg|prt|call)_[^"]*"', b'"REDACTED"', made.data())
-    found = [read.value for read in everything(OpenCode(), hidden)]
-    uuids = [value.item.uuid for value in found if isinstance(value, e.Append)]
+    export = Export().user("look")
+    export.answer(export.tool("call_1", "first")).answer(export.tool("call_2", "second"))
+    hidden = re.sub(rb'"(msg|prt|call)_[^"]*"', b'"REDACTED"', export.data())
+    values = [read.value for read in everything(OpenCode(), hidden)]
+    uuids = [value.item.uuid for value in values if isinstance(value, e.Append)]
     assert len(uuids) == len(set(uuids)) == 3
-    calls = [value.item.call_id for value in found if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
-    assert calls == [value.call_id for value in found if isinstance(value, e.PatchToolCall)]
+    calls = [value.item.call_id for value in values if isinstance(value, e.Append) and isinstance(value.item, ToolCall)]
+    assert calls == [value.call_id for value in values if isinstance(value, e.PatchToolCall)]
 
 
 def test_torn_document_is_read_up_to_its_end():
     data = plain().data()
-    made = folded(OpenCode, data[: data.rfind(b'"a file"')])
-    assert len(made.state.main().entries) == 4
-    assert [problem.code for problem in made.problems]
+    session = folded(OpenCode, data[: data.rfind(b'"a file"')])
+    assert len(session.state.main().entries) == 4
+    assert [problem.code for problem in session.problems]
 
 
 @pytest.mark.parametrize("value", [None, 1, "x", [], {}, -1, 10**400, "\ud800", [{}], {"type": 1}])
 def test_hostile_values_never_raise(value):
     for key in ("id", "role", "time", "tokens", "model", "tools", "error", "summary", "modelID", "agent", "system"):
-        made = compacted()
-        for message in made.messages:
+        export = compacted()
+        for message in export.messages:
             message["info"][key] = value
-        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
+        folded(OpenCode, json.dumps({"info": export.info, "messages": export.messages}).encode())
     for key in ("type", "id", "text", "state", "callID", "metadata", "tokens", "url", "auto", "tail_start_id"):
-        made = compacted()
-        for message in made.messages:
+        export = compacted()
+        for message in export.messages:
             for part in message["parts"]:
                 part[key] = value
-        folded(OpenCode, json.dumps({"info": made.info, "messages": made.messages}).encode())
+        folded(OpenCode, json.dumps({"info": export.info, "messages": export.messages}).encode())
     for key in ("id", "version", "time", "revert", "parentID"):
         folded(OpenCode, Export(**{key: value}).user("a").data())
     folded(OpenCode, json.dumps({"info": value, "messages": [value, {"info": value, "parts": value}]}).encode())

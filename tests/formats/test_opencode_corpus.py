@@ -20,14 +20,14 @@ FIELDS = ("uncached_tokens", "read_tokens", "write_tokens", "output_tokens")
 pytestmark = pytest.mark.corpus
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """What a person would count: messages of the assistant with a step, the counts of each, calls, summaries."""
     messages = json.loads(path.read_bytes())["messages"]
     answers = [message for message in messages if message["info"]["role"] == "assistant"]
     steps = [message for message in answers if any(part["type"] == "step-start" for part in message["parts"])]
     usage = [message["info"]["tokens"] for message in steps]
-    assert all(sent(bill) <= bill["total"] for bill in usage if "total" in bill)
-    output = [bill["total"] - sent(bill) if "total" in bill else bill["output"] for bill in usage]
+    assert all(input_tokens(bill) <= bill["total"] for bill in usage if "total" in bill)
+    output = [bill["total"] - input_tokens(bill) if "total" in bill else bill["output"] for bill in usage]
     return {
         "requests": len(steps),
         "usage": [*(sum(counts) for counts in zip(*map(counts_of, usage), strict=True)), sum(output)],
@@ -41,15 +41,15 @@ def counts_of(bill: dict[str, Any]) -> tuple[int, int, int]:
     return bill["input"], bill["cache"]["read"], bill["cache"]["write"]
 
 
-def sent(bill: dict[str, Any]) -> int:
+def input_tokens(bill: dict[str, Any]) -> int:
     """All of the input."""
     return sum(counts_of(bill))
 
 
 @of_each(FILES)
 def test_counts_equal_those_of_plain_json(path: Path) -> None:
-    found = figures(OpenCode, path, FIELDS)
-    assert found == {**found, **counted(path)}
+    totals = figures(OpenCode, path, FIELDS)
+    assert totals == {**totals, **plain_counts(path)}
 
 
 COUNTED = """
@@ -69,13 +69,13 @@ def test_database_and_storage_count_like_sqlite(tmp_path: Path) -> None:
     database = written(tmp_path / "opencode.db", *exports)
     storage = stored(tmp_path, *exports) / "session" / "p"
     with closing(sqlite3.connect(database)) as connection:
-        for made in exports:
-            session = made.info["id"]
+        for export in exports:
+            session = export.info["id"]
             turns, *expected = connection.execute(COUNTED, (session,)).fetchone()
             for name in (f"{database}#{session}", storage / f"{session}.json"):
                 result = fold(str(name), Options()).result
-                found = [getattr(result.usage, field) or 0 for field in FIELDS]
-                assert (result.session.id, result.usage.turns, found) == (session, turns, expected)
+                counts = [getattr(result.usage, field) or 0 for field in FIELDS]
+                assert (result.session.id, result.usage.turns, counts) == (session, turns, expected)
 
 
 class Stored(NamedTuple):

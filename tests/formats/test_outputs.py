@@ -40,23 +40,23 @@ def test_whole_output_is_returned():
 
 @each([
     text(sse(EVENTS).decode()),
-    content_of(dumps({"kind": "sse", "chunks": [one.decode() for one in sse(EVENTS).split(b"\n\n")]})),
+    content_of(dumps({"kind": "sse", "chunks": [event.decode() for event in sse(EVENTS).split(b"\n\n")]})),
     Content(dumps(EVENTS), "events"),
-    Content(dumps([{"event": one["type"], "data": one} for one in EVENTS]), "events"),
-    Content(dumps([{"event": one["type"], "data": json.dumps(one)} for one in EVENTS]), "events"),
+    Content(dumps([{"event": event["type"], "data": event} for event in EVENTS]), "events"),
+    Content(dumps([{"event": event["type"], "data": json.dumps(event)} for event in EVENTS]), "events"),
     based(sse(EVENTS)),
     based(gzip.compress(sse(EVENTS))),
     based(b"".join(map(wrapped, EVENTS))),
 ])  # fmt: skip
-def test_every_form_of_a_stream_gives_the_same(kept):
-    found = exchange(response=kept)
-    assert json.loads(output_items(found.output)) == MESSAGE
+def test_every_form_of_a_stream_gives_the_same(response):
+    call = exchange(response=response)
+    assert json.loads(output_items(call.output)) == MESSAGE
 
 
 def test_converse_frames_give_their_blocks():
     blocks = [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": 1}}}]
-    found = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
-    assert json.loads(output_items(found.output)) == [{"role": "assistant", "content": blocks}]
+    call = exchange(response=based(b"".join(map(frame, converse(blocks, [2])))))
+    assert json.loads(output_items(call.output)) == [{"role": "assistant", "content": blocks}]
 
 
 ITEM = {"type": "message", "id": "m1", "role": "assistant", "content": []}
@@ -68,8 +68,8 @@ DONE = {"type": "response.output_item.done", "item": ITEM}
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
 def test_last_event_of_responses_api_has_all(kind):
     delta = {"type": "response.output_text.delta", "delta": "x"}
-    found = exchange(response=text(sse([CREATED, delta, DONE, {"type": kind, "response": WHOLE}]).decode()))
-    assert json.loads(output_items(found.output)) == [ITEM]
+    call = exchange(response=text(sse([CREATED, delta, DONE, {"type": kind, "response": WHOLE}]).decode()))
+    assert json.loads(output_items(call.output)) == [ITEM]
 
 
 def test_finished_items_replace_a_missing_end():
@@ -92,11 +92,11 @@ def test_unreadable_output_is_empty(output):
 
 def test_compressed_stream_is_decompressed_on_request():
     """Opened while it is read, a thousand answers of one file would be held at once."""
-    counted = " ".join(map(str, range(40_000)))
-    kept = based(gzip.compress(sse(anthropic([{"type": "text", "text": counted}], [50]))))
-    found = exchange(response=kept)
-    assert isinstance(found.output, StreamedOutput)
-    assert len(found.output.raw) < 200_000 < len(output_items(found.output))
+    numbers = " ".join(map(str, range(40_000)))
+    response = based(gzip.compress(sse(anthropic([{"type": "text", "text": numbers}], [50]))))
+    call = exchange(response=response)
+    assert isinstance(call.output, StreamedOutput)
+    assert len(call.output.raw) < 200_000 < len(output_items(call.output))
 
 
 def test_reading_a_capture_joins_no_stream(monkeypatch):
@@ -114,20 +114,20 @@ def test_reading_a_capture_joins_no_stream(monkeypatch):
 def plain(value):
     """A value without breakpoints, and without what only the provider says of a call (`caller`)."""
     if isinstance(value, dict):
-        kept = {key: plain(one) for key, one in value.items() if key != "cache_control"}
-        return {key: one for key, one in kept.items() if key != "caller" or one != {"type": "direct"}}
-    return [plain(one) for one in value] if isinstance(value, list) else value
+        members = {key: plain(member) for key, member in value.items() if key != "cache_control"}
+        return {key: member for key, member in members.items() if key != "caller" or member != {"type": "direct"}}
+    return [plain(member) for member in value] if isinstance(value, list) else value
 
 
 @pytest.mark.corpus
 def test_real_stream_equals_recorded_body(corpus):
     files = sorted(corpus.glob("capture/vibe-proxy*.jsonl"))
     responses = [json.loads(line).get("response") for file in files for line in file.read_bytes().splitlines()]
-    both = [one for one in responses if one and one.get("events") and one.get("body")]
+    both = [response for response in responses if response and response.get("events") and response.get("body")]
     assert both
-    for one in both:
-        found = items_of_events(dumps(event["data"]) for event in one["events"])
-        assert json.loads(found)[0]["content"] == one["body"]["content"]
+    for response in both:
+        items = items_of_events(dumps(event["data"]) for event in response["events"])
+        assert json.loads(items)[0]["content"] == response["body"]["content"]
 
 
 @pytest.mark.corpus
@@ -139,21 +139,23 @@ def test_real_stream_equals_next_request(corpus, pattern):
         data = file.read_bytes()
         reader = recognise(data)
         assert reader is not None
-        found = exchanges(reader, data)
-        bodies = [json.loads(one.body) for one in found]
-        sent = [plain(one) for body in bodies for one in body.get("messages", []) if one["role"] == "assistant"]
-        for answer in [*_streams(found), *_events_of(data)]:
-            known = _known_by(answer)
-            same = [one for one in sent if known and known in json.dumps(one)]
+        calls = exchanges(reader, data)
+        bodies = [json.loads(item.body) for item in calls]
+        messages = [plain(item) for body in bodies for item in body.get("messages", []) if item["role"] == "assistant"]
+        for answer in [*_streams(calls), *_events_of(data)]:
+            key = _identifying_value(answer)
+            same = [item for item in messages if key and key in json.dumps(item)]
             compared += bool(same)
-            assert all(one["content"] == plain(answer["content"]) for one in same)
+            assert all(item["content"] == plain(answer["content"]) for item in same)
     assert compared
 
 
-def _streams(found):
+def _streams(calls):
     """The messages that streams say; items of the Responses API are no messages."""
-    told = [json.loads(output_items(one.output) or b"[]") for one in found if isinstance(one.output, StreamedOutput)]
-    return [one for listed in told for one in listed if "content" in one and "type" not in one]
+    outputs = [
+        json.loads(output_items(item.output) or b"[]") for item in calls if isinstance(item.output, StreamedOutput)
+    ]
+    return [item for listed in outputs for item in listed if "content" in item and "type" not in item]
 
 
 def _events_of(data):
@@ -162,9 +164,9 @@ def _events_of(data):
         events = (
             (json.loads(line).get("response") or {}).get("events") if line[:1] == b"{" and line[-1:] == b"}" else None
         )
-        yield from json.loads(items_of_events(dumps(one["data"]) for one in events)) if events else []
+        yield from json.loads(items_of_events(dumps(event["data"]) for event in events)) if events else []
 
 
-def _known_by(answer):
+def _identifying_value(answer):
     """Return the id of a call or the signature of a thought, which identify an answer."""
-    return next((one[key] for one in answer["content"] for key in ("id", "signature") if one.get(key)), None)
+    return next((block[key] for block in answer["content"] for key in ("id", "signature") if block.get(key)), None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from formats.pi import Pages, call, plain, shown, thought
+from formats.pi import Pages, call, plain, thought, typed_texts
 from formats.recorded import folded
 from helpers.recognising import recognise
 from lore.formats.agents.pi import Pi
@@ -12,27 +12,27 @@ from lore.run.checking.check import check
 from lore.testing import ReaderContract
 
 
-def turns(made):
+def turns(log):
     """The bills of a session's requests."""
-    found = [value for value in made.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
-    return [end.usage and (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.write_tokens) for end in found]
+    ends = [value for value in log.read() if isinstance(value, e.TurnCompleted | e.TurnFailed | e.TurnCanceled)]
+    return [end.usage and (end.usage.uncached_tokens, end.usage.read_tokens, end.usage.write_tokens) for end in ends]
 
 
 def busy() -> Pages:
     """All that happens in one session: branches, compactions, other APIs, entries outside of prompts, damage."""
-    made = plain().entry("custom", customType="x", data={"a": 1}).entry("label", targetId="00000003", label="l")
-    made.entry("custom_message", customType="x", content="noted", display=True)
-    made.message("bashExecution", None, command="ls", output="a", exitCode=1, cancelled=False, truncated=False)
-    made.message("bashExecution", None, command="id", output="b", exitCode=0, excludeFromContext=True)
-    made.user("go on").answer(call("c2"), stopReason="aborted", bill=(0, 0, 0, 0), errorMessage="by hand")
-    made.user("again").answer(call("c3"), call("c4"), stopReason="toolUse").result("c3").result("c4", isError=True)
-    back = made.leaf
-    made.answer("wrong", model="gpt-5.5", api="openai-codex-responses").go(back)
-    made.entry("branch_summary", fromId="x", summary="tried").user("other").answer("right")
-    made.entry("thinking_level_change", thinkingLevel="high")
-    made.entry("compaction", summary="so far", firstKeptEntryId=back, tokensBefore=9_000)
-    made.user("on").answer(thought(signature='{"id":"rs_1","type":"reasoning","encrypted_content":"x"}'), "yes")
-    made.go("00000003").user("before it").answer("back").entry("session_info", name="n").entry("hologram", x=1)
+    log = plain().entry("custom", customType="x", data={"a": 1}).entry("label", targetId="00000003", label="l")
+    log.entry("custom_message", customType="x", content="noted", display=True)
+    log.message("bashExecution", None, command="ls", output="a", exitCode=1, cancelled=False, truncated=False)
+    log.message("bashExecution", None, command="id", output="b", exitCode=0, excludeFromContext=True)
+    log.user("go on").answer(call("c2"), stopReason="aborted", bill=(0, 0, 0, 0), errorMessage="by hand")
+    log.user("again").answer(call("c3"), call("c4"), stopReason="toolUse").result("c3").result("c4", isError=True)
+    back = log.leaf
+    log.answer("wrong", model="gpt-5.5", api="openai-codex-responses").go(back)
+    log.entry("branch_summary", fromId="x", summary="tried").user("other").answer("right")
+    log.entry("thinking_level_change", thinkingLevel="high")
+    log.entry("compaction", summary="so far", firstKeptEntryId=back, tokensBefore=9_000)
+    log.user("on").answer(thought(signature='{"id":"rs_1","type":"reasoning","encrypted_content":"x"}'), "yes")
+    log.go("00000003").user("before it").answer("back").entry("session_info", name="n").entry("hologram", x=1)
     tail = [
         {"role": "user", "content": "kept"},
         {"role": "assistant", "content": [call("c9")], "stopReason": "toolUse"},
@@ -40,8 +40,8 @@ def busy() -> Pages:
     tail.append(
         {"role": "toolResult", "toolCallId": "c9", "content": [{"type": "image", "data": "aa", "mimeType": "i"}]}
     )
-    made.entry("compaction", summary="all", retainedTail=tail, tokensBefore=1).user("ä \ud83d").answer("end")
-    return made.entry("reset_boundary").user("anew").answer("end", stopReason="error", bill=(1, 2, 3, 4))
+    log.entry("compaction", summary="all", retainedTail=tail, tokensBefore=1).user("ä \ud83d").answer("end")
+    return log.entry("reset_boundary").user("anew").answer("end", stopReason="error", bill=(1, 2, 3, 4))
 
 
 class TestContract(ReaderContract):
@@ -57,12 +57,12 @@ class TestContract(ReaderContract):
 
 @pytest.mark.parametrize(("version", "member"), [(1, "branchedFrom"), (3, "parentSession")])
 def test_requests_older_than_the_fork_are_inherited(tmp_path, version, member):
-    made = plain(version)
-    made.lines[0] |= {member: "/s/parent.jsonl", "timestamp": made.at}
-    own = len(turns(made.user("forked").answer("own")))
-    (tmp_path / "fork.jsonl").write_bytes(made.data())
+    log = plain(version)
+    log.lines[0] |= {member: "/s/parent.jsonl", "timestamp": log.at}
+    turn_count = len(turns(log.user("forked").answer("own")))
+    (tmp_path / "fork.jsonl").write_bytes(log.data())
     summary = check([str(tmp_path)]).result.summary
-    assert (summary.turns, summary.copied) == (1, own - 1)
+    assert (summary.turns, summary.copied) == (1, turn_count - 1)
 
 
 def test_inherited_compaction_is_not_counted(tmp_path):
@@ -89,17 +89,17 @@ def test_log_without_its_first_line_is_recognised():
 
 
 def test_unknown_entry_that_comes_again_keeps_its_record():
-    made = Pages().user("go").entry("hologram", x=1)
-    back = made.leaf
-    made.user("left").go(back).user("right").go(made.lines[1]["id"]).user("first again").go(back).user("right again")
-    kept = [value.item for value in made.read() if isinstance(value, e.Append) and isinstance(value.item, OpaqueItem)]
-    assert [b"hologram" in bytes(item.record) for item in kept] == [True, True]
+    log = Pages().user("go").entry("hologram", x=1)
+    back = log.leaf
+    log.user("left").go(back).user("right").go(log.lines[1]["id"]).user("first again").go(back).user("right again")
+    opaque = [value.item for value in log.read() if isinstance(value, e.Append) and isinstance(value.item, OpaqueItem)]
+    assert [b"hologram" in bytes(item.record) for item in opaque] == [True, True]
 
 
 def test_cost_of_response_is_recorded():
-    made = plain().answer("free", usage={"input": 5, "output": 1, "cost": {"total": 0}})
-    made.answer("odd", usage={"input": 5, "output": 1, "cost": "much"})
-    bills = [value.usage for value in made.read() if isinstance(value, e.TurnCompleted)]
+    log = plain().answer("free", usage={"input": 5, "output": 1, "cost": {"total": 0}})
+    log.answer("odd", usage={"input": 5, "output": 1, "cost": "much"})
+    bills = [value.usage for value in log.read() if isinstance(value, e.TurnCompleted)]
     assert [bill.recorded_dollars for bill in bills] == [0.1, 0.1, None, None]
 
 
@@ -111,24 +111,26 @@ def test_session_names_parent_by_path_or_id():
 
 
 def test_thinking_level_of_header_is_first_one():
-    made = Pages(1, thinkingLevel="off").user("a").answer("b").entry("thinking_level_change", thinkingLevel="high")
-    started = [value for value in made.user("c").answer("d").read() if isinstance(value, e.Observed)]
-    assert [(one.name, one.before, one.after) for one in started] == [("effort", "off", "high")]
+    log = Pages(1, thinkingLevel="off").user("a").answer("b").entry("thinking_level_change", thinkingLevel="high")
+    started = [value for value in log.user("c").answer("d").read() if isinstance(value, e.Observed)]
+    assert [(change.name, change.before, change.after) for change in started] == [("effort", "off", "high")]
 
 
 def test_setting_changed_before_aborted_request_explains_fall(tmp_path):
-    made = Pages(1, thinkingLevel="off").user("a").answer("b", bill=(10, 0, 9_000, 5))
-    made.entry("thinking_level_change", thinkingLevel="high").user("c")
-    made.answer("d", stopReason="aborted", bill=(0, 0, 0, 0)).user("e").answer("f", bill=(10, 0, 9_300, 5))
-    (tmp_path / "a.jsonl").write_bytes(made.data())
-    assert [(one.code, one.turn) for one in check([str(tmp_path / "a.jsonl")]).result.findings] == [("LORE120", 3)]
+    log = Pages(1, thinkingLevel="off").user("a").answer("b", bill=(10, 0, 9_000, 5))
+    log.entry("thinking_level_change", thinkingLevel="high").user("c")
+    log.answer("d", stopReason="aborted", bill=(0, 0, 0, 0)).user("e").answer("f", bill=(10, 0, 9_300, 5))
+    (tmp_path / "a.jsonl").write_bytes(log.data())
+    assert [(finding.code, finding.turn) for finding in check([str(tmp_path / "a.jsonl")]).result.findings] == [
+        ("LORE120", 3)
+    ]
 
 
 def test_mode_of_client_explains_fall_after_it(tmp_path):
     """Each mode of oh-my-pi has tools of its own; the log names the mode."""
-    made = Pages().user("a").answer("b", bill=(4, 0, 30_000, 5)).user("c").answer("d", bill=(4, 30_000, 90, 5))
-    made.entry("mode_change", mode="goal").user("e").answer("f", bill=(4, 0, 30_300, 5))
-    (tmp_path / "a.jsonl").write_bytes(made.data())
+    log = Pages().user("a").answer("b", bill=(4, 0, 30_000, 5)).user("c").answer("d", bill=(4, 30_000, 90, 5))
+    log.entry("mode_change", mode="goal").user("e").answer("f", bill=(4, 0, 30_300, 5))
+    (tmp_path / "a.jsonl").write_bytes(log.data())
     (finding,) = check([str(tmp_path / "a.jsonl")]).result.findings
     assert (finding.code, finding.turn, finding.kind) == ("LORE145", 3, "unattributable")
 
@@ -152,33 +154,33 @@ def test_damaged_line_is_problem_and_rest_is_read():
     hurt = b"".join(
         [*data[:3], b'{"type":"message","id":"x', b"\n", *data[3:], b'{"type":"message","message":7}\n', b"{"]
     )
-    made = folded(Pi, hurt)
-    assert [problem.line for problem in made.problems] == [4, 9, 10]
-    assert len(made.state.main().entries) == 4
+    session = folded(Pi, hurt)
+    assert [problem.line for problem in session.problems] == [4, 9, 10]
+    assert len(session.state.main().entries) == 4
 
 
 def test_entry_that_is_its_own_parent_follows_previous():
-    made = plain()
+    log = plain()
     message = {"role": "user", "content": "x"}
-    made.raw({"type": "message", "id": "me", "parentId": "me", "timestamp": made.at, "message": message})
-    assert shown(made)[-1] == ("UserMessage", '"x"')
+    log.raw({"type": "message", "id": "me", "parentId": "me", "timestamp": log.at, "message": message})
+    assert typed_texts(log)[-1] == ("UserMessage", '"x"')
 
 
 def test_hostile_lines_never_raise():
     for value in (None, 1, "x", [], {}, -1, 1e400, "\ud800"):
         for key in ("id", "parentId", "timestamp", "message", "summary", "firstKeptEntryId", "retainedTail", "type"):
-            made = plain().entry("compaction", summary="s", tokensBefore=9)
-            made.lines[-1][key] = value
-            made.user("x").answer("y")
-            made.folded()
+            log = plain().entry("compaction", summary="s", tokensBefore=9)
+            log.lines[-1][key] = value
+            log.user("x").answer("y")
+            log.folded()
         for key in ("role", "content", "usage", "stopReason", "timestamp", "api", "provider", "model", "responseId"):
-            made = plain()
-            made.lines[-1]["message"][key] = value
-            made.folded()
+            log = plain()
+            log.lines[-1]["message"][key] = value
+            log.folded()
 
 
 def test_provider_of_answer_with_usage_is_signal():
-    made = Pages().user("a").answer("b").user("c").answer("d", provider="openrouter", bill=(0, 0, 0, 0))
-    made.user("e").answer("f", provider="github-copilot").user("g").answer("h", provider="github-copilot")
-    signs = [value for value in made.read() if isinstance(value, e.Observed) and value.name == "provider"]
+    log = Pages().user("a").answer("b").user("c").answer("d", provider="openrouter", bill=(0, 0, 0, 0))
+    log.user("e").answer("f", provider="github-copilot").user("g").answer("h", provider="github-copilot")
+    signs = [value for value in log.read() if isinstance(value, e.Observed) and value.name == "provider"]
     assert [(sign.before, sign.after) for sign in signs] == [("anthropic", "github-copilot")]

@@ -21,37 +21,37 @@ pytestmark = pytest.mark.corpus
 
 def records(path: Path) -> list[dict[str, Any]]:
     """Every record of a file: a line may hold two."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     decoder = json.JSONDecoder()
     for line in path.read_text("utf-8").split("\n"):
         at = 0
         while at < len(line):
             record, at = decoder.raw_decode(line, at)
-            found.append(record)
-    return found
+            entries.append(record)
+    return entries
 
 
-def counted(path: Path) -> dict[str, Any]:
+def plain_counts(path: Path) -> dict[str, Any]:
     """What a person would count: answers and billed summaries, the counts of each, calls that later prompts hold."""
     every = records(path)
     answers = [record["message"] for record in every if record.get("message", {}).get("role") == "assistant"]
     summaries = [record["usage"] for record in every if record["type"] in SUMMARIES and "usage" in record]
     usage = [*(answer["usage"] for answer in answers), *summaries]
     assert all(bill["totalTokens"] == sum(bill[name] for name in NAMES) for bill in usage if "totalTokens" in bill)
-    said = [answer for answer in answers if answer["stopReason"] not in ("aborted", "error")]
+    completed = [answer for answer in answers if answer["stopReason"] not in ("aborted", "error")]
     return {
         "requests": len(answers) + len(summaries),
         "billed": sum(any(bill[name] for name in NAMES) for bill in usage),
         "usage": [sum(bill[name] for bill in usage) for name in NAMES],
-        "calls": [block["id"] for answer in said for block in answer["content"] if block["type"] == "toolCall"],
+        "calls": [block["id"] for answer in completed for block in answer["content"] if block["type"] == "toolCall"],
         "compactions": sum(record["type"] == "compaction" for record in every),
     }
 
 
 @of_each(FILES)
 def test_counts_equal_those_of_plain_json(path: Path) -> None:
-    found = figures(Pi, path, FIELDS, Code.JOINED_LINES)
-    assert found == {**counted(path), "unknown": found["unknown"]}
+    totals = figures(Pi, path, FIELDS, Code.JOINED_LINES)
+    assert totals == {**plain_counts(path), "unknown": totals["unknown"]}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

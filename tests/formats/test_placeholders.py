@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 
 from formats import codex, copilot, opencode, pi
-from formats.claude import answered, asked, counts, joined, result, text, use
+from formats.claude import answered, asked, counts, log_bytes, result, text, use
 from formats.recorded import folded
 from helpers.each import each
 from lore.formats.claude.reader import ClaudeCode
@@ -15,7 +15,7 @@ from lore.formats.claude.reader import ClaudeCode
 IDS = frozenset((
     "id", "uuid", "parentUuid", "parentId", "messageID", "sessionID", "callID", "call_id", "toolCallId", "tool_use_id",
 ))  # fmt: skip
-CLAUDE = joined(
+CLAUDE = log_bytes(
     asked("u1", "look around"), answered("a1", "r1", use("c1"), "u1", usage=counts(3, 0, 900, 9)),
     asked("u2", [result("c1", "one")], "a1"), answered("a2", "r2", text("seen"), "u2", usage=counts(3, 900, 90, 9)),
     answered("a3", "r2", use("c2"), "a2", usage=counts(3, 900, 90, 9)), asked("u3", [result("c2", "two")], "a3"),
@@ -54,7 +54,7 @@ def test_placeholder_keeps_messages_results_and_turns_apart(name, placeholder, s
             for line in data.splitlines()
         )
     before, after = folded(reader, data), folded(reader, redacted)
-    assert shown(after) == shown(before)
+    assert items_without_ids(after) == items_without_ids(before)
     assert after.state.main().turn.turn == before.state.main().turn.turn
 
 
@@ -67,9 +67,9 @@ def test_message_ids_shared_with_the_model_become_unique():
             part.pop("id", None)
             part.pop("messageID", None)
     before, after = folded(opencode.OpenCode, log), folded(opencode.OpenCode, json.dumps(messages).encode())
-    assert shown(after) == shown(before)
+    assert items_without_ids(after) == items_without_ids(before)
 
 
-def shown(fold: Any) -> list[Any]:
+def items_without_ids(fold: Any) -> list[Any]:
     """Return each item without its id: its type, and what a call returned."""
     return [(type(entry.item), bytes(getattr(entry.item, "output", b""))) for entry in fold.state.main().entries]

@@ -103,7 +103,7 @@ class TestArray(ReaderContract):
 
 def values(data: bytes, reader: Any = Chat) -> list[Any]:
     """What a reader yields, problems among it."""
-    return [found.value for found in everything(reader(), data)]
+    return [item.value for item in everything(reader(), data)]
 
 
 def folded(data: bytes, reader: Any = Chat) -> FoldedSession:
@@ -157,8 +157,8 @@ def test_result_without_id_goes_by_name():
 def test_provider_result_completes_call_of_same_answer():
     result = {"type": "tool-result", "toolCallId": "a", "output": {"type": "error-text", "value": "no"}}
     answer = {"role": "assistant", "content": [*AI_SDK[1]["content"], result, {"type": "text", "text": "Sorry."}]}
-    _, call, said = items(AI_SDK[0], answer)
-    assert (call.status, text_of(bytes(call.output)), type(said)) == ("failed", "no", AssistantMessage)
+    _, call, message = items(AI_SDK[0], answer)
+    assert (call.status, text_of(bytes(call.output)), type(message)) == ("failed", "no", AssistantMessage)
     assert codes(lines(AI_SDK[0], answer, AI_SDK[2])) == [Code.UNKNOWN_ID]  # it has its result
 
 
@@ -176,8 +176,8 @@ def test_function_call_and_refusal_are_read():
 def test_result_without_call_is_a_message_and_problem():
     data = lines(PLAIN[1], {"role": "tool", "tool_call_id": "gone", "content": "x"}, PLAIN[-1])
     assert codes(data) == [Code.UNKNOWN_ID]
-    _, kept, _ = (entry.item for entry in folded(data).main().entries)
-    assert (kept.source, text_of(bytes(kept.blocks[0].text))) == ("context_injection", "x")
+    _, message, _ = (entry.item for entry in folded(data).main().entries)
+    assert (message.source, text_of(bytes(message.blocks[0].text))) == ("context_injection", "x")
 
 
 def test_leading_system_messages_are_the_system_prompt():
@@ -209,10 +209,10 @@ def test_messages_up_to_first_answer_give_the_dialect(chat, dialect):
 
 
 def test_unanswered_array_is_a_request():
-    asked = [*PLAIN, {"role": "user", "content": "Sure?"}]
-    assert folded(listed(*asked), ChatDocument).main().turns == 3
-    assert folded(lines(*asked)).main().turns == 2
-    assert folded(listed(*asked)[:-4], ChatDocument).main().turns == 2  # it may continue
+    messages = [*PLAIN, {"role": "user", "content": "Sure?"}]
+    assert folded(listed(*messages), ChatDocument).main().turns == 3
+    assert folded(lines(*messages)).main().turns == 2
+    assert folded(listed(*messages)[:-4], ChatDocument).main().turns == 2  # it may continue
 
 
 @each([
@@ -242,8 +242,8 @@ def test_files_of_other_formats_keep_their_reader(other, reader):
 
 
 def test_chat_with_numbers_or_damage_is_recognised():
-    counted = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
-    assert recognise(lines(*counted)) is Chat
+    messages = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
+    assert recognise(lines(*messages)) is Chat
     assert recognise(lines(*PLAIN[:2]) + b'{"role":"us\n' + lines(*PLAIN[2:])) is Chat
     assert recognise(b"\xef\xbb\xbf" + listed(*PLAIN)) is ChatDocument
     assert recognise(b'[{"role":"system","content":"' + b"x" * 1000) is ChatDocument
@@ -278,8 +278,8 @@ def test_text_keeps_its_escapes():
         data = dumps(message).replace(b"What is here?", rb"\u00e9\/\ud83d") + b"\n"
         (item,) = (entry.item for entry in folded(data).main().entries)
         assert rb'"\u00e9\/\ud83d"' in bytes(getattr(item.blocks[0], "text", None) or item.blocks[0].json)
-    said = PLAIN[2] | {"content": "X"}
-    data = lines({**PLAIN[0], "content": "X"}, PLAIN[1], said, *PLAIN[3:]).replace(b'"X"', rb'"\ud83d"')
+    reply = PLAIN[2] | {"content": "X"}
+    data = lines({**PLAIN[0], "content": "X"}, PLAIN[1], reply, *PLAIN[3:]).replace(b'"X"', rb'"\ud83d"')
     assert not codes(data)
     assert folded(data).main().turns == 2
     assert bytes(folded(data).system) == rb'"\ud83d"'

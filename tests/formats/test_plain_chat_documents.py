@@ -109,8 +109,8 @@ def test_conversation_folds_alike_in_every_form(document):
     ]  # fmt: skip
     sessions = [folded(data, reader) for data, reader in forms]
     mains = [session.chain(e.MAIN) for session in sessions]
-    known = [(main.turns, main.system, main.tools, main.model, main.dialect) for main in mains]
-    assert all(prompt == known[0] for prompt in known)
+    facts = [(main.turns, main.system, main.tools, main.model, main.dialect) for main in mains]
+    assert all(prompt == facts[0] for prompt in facts)
     assert all(timeline(session) == timeline(sessions[0]) for session in sessions)
 
 
@@ -144,8 +144,8 @@ def test_function_call_without_function_is_text(text):
 
 
 def test_result_of_call_in_text_is_no_problem():
-    said = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
-    data = dumps({"conversations": [{"from": who, "value": text} for who, text in said]})
+    messages = [("human", "x"), ("gpt", "<tool_call>{}</tool_call>"), ("tool", "1"), ("gpt", "y")]
+    data = dumps({"conversations": [{"from": who, "value": text} for who, text in messages]})
     assert not codes(data)
     assert [type(item) for item in timeline(folded(data))] == [
         UserMessage, AssistantMessage, UserMessage, AssistantMessage,
@@ -211,8 +211,8 @@ def test_odd_message_is_opaque_and_rest_is_read(odd):
     document = {"messages": [*PLAIN[:2], odd, *PLAIN[2:]]}
     for data, reader in ((dumps(document), Chat), (indented([document]), ChatDocument)):
         assert codes(data, reader) in ([Code.MALFORMED_RECORD], [Code.UNKNOWN_RECORD])
-        (kept,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
-        assert json.loads(bytes(kept.record)) == odd
+        (event,) = (value for value in values(data, reader) if isinstance(value, e.OpaqueEvent))
+        assert json.loads(bytes(event.record)) == odd
         assert folded(data, reader).main().turns == 2
 
 

@@ -28,8 +28,8 @@ def stream(number: int) -> str:
     return f"event: message_start\ndata: {json.dumps({'type': 'message_start', 'message': answer(number)})}\n\n"
 
 
-def call(number: int, **own: Any) -> dict[str, Any]:
-    return {"id": number, "method": "POST", "url": URL, "headers": {}, **own}
+def call(number: int, **members: Any) -> dict[str, Any]:
+    return {"id": number, "method": "POST", "url": URL, "headers": {}, **members}
 
 
 HALVES = {  # a request and its response
@@ -88,11 +88,11 @@ class TestContract(ReaderContract):
 
 @each(HALVES)
 def test_answers_that_interleave_find_their_requests(halves):
-    (first, one), (second, two), (third, three) = (halves(number) for number in range(3))
-    data = lines({"type": "log", "msg": "up"}, first, second, two, third, one, three)
+    (first, first_answer), (second, two), (third, three) = (halves(number) for number in range(3))
+    data = lines({"type": "log", "msg": "up"}, first, second, two, third, first_answer, three)
     assert recognise(data) is ProxyHalves
-    found = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
-    usages = {size: (usage.uncached_tokens, usage.read_tokens) for size, usage in found.items() if usage}
+    usage_by_size = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
+    usages = {size: (usage.uncached_tokens, usage.read_tokens) for size, usage in usage_by_size.items() if usage}
     assert usages == {1: (5, 0), 3: (5, 100), 5: (5, 200)}
 
 
@@ -112,8 +112,8 @@ def test_answer_without_request_is_a_problem():
 
 def test_error_is_the_answer_to_its_request():
     error = {"type": "error", "id": 0, "error": {"message": "model not found"}}
-    (found,) = exchanges(ProxyHalves, lines(HALVES["http"](0)[0], error))
-    assert found.usage is None
+    (exchange,) = exchanges(ProxyHalves, lines(HALVES["http"](0)[0], error))
+    assert exchange.usage is None
     assert codes(ProxyHalves, lines(HALVES["http"](0)[0], error)) == ["LORE231"]
 
 
@@ -125,8 +125,8 @@ def test_record_with_both_sides_is_no_half():
 def test_request_is_read_when_its_id_comes_again():
     (first, _), (second, _) = HALVES["http"](0), HALVES["http"](1)
     answered = lines(first, {**second, "id": 0}, {"type": "response", "id": 0, "body": answer(1)})
-    found = [(len(json.loads(call.body)["messages"]), call.usage is None) for call in exchanges(ProxyHalves, answered)]
-    assert found == [(1, True), (3, False)]
+    calls = [(len(json.loads(call.body)["messages"]), call.usage is None) for call in exchanges(ProxyHalves, answered)]
+    assert calls == [(1, True), (3, False)]
 
 
 EVENTS = [
@@ -157,10 +157,10 @@ SPREAD = {  # the answer of one call, in records
 @each([*SPREAD])
 @pytest.mark.parametrize("end", [[], [{"type": "response_end", "id": 7}], [{"type": "response.done", "id": 7}]])
 def test_answer_spread_over_records_is_joined(spread, end):
-    first, one = HALVES["http"](1)
-    data = lines(call(7, type="request", body=body(0)), first, *SPREAD[spread], one, *end)
-    found = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
-    assert {size: (usage.read_tokens, usage.output_tokens) for size, usage in found.items()} == {
+    first, answer = HALVES["http"](1)
+    data = lines(call(7, type="request", body=body(0)), first, *SPREAD[spread], answer, *end)
+    usage_by_size = {len(json.loads(call.body)["messages"]): call.usage for call in exchanges(ProxyHalves, data)}
+    assert {size: (usage.read_tokens, usage.output_tokens) for size, usage in usage_by_size.items()} == {
         1: (200, 9),
         3: (100, 7),
     }
@@ -173,5 +173,5 @@ def test_answer_spread_over_records_is_joined(spread, end):
 ])  # fmt: skip
 def test_counts_after_pieces_without_counts_are_read(end):
     pieces = [{"type": "chunk", "id": 7, "delta": text} for text in ("Hel", "lo")]
-    (found,) = exchanges(ProxyHalves, lines(call(7, type="request", body=body(0)), *pieces, end))
-    assert (found.usage.read_tokens, found.usage.output_tokens) == (200, 7)
+    (exchange,) = exchanges(ProxyHalves, lines(call(7, type="request", body=body(0)), *pieces, end))
+    assert (exchange.usage.read_tokens, exchange.usage.output_tokens) == (200, 7)

@@ -7,7 +7,7 @@ from helpers.each import each
 
 @each([codex, copilot, gemini, kimi, opencode, pi, qwen])
 def test_lone_surrogate_in_a_text_is_read(maker):
-    made = maker.plain()
-    session = folded(made.reader, made.data().replace(b"a file", rb"a \ud83d file"))
+    log = maker.plain()
+    session = folded(log.reader, log.data().replace(b"a file", rb"a \ud83d file"))
     assert session.problems == []
-    assert len(session.state.main().entries) == len(made.folded().state.main().entries)
+    assert len(session.state.main().entries) == len(log.folded().state.main().entries)

@@ -25,8 +25,8 @@ print(before, found.name, "codex" in READERS, "lore.formats.codex.reader" in sys
 
 
 def test_reader_is_imported_when_it_is_used():
-    done = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True, text=True)
-    assert done.stdout.split() == ["False", "bodies", "True", "False", "codex"]
+    process = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, check=True, text=True)
+    assert process.stdout.split() == ["False", "bodies", "True", "False", "codex"]
 
 
 def test_signs_equal_words_of_the_readers():
@@ -116,9 +116,9 @@ def test_file_with_records_among_text_is_not_recognised(name):
 def test_torn_array_is_read_up_to_its_end():
     lines = (FIXTURES / LOGS[0]).read_bytes()
     array = b"[" + lines.replace(b"\n", b",")[:-30]
-    found = [read.value for read in everything(reader_of(array), array)]
-    assert len(found) > 5
-    assert [value.code for value in found if isinstance(value, Problem)] == ["LORE202"]
+    values = [read.value for read in everything(reader_of(array), array)]
+    assert len(values) > 5
+    assert [value.code for value in values if isinstance(value, Problem)] == ["LORE202"]
 
 
 def test_arrays_of_several_lines_are_no_records():

@@ -19,8 +19,8 @@ FOUND = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content
 
 def spoken(events):
     """What a list of events says, decoded."""
-    found = items_of_events(json.dumps(one).encode() for one in events)
-    return json.loads(found) if found else []
+    items = items_of_events(json.dumps(event).encode() for event in events)
+    return json.loads(items) if items else []
 
 
 def message(*blocks):
@@ -74,17 +74,17 @@ def test_chat_message_is_joined(given_message, sizes):
     assert spoken(chat(given_message, sizes)) == [given_message]
 
 
-def apart(parts):
+def merge_texts(parts):
     """Return parts without successive texts, which a stream does not separate."""
-    found = []
+    merged = []
     for part in parts:
-        if found and "text" in part and "text" in found[-1] and part.get("thought") == found[-1].get("thought"):
+        if merged and "text" in part and "text" in merged[-1] and part.get("thought") == merged[-1].get("thought"):
             continue
-        found.append(part)
-    return found
+        merged.append(part)
+    return merged
 
 
-@given(st.lists(GEMINI, min_size=1, max_size=5).map(apart), SIZES)
+@given(st.lists(GEMINI, min_size=1, max_size=5).map(merge_texts), SIZES)
 def test_gemini_content_is_joined(parts, sizes):
     assert spoken(gemini(parts, sizes)) == [{"role": "model", "parts": parts}]
 
@@ -97,15 +97,15 @@ def name_of(event):
 
 
 @given(st.lists(CONVERSE, min_size=1, max_size=5), SIZES, st.booleans())
-def test_converse_message_is_joined(blocks, sizes, named):
+def test_converse_message_is_joined(blocks, sizes, has_names):
     events = list(converse(blocks, sizes))
-    if named:
-        events = [{name_of(one): one} for one in events]
+    if has_names:
+        events = [{name_of(event): event} for event in events]
     assert spoken(events) == message(*blocks)
 
 
-def delta(kind, index=0, **given):
-    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **given}}
+def delta(kind, index=0, **members):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **members}}
 
 
 def start(block, index=0):
@@ -114,15 +114,15 @@ def start(block, index=0):
 
 def test_citations_are_added_to_their_text():
     cited = {"type": "char_location", "cited_text": "x"}
-    given = [start({"type": "text", "text": "", "citations": []}), delta("text_delta", text="a"),
+    events = [start({"type": "text", "text": "", "citations": []}), delta("text_delta", text="a"),
              delta("citations_delta", citation=cited),
              delta("citations_delta", citation={**cited, "n": 2})]  # fmt: skip
-    assert spoken(given) == message({"type": "text", "text": "a", "citations": [cited, {**cited, "n": 2}]})
+    assert spoken(events) == message({"type": "text", "text": "a", "citations": [cited, {**cited, "n": 2}]})
 
 
 def test_cut_input_remains_text():
-    given = [start({**CALL, "input": {}}), delta("input_json_delta", partial_json='{"path": "/a')]
-    assert spoken(given) == message({**CALL, "input": '{"path": "/a'})
+    events = [start({**CALL, "input": {}}), delta("input_json_delta", partial_json='{"path": "/a')]
+    assert spoken(events) == message({**CALL, "input": '{"path": "/a'})
 
 
 def test_call_without_input_keeps_empty_input():
@@ -132,24 +132,24 @@ def test_call_without_input_keeps_empty_input():
 
 
 def test_compaction_block_takes_its_summary():
-    given = [start({"type": "compaction", "content": None}), delta("compaction_delta", content="All of it.")]
-    assert spoken(given) == message({"type": "compaction", "content": "All of it."})
+    events = [start({"type": "compaction", "content": None}), delta("compaction_delta", content="All of it.")]
+    assert spoken(events) == message({"type": "compaction", "content": "All of it."})
 
 
-@pytest.mark.parametrize(("name", "said"), [
+@pytest.mark.parametrize(("name", "content"), [
     ("anthropic", [{"type": "thinking", "thinking": "hm " * 9, "signature": "s" * 20}, {"type": "text", "text": "y"}]),
     ("chat", {"role": "assistant", "content": "yes, of course", "reasoning_content": "hm " * 9}),
     ("gemini", [{"text": "hm", "thought": True}, {"text": "yes"}]),
     ("converse", [{"text": "yes"}, {"toolUse": {"toolUseId": "t", "name": "f", "input": {"a": [1, 2]}}}]),
 ])  # fmt: skip
-def test_cut_stream_gives_its_beginning(name, said):
-    events = list(WRITERS[name](said, [2]))
+def test_cut_stream_gives_its_beginning(name, content):
+    events = list(WRITERS[name](content, [2]))
     last = 0
     for end in range(len(events)):
         size = len(letters(spoken(events[:end])))
         assert size >= last
         last = size
-    assert last >= len(letters(said))
+    assert last >= len(letters(content))
 
 
 def letters(value):
@@ -171,9 +171,9 @@ HOSTILE = [
 
 def test_empty_anthropic_events_are_ignored():
     real = list(anthropic([{"type": "text", "text": "yes"}], [1]))
-    mixed = [one for event in real for one in (event, *HOSTILE)]
-    found = spoken(mixed)
-    assert found[0]["content"][0] == {"type": "text", "text": "yes"}
+    mixed = [item for event in real for item in (event, *HOSTILE)]
+    items = spoken(mixed)
+    assert items[0]["content"][0] == {"type": "text", "text": "yes"}
 
 
 @each([
@@ -184,24 +184,24 @@ def test_empty_anthropic_events_are_ignored():
 ])  # fmt: skip
 def test_empty_chat_chunks_are_ignored(chunk):
     real = {"role": "assistant", "content": "yes"}
-    found = spoken(one for event in chat(real, [1]) for one in (event, chunk))
-    assert (found[0]["content"], found[0].get("tool_calls")) == ("yes", None)
+    items = spoken(item for event in chat(real, [1]) for item in (event, chunk))
+    assert (items[0]["content"], items[0].get("tool_calls")) == ("yes", None)
 
 
 def test_second_message_in_a_stream_is_ignored():
-    one, two = ([{"type": "text", "text": text}] for text in ("first", "second"))
-    assert spoken([*anthropic(one, [2]), *anthropic([*two, *two], [2])]) == message(*one)
+    first, two = ([{"type": "text", "text": text}] for text in ("first", "second"))
+    assert spoken([*anthropic(first, [2]), *anthropic([*two, *two], [2])]) == message(*first)
 
 
 def test_whole_calls_without_index_are_separate():
     calls = [{"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}} for n in (1, 2)]
-    chunks = [{"choices": [{"delta": {"role": "assistant", "tool_calls": [one]}}]} for one in calls]
+    chunks = [{"choices": [{"delta": {"role": "assistant", "tool_calls": [call]}}]} for call in calls]
     assert spoken(chunks) == [{"role": "assistant", "content": None, "tool_calls": calls}]
 
 
 def test_gemini_signature_ends_its_text():
     parts = [{"text": "a"}, {"text": "b", "thoughtSignature": "s"}, {"text": "c"}]
-    chunks = [{"response": {"candidates": [{"content": {"parts": [one]}}]}} for one in parts]
+    chunks = [{"response": {"candidates": [{"content": {"parts": [part]}}]}} for part in parts]
     assert spoken(chunks) == [
         {"role": "model", "parts": [{"text": "ab", "thoughtSignature": "s"}, {"text": "c"}]}
     ]  # fmt: skip

@@ -24,10 +24,10 @@ DELTA = {
 }
 
 
-def stream(*events, named=True, end="\n"):
+def stream(*events, has_names=True, end="\n"):
     lines = []
     for event in events:
-        if named and isinstance(event, dict) and "type" in event:
+        if has_names and isinstance(event, dict) and "type" in event:
             lines.append(f"event: {event['type']}{end}")
         lines.append(f"data: {event if isinstance(event, str) else json.dumps(event)}{end}{end}")
     return "".join(lines).encode()
@@ -48,9 +48,9 @@ WHOLE = {
 @pytest.mark.parametrize("kind", ["response.completed", "response.incomplete", "response.done"])
 def test_responses_api_repeats_all_at_the_end(kind):
     created = {"type": "response.created", "response": {"id": "resp_1", "output": []}}
-    found = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
-    assert found.usage == Usage(uncached_tokens=4, read_tokens=5, output_tokens=1)
-    assert (found.response_id, found.created) == ("resp_1", 1772442000.0)
+    answer = answer_of_stream(stream(created, DELTA, {"type": kind, "response": WHOLE}))
+    assert answer.usage == Usage(uncached_tokens=4, read_tokens=5, output_tokens=1)
+    assert (answer.response_id, answer.created) == ("resp_1", 1772442000.0)
 
 
 def test_last_count_of_gemini_holds():
@@ -58,8 +58,8 @@ def test_last_count_of_gemini_holds():
         {"candidates": [], "responseId": "g1", "usageMetadata": {"promptTokenCount": 8, "candidatesTokenCount": n}}
         for n in (1, 2)
     ]
-    found = answer_of_stream(stream(*chunks))
-    assert (found.usage, found.response_id) == (Usage(uncached_tokens=8, output_tokens=2), "g1")
+    answer = answer_of_stream(stream(*chunks))
+    assert (answer.usage, answer.response_id) == (Usage(uncached_tokens=8, output_tokens=2), "g1")
 
 
 def test_gemini_read_is_known_at_stream_end():
@@ -75,16 +75,16 @@ def test_cached_tokens_at_stream_end_reduce_the_input():
     start = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 100, "output_tokens": 0}}}
     end = {"cache_read_input_tokens": 80, "cache_creation_input_tokens": 15, "output_tokens": 5}
     for counts, uncached in ((end, 5), (end | {"input_tokens": 7}, 7), ({"output_tokens": 5}, 100)):
-        found = answer_of_stream(stream(start, DELTA, {"type": "message_delta", "usage": counts}))
-        assert found.usage == Usage(uncached, counts.get("cache_read_input_tokens"),
+        answer = answer_of_stream(stream(start, DELTA, {"type": "message_delta", "usage": counts}))
+        assert answer.usage == Usage(uncached, counts.get("cache_read_input_tokens"),
                                     counts.get("cache_creation_input_tokens"), 5)  # fmt: skip
 
 
 def test_cut_stream_gives_what_is_known():
     whole = stream(START, DELTA, END)
     for cut in range(len(whole)):
-        found = answer_of_stream(whole[:cut])
-        assert found.usage in (None, BILLED, Usage(uncached_tokens=3, read_tokens=20, output_tokens=1))
+        answer = answer_of_stream(whole[:cut])
+        assert answer.usage in (None, BILLED, Usage(uncached_tokens=3, read_tokens=20, output_tokens=1))
     assert answer_of_stream(whole[: len(whole) - 30]).response_id == "msg_1"
 
 

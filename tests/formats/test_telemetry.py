@@ -24,14 +24,21 @@ class TestContract(ReaderContract):
 
 
 def span(**more):
-    own = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.input.messages": MESSAGES, **more}
-    return dumps({"name": "chat m", "attributes": {key: value for key, value in own.items() if value is not None}})
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.input.messages": MESSAGES,
+        **more,
+    }
+    return dumps(
+        {"name": "chat m", "attributes": {key: value for key, value in attributes.items() if value is not None}}
+    )
 
 
 def only(data):
-    found = exchanges(GenAI, data)
-    assert len(found) == 1
-    return found[0]
+    calls = exchanges(GenAI, data)
+    assert len(calls) == 1
+    return calls[0]
 
 
 def prompt(exchange):
@@ -46,7 +53,7 @@ def test_every_listed_span_is_a_request(member, indent):
     listed = [json.loads(span(**{"gen_ai.usage.input_tokens": count})) for count in (5, 9)]
     data = json.dumps({member: listed}, indent=indent).encode()
     assert recognise(data) is GenAI
-    assert [one.usage.uncached_tokens for one in exchanges(GenAI, data)] == [5, 9]
+    assert [call.usage.uncached_tokens for call in exchanges(GenAI, data)] == [5, 9]
 
 
 _TURNS = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -58,18 +65,18 @@ _PARTS = {
 }  # fmt: skip
 
 
-@each("own", [
+@each("members", [
     {"llm.model_name": "m", **_NUMBERED}, {"llm.model_name": "m", **_PARTS},
     {"ai.model.id": "m", "ai.prompt.messages": json.dumps(_TURNS)},
 ])  # fmt: skip
 @pytest.mark.parametrize("shape", ["attributes", "tags"])
-def test_messages_of_other_conventions_are_read(shape, own):
-    data = dumps({"name": "call", shape: {**own, "llm.token_count.prompt": "9"}})
+def test_messages_of_other_conventions_are_read(shape, members):
+    data = dumps({"name": "call", shape: {**members, "llm.token_count.prompt": "9"}})
     assert recognise(data) is GenAI
-    found = only(data)
-    texts = [json.loads(found.body)["messages"][number]["content"][0]["text"] for number in (0, 1)]
+    call = only(data)
+    texts = [json.loads(call.body)["messages"][number]["content"][0]["text"] for number in (0, 1)]
     assert texts == ["a", "b"]
-    assert (prompt(found).model, found.usage.uncached_tokens) == ("m", 9)
+    assert (prompt(call).model, call.usage.uncached_tokens) == ("m", 9)
 
 
 _WRITES = json.dumps({"anthropic": {"cacheCreationInputTokens": 200, "usage": {"input_tokens": 100}}})
@@ -112,7 +119,7 @@ def test_failed_span_quotes_what_the_api_said(status, more, message, code):
     failed = json.loads(span(**{"server.address": "api.test"}, **more)) | {"status": status}
     first, *problems = [read.value for read in everything(GenAI(), dumps(failed))]
     assert first.call.status == code
-    assert [(found.code, found.message) for found in problems] == ([("LORE231", message)] if message else [])
+    assert [(problem.code, problem.message) for problem in problems] == ([("LORE231", message)] if message else [])
 
 
 def test_wrong_types_raise_nothing():
@@ -140,7 +147,7 @@ def older(**attributes):
     return span(**{"gen_ai.input.messages": None, **attributes})
 
 
-def asked(data):
+def request_of(data):
     return json.loads(only(data).body)
 
 
@@ -156,11 +163,11 @@ NUMBERED = {
 
 
 def test_numbered_attributes_give_messages_in_order():
-    found = asked(older(**NUMBERED))
-    assert [one["role"] for one in found["messages"]] == ["system", "user", "assistant", "tool", "user"]
-    assert found["messages"][2]["tool_calls"][0]["function"] == {"name": "warmth", "arguments": '{"at":1}'}
-    assert found["messages"][3] == {"role": "tool", "tool_call_id": "c1", "content": "9"}
-    assert found["tools"] == [{"type": "function", "function": {"name": "warmth", "parameters": {"type": "object"}}}]
+    request = request_of(older(**NUMBERED))
+    assert [message["role"] for message in request["messages"]] == ["system", "user", "assistant", "tool", "user"]
+    assert request["messages"][2]["tool_calls"][0]["function"] == {"name": "warmth", "arguments": '{"at":1}'}
+    assert request["messages"][3] == {"role": "tool", "tool_call_id": "c1", "content": "9"}
+    assert request["tools"] == [{"type": "function", "function": {"name": "warmth", "parameters": {"type": "object"}}}]
 
 
 def test_list_of_events_gives_messages():
@@ -172,10 +179,10 @@ def test_list_of_events_gives_messages():
         {"event.name": "gen_ai.tool.message", "role": "tool", "id": "c1", "content": "9"},
         {"event.name": "gen_ai.choice", "message": {"role": "assistant", "content": "warm"}},
     ]  # fmt: skip
-    found = asked(older(events=json.dumps(events)))["messages"]
-    assert [one["role"] for one in found] == ["system", "user", "assistant", "tool"]
-    assert found[1]["content"][0] == {"type": "text", "text": "how warm?"}
-    assert json.loads(found[2]["tool_calls"][0]["function"]["arguments"]) == {"at": 1}
+    messages = request_of(older(events=json.dumps(events)))["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool"]
+    assert messages[1]["content"][0] == {"type": "text", "text": "how warm?"}
+    assert json.loads(messages[2]["tool_calls"][0]["function"]["arguments"]) == {"at": 1}
 
 
 def test_wrong_types_in_older_attributes_raise_nothing():

@@ -37,9 +37,9 @@ DATABASES = {
 
 @pytest.mark.parametrize("what", DATABASES)
 def test_foreign_database_is_recognised_by_its_tables(tmp_path, what):
-    found = find_foreign_file(database(tmp_path, *DATABASES[what]), "any.db")
-    assert found is not None
-    assert found.what == what
+    match = find_foreign_file(database(tmp_path, *DATABASES[what]), "any.db")
+    assert match is not None
+    assert match.what == what
 
 
 FILES = [
@@ -57,9 +57,9 @@ FILES = [
 
 @pytest.mark.parametrize(("name", "record", "what"), FILES)
 def test_foreign_file_is_recognised_by_its_members(name, record, what):
-    found = find_foreign_file(encode(record) + b"\n", name)
-    assert found is not None
-    assert found.what.startswith(what)
+    match = find_foreign_file(encode(record) + b"\n", name)
+    assert match is not None
+    assert match.what.startswith(what)
 
 
 @pytest.mark.parametrize(("name", "agent"), [
@@ -69,9 +69,9 @@ def test_foreign_file_is_recognised_by_its_members(name, record, what):
     ("/home/me/.codewhale/sessions/a.json", "codewhale"),
 ])  # fmt: skip
 def test_other_foreign_file_is_recognised_by_its_path(name, agent):
-    found = find_foreign_file(b"TO LLM 2026-01-01\n", name)
-    assert found is not None
-    assert found.agent == agent
+    match = find_foreign_file(b"TO LLM 2026-01-01\n", name)
+    assert match is not None
+    assert match.agent == agent
 
 
 # A request that quotes an Amp thread, or has members of the same names further below, is a request.

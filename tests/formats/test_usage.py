@@ -65,10 +65,10 @@ def test_counts_with_cached_tokens_are_split(usage, billed):
 
 @pytest.mark.parametrize("count", [True, -1, 1.5, "3", None])
 def test_counts_of_other_types_are_unknown(count):
-    found = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
-    assert found is not None
-    assert (found.uncached_tokens, found.output_tokens) == (None, 2)
-    assert (found is not None and found.contradiction != "") == (type(count) in (bool, str) or count == -1)
+    billed = billed_of(dumps({"input_tokens": count, "output_tokens": 2}))
+    assert billed is not None
+    assert (billed.uncached_tokens, billed.output_tokens) == (None, 2)
+    assert (billed is not None and billed.contradiction != "") == (type(count) in (bool, str) or count == -1)
 
 
 @each("cost", [rb'"\ud800"', b"[1]", b"{}", b"true", b"null", b"-1", b"0", b"1e300", b"9" * 400])
@@ -78,10 +78,10 @@ def test_odd_costs_are_unknown(cost):
 
 @pytest.mark.parametrize("count", [10**9 + 1, 2**53 + 1, 10**20])
 def test_impossible_count_is_a_contradiction(count):
-    found = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
-    assert found is not None
-    assert (found.uncached_tokens, found.output_tokens) == (None, 10**9)
-    assert found.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
+    billed = billed_of(dumps({"input_tokens": count, "output_tokens": 10**9}))
+    assert billed is not None
+    assert (billed.uncached_tokens, billed.output_tokens) == (None, 10**9)
+    assert billed.contradiction == f"input_tokens is {count if count < 10**17 else 'beyond any count'}"
 
 
 @pytest.mark.parametrize(("other", "doubt"), [
@@ -92,5 +92,5 @@ def test_impossible_count_is_a_contradiction(count):
     (Usage(20, 90, None, 5), "100 input tokens in the record, 110 in its stream; the former are used"),
 ])  # fmt: skip
 def test_two_usages_that_disagree_are_a_contradiction(other, doubt):
-    found = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")
-    assert found == Usage(20, 80, None, 5, contradiction=doubt)
+    usage = reconcile(Usage(20, 80, None, 5), other, "the record", "its stream")
+    assert usage == Usage(20, 80, None, 5, contradiction=doubt)

@@ -4,7 +4,7 @@ from helpers.each import each
 from lore.formats.values import LATEST_MS, stamp_at
 
 
-@each("found, stamp", [
+@each("value, stamp", [
     (1_775_635_200_123, "2026-04-08T08:00:00.123Z"),
     (1_775_635_200_123.9, "2026-04-08T08:00:00.123Z"),
     (1_775_635_200, "2026-04-08T08:00:00.000Z"),
@@ -18,5 +18,5 @@ from lore.formats.values import LATEST_MS, stamp_at
     ("2026-04-08T08:00:00Z", "2026-04-08T08:00:00Z"),
     ("", None),
 ])  # fmt: skip
-def test_time_is_seconds_milliseconds_or_text(found, stamp):
-    assert stamp_at(found) == stamp
+def test_time_is_seconds_milliseconds_or_text(value, stamp):
+    assert stamp_at(value) == stamp

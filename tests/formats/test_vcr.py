@@ -51,7 +51,7 @@ class TestContract(ReaderContract):
 
 
 def read(data):
-    return [one.value for one in everything(Vcr(), data)]
+    return [item.value for item in everything(Vcr(), data)]
 
 
 def test_httpmock_documents_are_calls():
@@ -64,8 +64,8 @@ def test_httpmock_documents_are_calls():
     ]
     data = yaml.safe_dump_all(calls, sort_keys=False).encode()
     assert recognise(data) is Vcr
-    found = everything(Vcr(), data)
-    assert [(one.value.fidelity, one.value.response_id, one.line) for one in found] == [
+    items = everything(Vcr(), data)
+    assert [(item.value.fidelity, item.value.response_id, item.line) for item in items] == [
         ("wire", "msg_1", 1), ("wire", "msg_1", data.count(b"\n", 0, data.index(b"---")) + 1),
     ]  # fmt: skip
 
@@ -82,13 +82,13 @@ PHP = call({"body": json.dumps(ASKED)}, {"body": json.dumps(SAID)})
 def test_cassettes_of_other_languages_are_read(begin, calls):
     data = begin + calls.encode()
     assert recognise(data) is Vcr
-    assert [(found.response_id, json.loads(found.body)) for found in read(data)] == [("msg_1", ASKED)] * 2
+    assert [(call.response_id, json.loads(call.body)) for call in read(data)] == [("msg_1", ASKED)] * 2
 
 
 def test_interaction_cut_in_its_request_is_reported():
     data = cassette(TEXT, json.loads(json.dumps(TEXT)))
     cut = data[: data.rindex(b"uri:")]
-    assert [getattr(one, "code", "call") for one in read(cut)] == ["call", "LORE202"]
+    assert [getattr(value, "code", "call") for value in read(cut)] == ["call", "LORE202"]
 
 
 def test_number_as_key_becomes_text():
@@ -99,7 +99,7 @@ def test_number_as_key_becomes_text():
 def test_text_that_looks_like_an_interaction_is_text():
     body = json.dumps({**ASKED, "system": "a\n- request:\n- b"}, indent=1)
     data = cassette(call({"body": body}, {"body": {"string": "a\n- request:\n\n- b\n"}}), TEXT)
-    assert [json.loads(one.body)["messages"] for one in read(data)] == [ASKED["messages"]] * 2
+    assert [json.loads(exchange.body)["messages"] for exchange in read(data)] == [ASKED["messages"]] * 2
 
 
 def test_alias_of_another_interaction_is_read():
@@ -112,7 +112,7 @@ def test_alias_of_another_interaction_is_read():
 def test_binary_body_of_ruby_is_read():
     data = cassette(PACKED)
     assert data.count(b"!!binary") == 2
-    assert [one.usage for one in read(data.replace(b"!!binary", b"!binary"))] == [one.usage for one in read(data)]
+    assert [call.usage for call in read(data.replace(b"!!binary", b"!binary"))] == [call.usage for call in read(data)]
 
 
 @pytest.mark.parametrize("kind", ["object/apply:multidict._multidict.istr", "object/new:multidict.istr"])
@@ -120,13 +120,13 @@ def test_header_names_of_aiohttp_are_read_as_text(kind):
     data = cassette(call({"body": json.dumps(ASKED), "headers": {"NAME": ["a/b"]}}, {}))
     data = data.replace(b"NAME:\n      - ", b"? !!python/%b\n      - content-type\n      : - " % kind.encode())
     assert b"istr" in data
-    assert [json.loads(one.body)["messages"] for one in read(data)] == [ASKED["messages"]]
+    assert [json.loads(exchange.body)["messages"] for exchange in read(data)] == [ASKED["messages"]]
 
 
 def test_bodies_named_body_json_are_read():
-    (found,) = read(json.dumps({"version": "1.0", "interactions": [JSON]}).encode())
-    assert json.loads(found.body)["messages"] == ASKED["messages"]
-    assert found.usage is not None
+    (call,) = read(json.dumps({"version": "1.0", "interactions": [JSON]}).encode())
+    assert json.loads(call.body)["messages"] == ASKED["messages"]
+    assert call.usage is not None
 
 
 BOMB = b"a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
@@ -151,8 +151,8 @@ def test_refused_yaml_hides_no_later_interaction(what, monkeypatch):
     if what == "too many values":
         monkeypatch.setattr(vcr, "YAML_VALUES", 5_000)
     good = cassette(TEXT).removeprefix(b"interactions:\n")
-    found = read(REFUSED[what] + good)
-    assert [one.code if isinstance(one, Problem) else len(one.body) for one in found] == [
+    values = read(REFUSED[what] + good)
+    assert [value.code if isinstance(value, Problem) else len(value.body) for value in values] == [
         "LORE221",
         len(json.dumps(ASKED)),
     ]
@@ -163,8 +163,8 @@ def test_interaction_over_the_limit_is_skipped(monkeypatch):
     data = cassette(TEXT, call({"body": "x" * 9000}, {}), PARSED)
     for size in (1, 700, 10**6):
         reader = Vcr()
-        found = list(reader.read(pieces(data, size)))
-        assert [getattr(one.value, "code", "exchange") for one in found] == ["exchange", "LORE220", "exchange"]
+        items = list(reader.read(pieces(data, size)))
+        assert [getattr(item.value, "code", "exchange") for item in items] == ["exchange", "LORE220", "exchange"]
 
 
 @pytest.mark.parametrize("data", [
@@ -172,11 +172,11 @@ def test_interaction_over_the_limit_is_skipped(monkeypatch):
     b"interactions:\n- 5\n- request: 5\n- []\n",
 ])  # fmt: skip
 def test_cassette_without_calls_is_empty(data):
-    assert all(isinstance(one, Problem) for one in read(data))
+    assert all(isinstance(value, Problem) for value in read(data))
 
 
 def test_real_cassette_is_read_whole(corpus):
     file = corpus / "vcr" / "test_anthropic_thinking_agui_0_1_10_drops_prefix.yaml"
-    found = read(file.read_bytes())
-    parsed = [one["request"]["parsed_body"] for one in yaml.safe_load(file.read_text("utf-8"))["interactions"]]
-    assert [json.loads(one.body) for one in found] == parsed
+    calls = read(file.read_bytes())
+    parsed = [call["request"]["parsed_body"] for call in yaml.safe_load(file.read_text("utf-8"))["interactions"]]
+    assert [json.loads(call.body) for call in calls] == parsed

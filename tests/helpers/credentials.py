@@ -13,7 +13,7 @@ _LOWER, _UPPER, _DIGITS = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVW
 _ALNUM, _HEX = _LOWER + _UPPER + _DIGITS, _DIGITS + "abcdef"
 
 
-def _made(length: int, alphabet: str = _ALNUM) -> str:
+def _random_word(length: int, alphabet: str = _ALNUM) -> str:
     """Make a word of an alphabet, with a digit and a letter in its first ten characters."""
     word = "".join(_RANDOM.choices(alphabet, k=length))
     return word[:3] + ("7" if "7" in alphabet else word[3]) + next(c for c in alphabet if c.isalpha()) + word[5:length]
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
 
 def _of(beginning: str, length: int, alphabet: str = _ALNUM, ending: str = "") -> Sample:
-    word = _made(length, alphabet)
+    word = _random_word(length, alphabet)
     return Sample(beginning + word + ending, word)
 
 
@@ -36,17 +36,17 @@ def _b64(text: str) -> str:
 
 
 def _basic() -> Sample:
-    word = _b64("user:" + _made(20))
+    word = _b64("user:" + _random_word(20))
     return Sample(f"Authorization: Basic {word}", word.rstrip("="))
 
 
 def _block(kind: str) -> Sample:
-    lines = [_made(64) for _ in range(4)]
+    lines = [_random_word(64) for _ in range(4)]
     return Sample(f"-----BEGIN {kind}-----\n" + "\n".join(lines) + f"\n-----END {kind}-----", lines[1])
 
 
 def _web_token(parts: int) -> Sample:
-    words = [_made(40) for _ in range(parts - 1)]
+    words = [_random_word(40) for _ in range(parts - 1)]
     middle = ("eyJ" + words[0], *words[1:]) if parts == 3 else words
     return Sample("eyJhbGciOiJSU0EtT0FFUCJ9." + ".".join(middle), words[-1])
 
@@ -90,16 +90,16 @@ SAMPLES = {
     "atlassian": _of("ATATT3xFfGF0", 174, _ALNUM, "=2DB5C2F1"),
     "slack": _of("xoxb-123456789012-1234567890123-", 24),
     "slack browser": _of("xoxc-123456789012-123456789012-1234567890123-", 64, _HEX),
-    "slack browser cookie": _of("xoxd-" + _made(30) + "%2B", 90),
+    "slack browser cookie": _of("xoxd-" + _random_word(30) + "%2B", 90),
     "slack app": _of("xapp-1-A0123456789-1234567890123-", 64, _HEX),
     "slack webhook": _of("https://hooks.slack.com/services/T01234567/B01234567/", 24),
-    "discord": _of("MTA5", 22, ending=".GhIjKl." + _made(38)),
+    "discord": _of("MTA5", 22, ending=".GhIjKl." + _random_word(38)),
     "discord webhook": _of("https://discord.com/api/webhooks/1234567890123456789/", 68),
     "discord webhook of a version": _of("https://discordapp.com/api/v10/webhooks/1234567890123456789/", 68),
     "telegram": _of("1234567890:AA", 33),
     "twilio": _of("SK", 32, _HEX),
     "twilio auth token": _of("TWILIO_AUTH_TOKEN=", 32, _HEX),
-    "sendgrid": _of("SG.", 22, ending="." + _made(43)),
+    "sendgrid": _of("SG.", 22, ending="." + _random_word(43)),
     "stripe": _of("sk_live_", 24),
     "stripe restricted": _of("rk_test_", 24),
     "stripe webhook": _of("whsec_", 32),
@@ -117,7 +117,7 @@ SAMPLES = {
     "npm": _of("npm_", 36),
     "pypi": _of("pypi-AgEIcHlwaS5vcmc", 90),
     "newrelic": _of("NRAK-", 27, _UPPER + _DIGITS),
-    "postman": _of("PMAK-", 24, _HEX, "-" + _made(34, _HEX)),
+    "postman": _of("PMAK-", 24, _HEX, "-" + _random_word(34, _HEX)),
     "terraform": _of("aB3dE5gH7jK9mN.atlasv1.", 66),
     "heroku": _of("HRKU-AA", 58),
     "rubygems": _of("rubygems_", 48, _HEX),
@@ -133,8 +133,8 @@ SAMPLES = {
     "cookie": _of("Cookie: theme=dark; session=", 40),
     "set-cookie": _of("Set-Cookie: sid=", 40, ending="; Path=/; HttpOnly"),
     "postgres URL": _of("postgres://user:", 16, ending="@db.example.org/app"),
-    "redis URL": _of("redis://:", 8, ending="/" + _made(8) + "@cache.example.org:6379/0"),
-    "amqp URL": _of("amqps://user:", 8, ending="/" + _made(8) + "@mq.example.org/v"),
+    "redis URL": _of("redis://:", 8, ending="/" + _random_word(8) + "@cache.example.org:6379/0"),
+    "amqp URL": _of("amqps://user:", 8, ending="/" + _random_word(8) + "@mq.example.org/v"),
     "token in URL": _of("https://", 32, _HEX, "@o1.ingest.example.io/2"),
     "mailgun": _of("key-", 32, _HEX),
     "token of an option": _of("tool --token ", 40),

@@ -16,18 +16,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
-def each(*given: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def each(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test over all cases, which it takes as its first argument, or as several of given names."""
-    cases: Mapping[Any, Any] | Iterable[Any] = given[-1]
-    names: list[str] = given[0].split(", ") if len(given) > 1 else []
-    named = list(cases.items()) if isinstance(cases, Mapping) else [(one, one) for one in cases]
+    cases: Mapping[Any, Any] | Iterable[Any] = arguments[-1]
+    names: list[str] = arguments[0].split(", ") if len(arguments) > 1 else []
+    named_cases = list(cases.items()) if isinstance(cases, Mapping) else [(value, value) for value in cases]
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(**fixtures: Any) -> None:
-            assert named, "no cases"
+            assert named_cases, "no cases"
             failed: list[Exception] = []
-            for name, case in named:
+            for name, case in named_cases:
                 try:
                     if not names:
                         test(case, **fixtures)
@@ -38,12 +38,12 @@ def each(*given: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
                     error.add_note(f"case: {name}")
                     failed.append(error)
             if failed:
-                raise ExceptionGroup(f"{len(failed)} of {len(named)} cases", failed)
+                raise ExceptionGroup(f"{len(failed)} of {len(named_cases)} cases", failed)
 
         signature = inspect.signature(test)
-        own = names or list(signature.parameters)[:1]
-        rest = [one for name, one in signature.parameters.items() if name not in own]
-        run.__signature__ = signature.replace(parameters=rest)  # pyright: ignore[reportAttributeAccessIssue]
+        case_names = names or list(signature.parameters)[:1]
+        fixture_params = [value for name, value in signature.parameters.items() if name not in case_names]
+        run.__signature__ = signature.replace(parameters=fixture_params)  # pyright: ignore[reportAttributeAccessIssue]
         return run
 
     return decorate

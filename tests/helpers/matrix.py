@@ -33,5 +33,5 @@ def crossed(names: str, *axes: Iterable[Any]) -> pytest.MarkDecorator:
 
 
 def _case(values: tuple[Any, ...], *, marked: bool) -> Any:
-    name = "-".join(str(one[0] if isinstance(one, tuple) else one) for one in values)
+    name = "-".join(str(value[0] if isinstance(value, tuple) else value) for value in values)
     return pytest.param(*values, id=name, marks=[pytest.mark.soak] if marked else [])

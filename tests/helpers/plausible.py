@@ -137,9 +137,9 @@ SOURCE = '''\
 TESTS = "collected 148 items\n\n148 passed in 2.31s"
 
 
-def call(number: int, text: str, name: str, given: dict[str, Any], result: str) -> list[dict[str, Any]]:
+def call(number: int, text: str, name: str, arguments: dict[str, Any], result: str) -> list[dict[str, Any]]:
     """Return an answer with a tool call, and the message with its result."""
-    use = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": given}
+    use = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": arguments}
     answer: list[dict[str, Any]] = [{"type": "text", "text": text}, use]
     back = {"type": "tool_result", "tool_use_id": use["id"], "content": result}
     return [{"role": "assistant", "content": answer}, {"role": "user", "content": [back]}]
@@ -166,19 +166,19 @@ OUTPUT = (96, 88, 71, 122)  # tokens of the answers
 
 def requests(clock: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the requests of the session; `clock` has the time that each of them states."""
-    made: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     messages: list[dict[str, Any]] = []
     for step, time in zip(STEPS, clock, strict=True):
         messages = [*messages, *step]
         *earlier, last = messages
         *before, block = last["content"]
         date = f"Today's date is {time}. The project is confparse, a café-sized library."
-        made.append({
+        result.append({
             "model": MODEL, "max_tokens": 4096, "tools": TOOLS,
             "system": [{"type": "text", "text": GUIDE, **MARK}, {"type": "text", "text": date}],
             "messages": [*earlier, {**last, "content": [*before, {**block, **MARK}]}],
         })  # fmt: skip
-    return made
+    return result
 
 
 def with_usage(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -206,10 +206,10 @@ def recordings() -> dict[str, bytes]:
     """Return the files by name."""
     stable = ("2026-11-20",) * 4
     clock = tuple(f"2026-11-20T08:0{number}:{second}Z" for number, second in enumerate(("11", "02", "14", "07")))
-    found = {"stable.jsonl": stable, "clock_in_system.jsonl": clock}
+    request_lists = {"stable.jsonl": stable, "clock_in_system.jsonl": clock}
     return {
         name: b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in with_usage(requests(times)))
-        for name, times in found.items()
+        for name, times in request_lists.items()
     }
 
 

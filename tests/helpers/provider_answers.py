@@ -14,11 +14,11 @@ def _dumps(value):
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def _events(*events, named=False):
+def _events(*events, has_names=False):
     """Return server-sent events, each as one piece."""
     chunks = []
     for event in events:
-        name = f"event: {event['type']}\n".encode() if named else b""
+        name = f"event: {event['type']}\n".encode() if has_names else b""
         chunks.append(name + b"data: " + (event if isinstance(event, bytes) else _dumps(event)) + b"\n\n")
     return chunks
 
@@ -41,7 +41,7 @@ def anthropic(body, cached):
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": TEXT}},
         {"type": "content_block_stop", "index": 0},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}},
-        {"type": "message_stop"}, named=True,
+        {"type": "message_stop"}, has_names=True,
     )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def responses(body, cached):
         {"type": "response.created", "sequence_number": 0, "response": {**response, "output": [], "usage": None}},
         {"type": "response.output_text.delta", "sequence_number": 1, "item_id": "msg_1", "output_index": 0,
          "content_index": 0, "delta": TEXT, "logprobs": []},
-        {"type": "response.completed", "sequence_number": 2, "response": response}, named=True,
+        {"type": "response.completed", "sequence_number": 2, "response": response}, has_names=True,
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def plain(value):
 
 def blocks_of(arguments):
     """Return a request as a flat list: tools, system, then each block with its role; without cache marks."""
-    found = []
+    blocks = []
 
     def walk(value, role):
         if isinstance(value, dict):
@@ -38,7 +38,7 @@ def blocks_of(arguments):
                     walk(inner, role)
                 return
         if value:
-            found.append(json.dumps([role, value]))
+            blocks.append(json.dumps([role, value]))
 
     body = bare(plain(arguments))
     head = body.get("config", body)
@@ -47,7 +47,7 @@ def blocks_of(arguments):
             walk(part, key)
     for message in body.get("messages") or body.get("input") or body.get("contents"):
         walk(message, "")
-    return [said for said in found if "[current-time]" not in said]
+    return [block for block in blocks if "[current-time]" not in block]
 
 
 def bare(value):
@@ -65,8 +65,8 @@ MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 class Client:
     """A client of one SDK; `fatal` is the number of a request that never gets its answer."""
 
-    def __init__(self, dialect, sent=None):
-        self.dialect, self.sent = dialect, [] if sent is None else sent
+    def __init__(self, dialect, requests=None):
+        self.dialect, self.sent = dialect, [] if requests is None else requests
         self.fatal = None
         self.said = 0
 
@@ -87,8 +87,8 @@ def anthropic(number, text, calls, size, read):
     content = [
         {"type": "thinking", "thinking": "…", "signature": f"sig{number}"},
         {"type": "text", "text": text, "citations": None},
-        *({"type": "tool_use", "id": f"toolu_{number}_{n}", "name": name, "input": given, "caller": {"type": "direct"}}
-          for n, (name, given) in enumerate(calls)),
+        *({"type": "tool_use", "id": f"toolu_{number}_{n}", "name": name, "input": args, "caller": {"type": "direct"}}
+          for n, (name, args) in enumerate(calls)),
         {"type": "novelty", "says": number},
     ]  # fmt: skip
     return SimpleNamespace(
@@ -101,8 +101,8 @@ def anthropic(number, text, calls, size, read):
 
 def chat(number, text, calls, size, read):
     called = [
-        {"id": f"call_{number}_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
-        for n, (name, given) in enumerate(calls)
+        {"id": f"call_{number}_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+        for n, (name, args) in enumerate(calls)
     ]
     message = {"role": "assistant", "content": text, "refusal": None, "reasoning_content": f"hm {number}"}
     return {
@@ -119,7 +119,7 @@ def responses(number, text, calls, size, read):
         {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed",
          "content": [{"type": "output_text", "text": text, "annotations": []}]},
         *({"type": "function_call", "id": f"fc_{number}_{n}", "call_id": f"call_{number}_{n}", "name": name,
-           "arguments": json.dumps(given), "status": "completed"} for n, (name, given) in enumerate(calls)),
+           "arguments": json.dumps(args), "status": "completed"} for n, (name, args) in enumerate(calls)),
     ]  # fmt: skip
     usage = {"input_tokens": size, "input_tokens_details": {"cached_tokens": read}, "output_tokens": 9}
     return {"id": f"resp_{number}", "object": "response", "status": "completed", "output": output, "usage": usage}
@@ -128,7 +128,7 @@ def responses(number, text, calls, size, read):
 def gemini(number, text, calls, size, read):
     parts = [
         {"text": text, "thought_signature": b"\xff\xfe"},
-        *({"function_call": {"name": name, "args": given}, "thought_signature": b"\x00" * n} for n, (name, given) in
+        *({"function_call": {"name": name, "args": args}, "thought_signature": b"\x00" * n} for n, (name, args) in
           enumerate(calls, 1)),
     ]  # fmt: skip
     return SimpleNamespace(
@@ -143,8 +143,8 @@ def bedrock(number, text, calls, size, read):
         {"reasoningContent": {"reasoningText": {"text": "…", "signature": f"sig{number}"}}},
         {"reasoningContent": {"redactedContent": b"\xff\xfe"}},
         {"text": text},
-        *({"toolUse": {"toolUseId": f"tooluse_{number}_{n}", "name": name, "input": given}}
-          for n, (name, given) in enumerate(calls)),
+        *({"toolUse": {"toolUseId": f"tooluse_{number}_{n}", "name": name, "input": args}}
+          for n, (name, args) in enumerate(calls)),
     ]  # fmt: skip
     usage = {"inputTokens": 3, "outputTokens": 9, "cacheReadInputTokens": read, "cacheWriteInputTokens": size - read}
     return {

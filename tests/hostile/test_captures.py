@@ -20,7 +20,7 @@ DOCUMENTS = {
     "claude-tap": {"packets": [pair()]},
     "cassette": {"entries": [PACKED, pair()]},
     "vcr": {"interactions": [pair({"string": json.dumps(ASKED)}, {"base64_string": ""})]},
-    "proxy-list": [pair(), pair(said={}) | {"response": {"events": [{"data": SAID}]}}],
+    "proxy-list": [pair(), pair(response={}) | {"response": {"events": [{"data": SAID}]}}],
 }
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from formats.claude import answered, asked, joined, line, result, text, use
+from formats.claude import answered, asked, line, log_bytes, result, text, use
 from model.making import call as called
 from model.making import dumps, header, record, said, user
 
@@ -122,7 +122,7 @@ def _run(lore, command):
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
 @pytest.mark.parametrize("name", CLAUDE)
 def test_cycle_in_claude_code_log_ends(lore, desk, name, command):
-    (desk / "log").write_bytes(joined(*CLAUDE[name], *END))
+    (desk / "log").write_bytes(log_bytes(*CLAUDE[name], *END))
     out = _run(lore, command)
     if command[0] == "check":  # the two at the end, and one of the story's at least
         assert json.loads(out)["summary"]["turns"] >= 3

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from formats.claude import answered, asked, counts, joined, text
+from formats.claude import answered, asked, counts, log_bytes, text
 from hostile import child
 from hostile.child import MEGABYTE
 
@@ -21,7 +21,7 @@ def test_ten_thousand_turns_are_simulated_in_200_mb(desk):
         bill = counts(3, read, 40, 10)
         lines.append(answered(f"a{number}", f"msg_{number}", text("well " * 20), f"u{number}", usage=bill))
         read += 40
-    (desk / "log.jsonl").write_bytes(joined(*lines))
+    (desk / "log.jsonl").write_bytes(log_bytes(*lines))
     ended = child.lore("simulate", "log.jsonl", "--json")
     assert ended.code == 0
     assert ended.peak < 200 * MEGABYTE

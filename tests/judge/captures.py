@@ -49,10 +49,10 @@ def usage(read: int, write: int, uncached: int = 4, **fields: Any) -> dict[str, 
 
 
 def call(at: float, body: dict[str, Any], bill: dict[str, Any] | None, *, url: str = ANTHROPIC, status: int = 200,
-         said: str = "done", headers: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:  # fmt: skip
+         answer: str = "done", headers: dict[str, str] | None = None, **fields: Any) -> dict[str, Any]:  # fmt: skip
     """Return a call `at` seconds after the start; `fields` belong to its response."""
     response: dict[str, Any] = {
-        "id": f"msg_{at}", "type": "message", "role": "assistant", "content": [{"type": "text", "text": said}],
+        "id": f"msg_{at}", "type": "message", "role": "assistant", "content": [{"type": "text", "text": answer}],
         **({} if bill is None else {"usage": bill}), **fields,
     }  # fmt: skip
     return {
@@ -65,20 +65,20 @@ def call(at: float, body: dict[str, Any], bill: dict[str, Any] | None, *, url: s
 def put(folder: Path, *calls: dict[str, Any], name: str = "calls.jsonl") -> Path:
     """Write a capture."""
     path = folder / name
-    path.write_bytes(b"".join(dumps(one) + b"\n" for one in calls))
+    path.write_bytes(b"".join(dumps(exchange) + b"\n" for exchange in calls))
     return path
 
 
 def judged(folder: Path, *calls: dict[str, Any]) -> tuple[list[TurnVerdict], list[Finding]]:
     """Return the verdict on each request of a capture, and the findings about whole chains."""
-    found: list[TurnVerdict] = []
-    late: list[Finding] = []
+    turn_verdicts: list[TurnVerdict] = []
+    final_findings: list[Finding] = []
     recording = Options().open(str(put(folder, *calls)), Problems())
     for verdict, ended in verdicts(recording, Dated().judge(), Place("calls.jsonl")):
-        late += ended
+        final_findings += ended
         if verdict is not None:
-            found.append(verdict)
-    return found, late
+            turn_verdicts.append(verdict)
+    return turn_verdicts, final_findings
 
 
 def break_codes(verdict: TurnVerdict) -> list[str]:

@@ -30,11 +30,11 @@ def body(*texts: str, system: str = SYSTEM, head: dict[str, str] | None = CACHE_
     ]
     if breakpoint is not None:
         messages[-1]["content"][-1]["cache_control"] = breakpoint  # pyright: ignore[reportArgumentType]
-    own = {"type": "text", "text": system, **({} if head is None else {"cache_control": head})}
-    return {"model": model, "max_tokens": 9, "system": [own], "messages": messages, **more}
+    system_block = {"type": "text", "text": system, **({} if head is None else {"cache_control": head})}
+    return {"model": model, "max_tokens": 9, "system": [system_block], "messages": messages, **more}
 
 
-def asked(at: float, request: dict[str, Any], bill: Usage | None, chain: str = "main", **fields: Any) -> Turn:
+def answered_turn(at: float, request: dict[str, Any], bill: Usage | None, chain: str = "main", **fields: Any) -> Turn:
     """Return a turn `at` seconds after the start, answered two seconds later."""
     fields = {"sent": START + at, "answered": START + at + 2, **fields}
     return replace(turn(parsed(request), int(at) + 1, usage=bill, **fields), chain=chain)
@@ -50,11 +50,11 @@ def bill(read: int | None, write: int | None, uncached: int = 3, hour: int | Non
 def chain_findings(turns: Sequence[Turn], judge: Judge | None = None) -> list[Finding]:
     """Return the findings about whole chains: LORE304 and later."""
     judge = judge or Dated().judge()
-    for one in turns:
-        judge.turn(one)
-    return [one for one in judge.finish(PLACE) if one.code > "LORE303"]
+    for current in turns:
+        judge.turn(current)
+    return [finding for finding in judge.finish(PLACE) if finding.code > "LORE303"]
 
 
 def chain_codes(turns: Sequence[Turn]) -> list[str]:
     """Return the codes of the findings about whole chains."""
-    return [one.code for one in chain_findings(turns)]
+    return [finding.code for finding in chain_findings(turns)]

@@ -23,15 +23,15 @@ class Judged(Talk):
         self.verdict: TurnVerdict | None = None
 
     def turn(self, *args, **fields):
-        found = super().turn(*args, **fields)
+        prediction = super().turn(*args, **fields)
         self.verdict = self.judge.turn(self.last)
-        return found
+        return prediction
 
     @property
     def lead(self):
         """The only cause of the last turn; other evidence is in its `also`."""
-        (one,) = self.verdict.causes
-        return one
+        (cause,) = self.verdict.causes
+        return cause
 
 
 def opened(begin=BEGIN, **fields):
@@ -54,4 +54,4 @@ def rank(cause):
 
 def other_codes(cause):
     """Return the codes of the other evidence shown with a cause."""
-    return [one.code for one in cause.also]
+    return [other.code for other in cause.also]

@@ -52,5 +52,5 @@ def session(
         for message in ({"role": "user", "content": [{"type": "text", "text": f"Step {step}."}]}, answer):
             number += 1
             records.append(entry(number, "message", minute, message=message))
-    path.write_bytes(b"".join(dumps(one) + b"\n" for one in records))
+    path.write_bytes(b"".join(dumps(record) + b"\n" for record in records))
     return str(path)

@@ -7,30 +7,34 @@ from formats.codex import Rollout
 from judge.captures import SYSTEM, TEXT, call, judged
 
 
-def found_in(tmp_path, efforts):
+def breaks_by_turn(tmp_path, efforts):
     """Return the cache breaks, by turn, of a Codex log whose user sets another effort with every prompt."""
-    made = Rollout().meta().message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
+    session = Rollout().meta().message("user", "<environment_context>\n  <cwd>/w</cwd>\n</environment_context>")
     whole = 20_000
     for number, effort in enumerate(efforts):
-        made.context(effort=effort).user(f"step {number}").call(f"a{number}").count(whole, 4_992)
-        made.result(f"a{number}", "line " * 300).message("assistant", "done").count(whole + 400, whole - 32)
+        session.context(effort=effort).user(f"step {number}").call(f"a{number}").count(whole, 4_992)
+        session.result(f"a{number}", "line " * 300).message("assistant", "done").count(whole + 400, whole - 32)
         whole += 1_000
     path = tmp_path / "rollout-2026-04-08T08-00-00-t-1.jsonl"
-    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in made.lines))
+    path.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in session.lines))
     findings = lore("check", "-v", "--json", str(path)).json["findings"]
-    return {one["turn"]: one for one in findings if one["is_break"]}
+    return {finding["turn"]: finding for finding in findings if finding["is_break"]}
 
 
 def test_value_that_returns_is_reported_as_alternating(tmp_path):
-    found = found_in(tmp_path, ("high", "low", "high", "low"))
-    assert [turn for turn, one in found.items() if "the value alternates" in one["message"]] == [5, 7]
-    assert [one["fix"].startswith("Keep one of the two values") for one in found.values()] == [False, True, True]
+    breaks = breaks_by_turn(tmp_path, ("high", "low", "high", "low"))
+    assert [turn for turn, finding in breaks.items() if "the value alternates" in finding["message"]] == [5, 7]
+    assert [finding["fix"].startswith("Keep one of the two values") for finding in breaks.values()] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_value_that_changes_each_time_is_not_alternating(tmp_path):
-    found = found_in(tmp_path, ("high", "low", "medium", "minimal"))
-    assert list(found) == [3, 5, 7]
-    assert not [one for one in found.values() if "the value alternates" in one["message"]]
+    breaks = breaks_by_turn(tmp_path, ("high", "low", "medium", "minimal"))
+    assert list(breaks) == [3, 5, 7]
+    assert not [finding for finding in breaks.values() if "the value alternates" in finding["message"]]
 
 
 def ask_openai(model, texts, usages, **fields):
@@ -53,7 +57,7 @@ def test_cache_keys_that_alternate_lose_part_each_time(tmp_path):
     texts = [[system, *history * number, history[0]] for number in range(1, 6)]
     usages = [(7_000, 0, 0), (7_900, 0, 0), (8_800, 6_912, 0), (9_700, 7_808, 0), (10_600, 8_704, 0)]
     verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.4", texts, usages, prompt_cache_key=["a", "b", "a", "b", "a"]))
-    codes = [[(one.code, one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+    codes = [[(cause.code, cause.kind) for cause in verdict.causes] for verdict in verdicts[1:]]
     assert codes == [[("LORE122", "waste")]] * 4
     assert "alternates" in verdicts[4].causes[0].qualifiers
 
@@ -65,7 +69,7 @@ def test_rewritten_last_message_after_explicit_breakpoint_is_noted(tmp_path):
     texts = [[{"role": "system", "content": [part]}, step] for step in steps]
     usages = [(6_500, 0, 6_500), (7_800, 6_020, 1_780), (8_400, 6_020, 2_380), (9_000, 6_020, 2_980)]
     verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.6-luna", texts, usages))
-    assert [[one.code for one in verdict.causes] for verdict in verdicts[1:]] == [["LORE146"]] * 3
+    assert [[cause.code for cause in verdict.causes] for verdict in verdicts[1:]] == [["LORE146"]] * 3
 
 
 def test_system_prompt_that_flips_is_charged_each_time(tmp_path):
@@ -75,7 +79,7 @@ def test_system_prompt_that_flips_is_charged_each_time(tmp_path):
     texts = [[systems[number % 2], *history * number, history[0]] for number in range(1, 7)]
     usages = [(7_900, 0, 0), (8_800, 6_912, 0), (9_700, 7_808, 0), (10_600, 8_704, 0), (11_500, 9_600, 0)]
     verdicts, _ = judged(tmp_path, *ask_openai("gpt-5.4", texts[:5], usages))
-    codes = [[(one.code, one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+    codes = [[(cause.code, cause.kind) for cause in verdict.causes] for verdict in verdicts[1:]]
     assert codes == [[("LORE100", "waste")]] * 4
     assert [verdict.lost_tokens for verdict in verdicts[2:]] == [896, 896, 896]
     assert ["alternates" in verdict.causes[0].qualifiers for verdict in verdicts[1:]] == [False, True, True, True]

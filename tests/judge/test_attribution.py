@@ -45,8 +45,10 @@ def test_tool_change_excluded_by_read_at_earlier_breakpoint(sign, read, ruled_ou
     talk.turn(bill(read, 5_200), signs=(sign,))
     assert talk.lead.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
     name = CODES[SIGN_CODES[sign]].name
-    reasons = [one for one in talk.lead.ruled_out if one.reason.startswith(name)]
-    assert [(one.out, one.count, one.limit) for one in reasons] == ([(True, read, 12_000)] if ruled_out else [])
+    reasons = [reason for reason in talk.lead.ruled_out if reason.reason.startswith(name)]
+    assert [(reason.out, reason.count, reason.limit) for reason in reasons] == (
+        [(True, read, 12_000)] if ruled_out else []
+    )
 
 
 @pytest.mark.parametrize("sign", ["client-version", "effort", "restart"])
@@ -61,9 +63,13 @@ def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
     talk.turn(bill(15_000, 2_000))  # breakpoints at 12,000, 12,300, 15,000 and 17,000
     talk.use()
     talk.turn(bill(read, 6_200), signs=(sign,))
-    own = SIGN_CODES[sign]
-    assert talk.lead.code == (code if code and CODES[own].section in ("tools", "system") else own)
-    reasons = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith(CODES[own].name)]
+    sign_code = SIGN_CODES[sign]
+    assert talk.lead.code == (code if code and CODES[sign_code].section in ("tools", "system") else sign_code)
+    reasons = [
+        (reason.count, reason.limit)
+        for reason in talk.lead.ruled_out
+        if reason.reason.startswith(CODES[sign_code].name)
+    ]
     assert reasons == ([(read, 12_000)] if talk.lead.code == "LORE301" else [])
 
 
@@ -71,9 +77,9 @@ def test_tool_change_ruled_out_by_read_in_history(sign, read, code):
 @each("read, ruled_out", [(9_999, True), (10_000, False), (10_001, False)])
 def test_other_messages_leave_the_head(sign, read, ruled_out):
     talk = opened()  # the first turn read 10,000 tokens that other sessions keep: tools and system prompt
-    one = dropped(talk, read, signs=(sign,))
-    assert one.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
-    reasons = [other for other in one.ruled_out if other.reason.startswith(CODES[SIGN_CODES[sign]].name)]
+    lead = dropped(talk, read, signs=(sign,))
+    assert lead.code == ("LORE301" if ruled_out else SIGN_CODES[sign])
+    reasons = [other for other in lead.ruled_out if other.reason.startswith(CODES[SIGN_CODES[sign]].name)]
     assert [(other.out, other.count, other.limit) for other in reasons] == ([(True, read, 10_000)] if ruled_out else [])
 
 
@@ -86,18 +92,18 @@ def test_small_fall_of_reads_is_no_drop(read):
 
 def test_pause_over_lifetime_is_strong_without_grace():
     talk = opened()
-    one = dropped(talk, after=301.0)
-    assert (rank(one), one.section) == (("LORE128", "strong", "expected"), "time")
-    assert one.evidence == Paused(301.0, 300.0)
+    lead = dropped(talk, after=301.0)
+    assert (rank(lead), lead.section) == (("LORE128", "strong", "expected"), "time")
+    assert lead.evidence == Paused(301.0, 300.0)
     verdict = talk.verdict
     assert (verdict.lost_tokens, verdict.wasted_tokens, verdict.was_foreseen) == (2_300, 0, False)
 
 
 def test_pause_within_one_hour_lifetime_explains_nothing():
     """Measured: with one-hour entries, reads fell equally often after and before five minutes."""
-    one = dropped(opened(hour=True), after=700.0)
-    assert rank(one) == ("LORE301", "weak", "unattributable")
-    (expiry,) = [reason for reason in one.ruled_out if reason.reason == "expiry"]
+    lead = dropped(opened(hour=True), after=700.0)
+    assert rank(lead) == ("LORE301", "weak", "unattributable")
+    (expiry,) = [reason for reason in lead.ruled_out if reason.reason == "expiry"]
     assert (expiry.out, expiry.seconds, expiry.limit) == (True, 700.0, 3600.0)
 
 
@@ -138,18 +144,18 @@ def test_too_many_new_positions_are_strong_evidence():
     talk = opened(ONE_BY_ONE)
     for _ in range(15):
         talk.use()
-    one = dropped(talk)
-    assert rank(one) == ("LORE113", "strong", "waste")
-    assert isinstance(one.evidence, LookbackExceeded)
-    assert (one.evidence.positions > one.evidence.allowed, one.evidence.missed_tokens) == (True, 2_300)
+    lead = dropped(talk)
+    assert rank(lead) == ("LORE113", "strong", "waste")
+    assert isinstance(lead.evidence, LookbackExceeded)
+    assert (lead.evidence.positions > lead.evidence.allowed, lead.evidence.missed_tokens) == (True, 2_300)
     assert talk.verdict.wasted_tokens == 2_300
 
 
 def test_history_shrunk_without_event_is_strong():
     talk = opened()
     talk.entries = talk.entries.cut(1)
-    one = dropped(talk)
-    assert (one.code, one.strength, one.evidence) == ("LORE143", "strong", HistoryShrank(1, 2))
+    lead = dropped(talk)
+    assert (lead.code, lead.strength, lead.evidence) == ("LORE143", "strong", HistoryShrank(1, 2))
 
 
 @pytest.mark.parametrize(
@@ -160,27 +166,27 @@ def test_history_shrunk_without_event_is_strong():
     ],
 )  # fmt: skip
 def test_provider_verdict_alone_names_section_without_cause(reason, section):
-    one = dropped(opened(), verdict=reason)
-    assert (rank(one), one.section) == (("LORE159", "strong", "unattributable"), section)
-    assert (one.evidence, one.also) == (ProviderSaid(reason), ())
+    lead = dropped(opened(), verdict=reason)
+    assert (rank(lead), lead.section) == (("LORE159", "strong", "unattributable"), section)
+    assert (lead.evidence, lead.also) == (ProviderSaid(reason), ())
 
 
 def test_expired_entries_lead_over_a_verdict():
     talk = opened()
-    one = dropped(talk, verdict="tools_changed", after=900.0)  # what had expired could not be read either way
-    assert (rank(one), other_codes(one)) == (("LORE128", "strong", "expected"), ["LORE159"])
+    lead = dropped(talk, verdict="tools_changed", after=900.0)  # what had expired could not be read either way
+    assert (rank(lead), other_codes(lead)) == (("LORE128", "strong", "expected"), ["LORE159"])
 
 
 def test_verdict_that_contradicts_strong_evidence_leads():
     talk = opened()
-    one = dropped(talk, verdict="tools_changed", signs=("effort",))
-    assert (rank(one), other_codes(one)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
-    assert one.evidence == ProviderSaid("tools_changed", contradicts=("LORE120",))
-    assert one.also[0].qualifiers == ("contradicted",)
-    (found,) = [found for _, found in findings_of(talk.verdict.pair, PLACE)]
-    assert (found.actor, found.also[0].contradicted) == ("author", True)
-    assert "the provider's verdict rules out generation-settings-changed" in found.message
-    assert found.lost_tokens == 2_300
+    lead = dropped(talk, verdict="tools_changed", signs=("effort",))
+    assert (rank(lead), other_codes(lead)) == (("LORE159", "strong", "unattributable"), ["LORE120"])
+    assert lead.evidence == ProviderSaid("tools_changed", contradicts=("LORE120",))
+    assert lead.also[0].qualifiers == ("contradicted",)
+    ((_, finding),) = findings_of(talk.verdict.pair, PLACE)
+    assert (finding.actor, finding.also[0].contradicted) == ("author", True)
+    assert "the provider's verdict rules out generation-settings-changed" in finding.message
+    assert finding.lost_tokens == 2_300
 
 
 @each("sign, verdict, code", [
@@ -197,17 +203,17 @@ def test_verdict_that_contradicts_strong_evidence_leads():
     ("restart", "messages_changed", "LORE159"),
 ])  # fmt: skip
 def test_provider_verdict_selects_evidence_of_its_section(sign, verdict, code):
-    one = dropped(opened(), verdict=verdict, signs=(sign,))
+    lead = dropped(opened(), verdict=verdict, signs=(sign,))
     other = ["LORE159"] if code != "LORE159" else [SIGN_CODES[sign]]
     says_nothing = verdict in ("previous_message_not_found", "unavailable")
-    assert (one.code, one.strength, other_codes(one)) == (code, "strong", [] if says_nothing else other)
+    assert (lead.code, lead.strength, other_codes(lead)) == (code, "strong", [] if says_nothing else other)
 
 
 @pytest.mark.parametrize("verdict", ["previous_message_not_found", "unavailable", "a_reason_to_come"])
 def test_verdict_without_section_is_quoted_with_unexplained_fall(verdict):
-    one = dropped(opened(), verdict=verdict)
-    assert rank(one) == ("LORE301", "weak", "unattributable")
-    assert ("what the provider says", False, verdict) in [(r.reason, r.out, r.detail) for r in one.ruled_out]
+    lead = dropped(opened(), verdict=verdict)
+    assert rank(lead) == ("LORE301", "weak", "unattributable")
+    assert ("what the provider says", False, verdict) in [(r.reason, r.out, r.detail) for r in lead.ruled_out]
 
 
 @pytest.mark.parametrize(("after", "code"), [(299.0, "LORE301"), (301.0, "LORE128")])
@@ -222,17 +228,17 @@ def test_message_not_found_is_expiry_after_a_pause(after, code):
 ])  # fmt: skip
 def test_recorded_change_keeps_evidence_of_the_verdict(verdict, code, other):
     change = Change("LORE117", "1 tool results cleared")
-    one = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
-    assert (one.code, other_codes(one)) == (code, other)
+    lead = dropped(opened(), 10_001, changes=(change,), signs=("restart",), verdict=verdict)
+    assert (lead.code, other_codes(lead)) == (code, other)
     against = {"LORE117", "LORE167"} - {code} - ({"LORE167"} if verdict == "system_changed" else set())
-    assert {cause.code for cause in one.also if "contradicted" in cause.qualifiers} == against
+    assert {cause.code for cause in lead.also if "contradicted" in cause.qualifiers} == against
 
 
 def test_restart_leads_over_compaction_on_system_verdict():
     talk = opened()
     change = talk.compact()
-    one = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
-    assert (rank(one), other_codes(one)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
+    lead = dropped(talk, changes=(change,), signs=("restart", "resume"), verdict="system_changed")
+    assert (rank(lead), other_codes(lead)) == (("LORE167", "strong", "waste"), ["LORE159", "LORE123", "LORE125"])
 
 
 @each("read, verdict, doubted", [
@@ -246,19 +252,21 @@ def test_verdict_contradicted_by_read_names_no_section(read, verdict, doubted):
     lead, *remarks = talk.verdict.causes
     assert (rank(lead), lead.evidence) == (("LORE159", "strong", "unattributable"), ProviderSaid(verdict))
     assert (lead.section is None) is doubted
-    said = [(one.code, one.evidence) for one in remarks]
-    assert said == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
-    found = [one for _, one in findings_of(talk.verdict.pair, PLACE)]
-    assert [one.lost_tokens for one in found] == [17_100 - read, 0][: len(found)]
+    noted = [(cause.code, cause.evidence) for cause in remarks]
+    assert noted == ([("LORE302", Disputed("head-was-read", verdict, 12_000, read))] if doubted else [])
+    findings = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
+    assert [finding.lost_tokens for finding in findings] == [17_100 - read, 0][: len(findings)]
     if doubted:
-        assert "a breakpoint of the history is at 12,000, so tools and system prompt were unchanged" in found[1].message
+        assert (
+            "a breakpoint of the history is at 12,000, so tools and system prompt were unchanged" in findings[1].message
+        )
 
 
 def test_compaction_leads_over_other_causes():
     talk = opened()
     change = talk.compact()
-    one = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
-    assert (rank(one), one.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
+    lead = dropped(talk, changes=(change,), after=900.0, signs=("slash-command",))
+    assert (rank(lead), lead.evidence) == (("LORE125", "strong", "expected"), RecordedChange("LORE125", change.detail))
 
 
 def test_results_that_were_cleared_lead_and_are_foreseen():
@@ -281,7 +289,7 @@ def test_results_that_were_cleared_lead_and_are_foreseen():
 HOSTS = Rerouted(host_before="a.example", host_after="b.example")
 
 
-@each("before, after, found", [
+@each("before, after, expected", [
     (("a.example/v1", "k"), ("b.example/v1", "k"), HOSTS),
     (("a.example/v1", ""), ("b.example/v1", "k"), HOSTS),  # the previous key is unknown
     (("a.example/v1", "j"), ("b.example/v1", "k"), msgspec.structs.replace(HOSTS, account=True)),
@@ -289,20 +297,20 @@ HOSTS = Rerouted(host_before="a.example", host_after="b.example")
     (("a.example/v1", "k"), ("a.example/v1", "k"), None),
     (("a.example/v1", "k"), ("a.example/v1", ""), None),
 ])  # fmt: skip
-def test_other_account_is_named_if_both_keys_known(before, after, found):
+def test_other_account_is_named_if_both_keys_known(before, after, expected):
     talk = opened()
-    left, right = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
+    previous, current = (msgspec.structs.replace(talk.last, call=Call(endpoint=where, account=key))
                    for where, key in (before, after))  # fmt: skip
     covered = Overlap(0, 0, 0, is_covered=True, is_covered_canonically=True)
-    facts = PairFacts(left, right, covered, 2_300, comparable=True, lifetime=300.0)
-    assert find_other_endpoint(facts) == found
+    facts = PairFacts(previous, current, covered, 2_300, comparable=True, lifetime=300.0)
+    assert find_other_endpoint(facts) == expected
 
 
 def test_another_model_that_no_event_tells_is_strong():
     talk = opened()
     talk.model = "claude-y"
-    one = dropped(talk, 0)
-    assert (rank(one), one.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
+    lead = dropped(talk, 0)
+    assert (rank(lead), lead.evidence) == (("LORE119", "strong", "expected"), ModelChanged("claude-x", "claude-y"))
 
 
 @each("turns, is_prompted, words", [
@@ -316,21 +324,21 @@ def test_unexplained_fall_at_beginning_points_to_the_client(turns, is_prompted, 
         talk.use()
     if is_prompted:
         talk.ask()
-    one = dropped(talk)
-    is_by_client = "the client probably changed the prompt" in one.evidence.sentence()
-    assert (one.code, one.evidence.at_prompt, is_by_client) == ("LORE301", is_prompted, bool(words))
-    assert words in one.evidence.sentence()
-    assert ("compare those" in fix_of(one.code, "author", one.kind, one.evidence.fix_detail())) is is_by_client
+    lead = dropped(talk)
+    is_by_client = "the client probably changed the prompt" in lead.evidence.sentence()
+    assert (lead.code, lead.evidence.at_prompt, is_by_client) == ("LORE301", is_prompted, bool(words))
+    assert words in lead.evidence.sentence()
+    assert ("compare those" in fix_of(lead.code, "author", lead.kind, lead.evidence.fix_detail())) is is_by_client
 
 
 def test_unexplained_fall_lists_ruled_out_causes():
     talk = opened()
-    one = dropped(talk, verdict="unavailable")
+    lead = dropped(talk, verdict="unavailable")
     fell = ReadFell(2_300, 12_300, 10_000, at_begin=True)
-    assert (rank(one), one.evidence) == (("LORE301", "weak", "unattributable"), fell)
-    first = one.ruled_out[0]
+    assert (rank(lead), lead.evidence) == (("LORE301", "weak", "unattributable"), fell)
+    first = lead.ruled_out[0]
     assert (first.reason, first.out, first.seconds, first.limit) == ("expiry", True, 20.0, 300.0)
-    looked = {said.reason: said.out for said in one.ruled_out}
+    looked = {ruled.reason: ruled.out for ruled in lead.ruled_out}
     assert (
         looked["model"]
         is looked["blocks since the last breakpoint"]
@@ -357,20 +365,20 @@ def test_unexplained_fall_lists_causes_ruled_out_by_read(read, reason, limit, un
     talk.use()
     talk.turn(bill(read, 7_300))
     assert talk.lead.code == "LORE301"
-    levels = [one for one in talk.lead.ruled_out if ": the read " in one.reason]
-    assert [(one.reason.partition(":")[0], one.out, one.count, one.limit) for one in levels] == (
+    levels = [ruled for ruled in talk.lead.ruled_out if ": the read " in ruled.reason]
+    assert [(ruled.reason.partition(":")[0], ruled.out, ruled.count, ruled.limit) for ruled in levels] == (
         [(reason, True, read, limit)] if reason else []
     )
-    assert [one.reason for one in talk.lead.ruled_out if one.out is None] == [unknown]
+    assert [ruled.reason for ruled in talk.lead.ruled_out if ruled.out is None] == [unknown]
 
 
-@pytest.mark.parametrize(("read", "signs", "said"), [
+@pytest.mark.parametrize(("read", "signs", "expected"), [
     (11_999, (), [(True, "")]),
     (11_999, ("image",), [(True, "")]),
     (11_999, (Sign("tool-reference", version="2.1.209"),), [(False, "tool-reference")]),
     (12_000, ("client-version",), []),  # that the level rules it out is said once
 ])  # fmt: skip
-def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, said):
+def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, expected):
     talk = opened()
     talk.use()
     talk.turn(bill(12_000, 5_100))
@@ -378,15 +386,15 @@ def test_unexplained_fall_uses_log_evidence_of_the_head(read, signs, said):
     talk.turn(bill(read, 7_300), signs=signs)
     assert talk.lead.code == "LORE301"
     name = "a change of the client that the log notes"
-    assert [(one.out, one.detail) for one in talk.lead.ruled_out if one.reason == name] == said
+    assert [(ruled.out, ruled.detail) for ruled in talk.lead.ruled_out if ruled.reason == name] == expected
 
 
 @pytest.mark.parametrize(("after", "out"), [(-5_000.0, None), (-0.5, None), (4.0, True)])
 def test_backward_clock_rules_nothing_out(after, out):
-    one = dropped(opened(), after=after)
-    assert one.code == "LORE301"
-    said = {reason.reason: reason.out for reason in one.ruled_out}
-    assert [said[name] for name in ("expiry", "a parallel start", "an older entry")] == [out, out, out]
+    lead = dropped(opened(), after=after)
+    assert lead.code == "LORE301"
+    out_by_reason = {reason.reason: reason.out for reason in lead.ruled_out}
+    assert [out_by_reason[name] for name in ("expiry", "a parallel start", "an older entry")] == [out, out, out]
 
 
 def test_fall_is_measured_across_an_unbilled_turn():
@@ -395,29 +403,29 @@ def test_fall_is_measured_across_an_unbilled_turn():
     assert talk.verdict.causes == ()
     talk.use()
     talk.turn(bill(0, 2_500))
-    (found,) = talk.verdict.causes
-    assert (found.code, found.evidence.tokens_after) == ("LORE159", 2_502)
+    (cause,) = talk.verdict.causes
+    assert (cause.code, cause.evidence.tokens_after) == ("LORE159", 2_502)
 
 
 @pytest.mark.parametrize(("after", "can_help"), [(700.0, True), (4_000.0, False)])
 def test_longer_lifetime_is_advised_only_if_it_would_last(after, can_help):
     talk = opened()
     assert dropped(talk, after=after).code == "LORE128"
-    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, PLACE)]
-    assert ("a longer cache lifetime" in found.fix or "Ask for a longer" in found.fix) is can_help
+    ((_, finding),) = findings_of(talk.verdict.pair, PLACE)
+    assert ("a longer cache lifetime" in finding.fix or "Ask for a longer" in finding.fix) is can_help
 
 
 @each("read, kind", [(9_999, "unattributable"), (10_093, "waste"), (10_128, "waste"), (10_129, "unattributable")])
 def test_read_of_head_and_little_more_confirms_found_tools(read, kind):
-    one = dropped(opened(), read, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),))
-    assert (one.code, one.kind) == ("LORE124", kind)
+    lead = dropped(opened(), read, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),))
+    assert (lead.code, lead.kind) == ("LORE124", kind)
 
 
 def test_tools_that_a_search_found_advise_an_update():
     talk = opened()
     dropped(talk, signs=(Sign("tool-reference", ("WebFetch",), version="2.1.150"),), verdict="tools_changed")
-    (found,) = [finding for _, finding in findings_of(talk.verdict.pair, replace(PLACE, audience="user"))]
-    assert (found.code, "from 2.1.209 on" in found.fix) == ("LORE124", True)
+    ((_, finding),) = findings_of(talk.verdict.pair, replace(PLACE, audience="user"))
+    assert (finding.code, "from 2.1.209 on" in finding.fix) == ("LORE124", True)
 
 
 @pytest.mark.parametrize(("names", "detail"), [(("review",), "aside"), ((), "")])
@@ -425,4 +433,4 @@ def test_what_if_names_the_fix_of_the_evidence(names, detail):
     talk = opened()
     dropped(talk, signs=(Sign("thinking", names, before="on", after="off"),))
     paid = make_paid_turn(talk.verdict, Prediction(None, None, None, "ceiling"), None)
-    assert [(one.code, one.detail) for one in paid.breaks] == [("LORE120", detail)]
+    assert [(cache_break.code, cache_break.detail) for cache_break in paid.breaks] == [("LORE120", detail)]

@@ -22,22 +22,22 @@ from lore.model.cause import Place
 from lore.model.evidence import Told
 
 
-def found(code="LORE101", path="a.jsonl", **fields):
+def date_finding(code="LORE101", path="a.jsonl", **fields):
     return finding(code, Place(path, path), Told("10:30"), **fields)
 
 
 def baseline(*findings):
     recorder = BaselineRecorder()
-    for one in findings:
-        recorder.add(one, one.path)
+    for current_finding in findings:
+        recorder.add(current_finding, current_finding.path)
     return encode(recorder.entries())
 
 
 SOME = [
-    found(json_path="messages[3].content[0].text", section="messages", chain="chain-2"),
-    found(json_path="messages[5].content[0].text", section="messages", chain="main"),
-    found(json_path="system[0].text", section="system", chain="agent-9"),
-    found("LORE104", "b/c.jsonl", json_path="tools[2].description", section="tools"),
+    date_finding(json_path="messages[3].content[0].text", section="messages", chain="chain-2"),
+    date_finding(json_path="messages[5].content[0].text", section="messages", chain="main"),
+    date_finding(json_path="system[0].text", section="system", chain="agent-9"),
+    date_finding("LORE104", "b/c.jsonl", json_path="tools[2].description", section="tools"),
 ]
 
 
@@ -49,7 +49,7 @@ def test_baseline_is_independent_of_order():
 
 def test_baseline_file_is_readable():
     entries = json.loads(baseline(*SOME))["findings"]
-    assert [(one["path"], one["code"], one["count"]) for one in entries] == [
+    assert [(entry["path"], entry["code"], entry["count"]) for entry in entries] == [
         ("a.jsonl", "LORE101", 2),
         ("a.jsonl", "LORE101", 1),
         ("b/c.jsonl", "LORE104", 1),
@@ -60,15 +60,17 @@ def test_baseline_file_is_readable():
 
 
 def test_known_finding_is_used_up():
-    known = KnownFindings(decode(baseline(*SOME[:2]), "b"))
-    assert [known.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
-    assert not known.take(SOME[3].fingerprint)
+    known_findings = KnownFindings(decode(baseline(*SOME[:2]), "b"))
+    assert [known_findings.take(SOME[0].fingerprint) for _ in range(3)] == [True, True, False]
+    assert not known_findings.take(SOME[3].fingerprint)
 
 
 def test_unmatched_entry_is_stale():
-    known = KnownFindings(decode(baseline(*SOME), "b"))
-    known.take(SOME[0].fingerprint)
-    messages = [one.message for one in find_stale(known, Place("b"), lambda one: one.path == "a.jsonl")]
+    known_findings = KnownFindings(decode(baseline(*SOME), "b"))
+    known_findings.take(SOME[0].fingerprint)
+    messages = [
+        entry.message for entry in find_stale(known_findings, Place("b"), lambda entry: entry.path == "a.jsonl")
+    ]
     assert messages == [
         "LORE101 a.jsonl messages[].content[0].text: 1 of 2 still occur",
         "LORE101 a.jsonl system[0].text: no finding matches it",
@@ -76,9 +78,9 @@ def test_unmatched_entry_is_stale():
 
 
 def test_entry_doubled_by_merge_counts_once():
-    one = BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
-    known = KnownFindings(Baseline(findings=(one, one)))
-    assert [known.take("f") for _ in range(3)] == [True, True, False]
+    entry = BaselineEntry(fingerprint="f", code="LORE101", path="a", count=2)
+    known_findings = KnownFindings(Baseline(findings=(entry, entry)))
+    assert [known_findings.take("f") for _ in range(3)] == [True, True, False]
 
 
 def test_notes_and_sums_are_never_known():
@@ -89,8 +91,8 @@ def test_notes_and_sums_are_never_known():
 
 
 def test_baseline_writes_a_path_with_lone_surrogate():
-    one = found(json_path="tools[0].\ud83d", section="tools")
-    assert json.loads(baseline(one))["findings"][0]["json_path"] == "tools[0].\\ud83d"
+    finding = date_finding(json_path="tools[0].\ud83d", section="tools")
+    assert json.loads(baseline(finding))["findings"][0]["json_path"] == "tools[0].\\ud83d"
 
 
 @each([
@@ -113,7 +115,7 @@ def test_damaged_baseline_error_says_what_to_do(data):
 
 
 # `{}` and `{"findings": []}` were taken for baselines that know nothing, whatever they were.
-@each("data, said, hint", [
+@each("data, words, hint", [
     (b"", "b.json is empty", "--update-baseline"),
     (b"{}", "states no version", "name a file"),
     (b'{"findings":[]}', "states no version", "name a file"),
@@ -122,8 +124,8 @@ def test_damaged_baseline_error_says_what_to_do(data):
     (b'{"lore_baseline":2,"findings":[]}', "version 2", "another lore"),
     (b'{\n"lore_baseline":1,\n<<<<<<< HEAD\n=======\n>>>>>>> x\n}', "marks of a merge", "repair it"),
 ])  # fmt: skip
-def test_other_file_is_an_error_naming_it(data, said, hint):
+def test_other_file_is_an_error_naming_it(data, words, hint):
     with pytest.raises(LoreError) as caught:
         decode(data, "b.json")
-    assert said in caught.value.message
+    assert words in caught.value.message
     assert hint in caught.value.hint

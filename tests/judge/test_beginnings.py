@@ -14,11 +14,11 @@ def one_shots(
     calls = []
     for number, read in enumerate(reads):
         bill = {"prompt_tokens": 6_040, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
-        asked = {"role": "user", "content": f"Sort mail {number}, please."}
-        body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, asked], **fields}
-        one = call(begin + pause * number, body, bill, url=url)
-        one["response"]["body"] = {"id": f"c{number}", "object": "chat.completion", "usage": bill, **answer}
-        calls.append(one)
+        question = {"role": "user", "content": f"Sort mail {number}, please."}
+        body = {"model": "gpt-5.2", "messages": [{"role": "system", "content": system}, question], **fields}
+        exchange = call(begin + pause * number, body, bill, url=url)
+        exchange["response"]["body"] = {"id": f"c{number}", "object": "chat.completion", "usage": bill, **answer}
+        calls.append(exchange)
     return calls
 
 
@@ -28,10 +28,10 @@ def one_shots(
     ({"url": "https://api.openai.com/v1/chat/completions", "answer": {}, "prompt_cache_key": "mail"}, ()),
 ])  # fmt: skip
 def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
-    _, late = judged(tmp_path, *one_shots(0, 0, 0, 0, **more))
-    (found,) = [one for one in late if one.code == "LORE307"]
-    assert (found.evidence.turns, found.evidence.reasons, found.kind) == (3, reasons, "unattributable")
-    assert found.lost_tokens == pytest.approx(3 * 6_000, rel=0.02)
+    _, final_findings = judged(tmp_path, *one_shots(0, 0, 0, 0, **more))
+    (finding,) = [candidate for candidate in final_findings if candidate.code == "LORE307"]
+    assert (finding.evidence.turns, finding.evidence.reasons, finding.kind) == (3, reasons, "unattributable")
+    assert finding.lost_tokens == pytest.approx(3 * 6_000, rel=0.02)
 
 
 @pytest.mark.parametrize("calls", [
@@ -43,5 +43,5 @@ def test_beginning_that_no_conversation_reads_is_found(tmp_path, more, reasons):
     one_shots(0, 0, 0, 0, system="Sort mail."),
 ])  # fmt: skip
 def test_beginning_that_may_be_unread_is_not_found(tmp_path, calls):
-    _, late = judged(tmp_path, *calls)
-    assert "LORE307" not in [one.code for one in late]
+    _, final_findings = judged(tmp_path, *calls)
+    assert "LORE307" not in [finding.code for finding in final_findings]

@@ -16,8 +16,8 @@ def test_every_code_of_judge_is_in_the_catalogue():
 
 def test_no_stage_has_a_rule_twice():
     for stage in rules.STAGES:
-        asked = [getattr(row, "ask", None) or row.find for row in stage.rows]
-        assert len({repr(one) for one in asked}) == len(asked), stage.name
+        checks = [getattr(row, "ask", None) or row.find for row in stage.rows]
+        assert len({repr(check) for check in checks}) == len(checks), stage.name
         assert all(count == 1 for row in stage.rows for count in Counter(row.codes).values()), stage.name
 
 

@@ -30,12 +30,12 @@ def test_restart_is_compared_with_the_abandoned_chain():
     chained = ComparedChains()
     chained.compare(on("main", 1, "a"))
     chained.compare(on("main", 2, "a", assistant("b"), "c"))
-    found = chained.compare(
+    pair = chained.compare(
         on("chain-2", 1, "a", assistant("b"), "c", assistant("d"), "e", tools=None, given_up="main")
     ).pair
-    assert found is not None
-    assert (found.previous.chain, found.previous.number) == ("main", 2)
-    assert [cause.code for cause in found.causes] == ["LORE154"]
+    assert pair is not None
+    assert (pair.previous.chain, pair.previous.number) == ("main", 2)
+    assert [cause.code for cause in pair.causes] == ["LORE154"]
     later = chained.compare(on("main", 3, "a", assistant("b"), "c", assistant("d"), "e")).pair
     assert later is not None
     assert (later.previous.number, later.causes) == (2, ())
@@ -45,10 +45,10 @@ def test_restart_is_compared_with_the_abandoned_chain():
 def test_first_turns_sent_together_are_parallel_start():
     chained = ComparedChains()
     assert chained.compare(first("a1", 0.0, 2.0, 0, 4000)).pair is None
-    found = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
-    assert found is not None
-    assert ([cause.code for cause in found.causes], found.previous.chain) == (["LORE129"], "a1")
-    assert len(found.previous.prompt.messages) == 0  # only tools and system prompt are shared
+    pair = chained.compare(first("a2", 0.5, 2.5, 0, 4000)).pair
+    assert pair is not None
+    assert ([cause.code for cause in pair.causes], pair.previous.chain) == (["LORE129"], "a1")
+    assert len(pair.previous.prompt.messages) == 0  # only tools and system prompt are shared
     again = chained.compare(on("a2", 2, "task of a2", assistant("b"), "c", sent=9.0, usage=Usage(3, 4000, 50))).pair
     assert again is not None
     assert (again.previous.chain, again.causes) == ("a2", ())
@@ -67,17 +67,17 @@ def logged(chain, at, answered, read, write, model="claude-x"):
     """Return the first turn of a chain of a log, whose prompt of the user has 100 tokens."""
     message = Entry(UserMessage("u1", text=Raw(b'"' + b"x" * 400 + b'"')), 1, 0)
     basis = PromptBasis(Vector([message]), "anthropic", model)
-    made = turn(Prompt("anthropic", "reconstructed"), 1, sent=at, answered=answered, usage=Usage(3, read, write))
-    return replace(made, chain=chain, basis=basis)
+    first_turn = turn(Prompt("anthropic", "reconstructed"), 1, sent=at, answered=answered, usage=Usage(3, read, write))
+    return replace(first_turn, chain=chain, basis=basis)
 
 
 def test_logged_subagents_sent_together_are_parallel_start():
     chained = ComparedChains()
     assert chained.compare(logged("agent-1", 0.0, 2.0, 1_000, 6_100)).pair is None
-    found = chained.compare(logged("agent-2", 0.5, 2.5, 1_000, 6_140)).pair
-    assert found is not None
-    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE129", "expected")]
-    assert lost_tokens(found, found.causes[0]) == (6_003, "estimated")
+    pair = chained.compare(logged("agent-2", 0.5, 2.5, 1_000, 6_140)).pair
+    assert pair is not None
+    assert [(cause.code, cause.kind) for cause in pair.causes] == [("LORE129", "expected")]
+    assert lost_tokens(pair, pair.causes[0]) == (6_003, "estimated")
 
 
 @each(
@@ -94,9 +94,11 @@ def summarised(after=60.0, read=0, model="claude-x", chain="utility-1", size=58_
     """Return the causes of a request for a summary of a log's conversation of 60,000 tokens."""
     chained = ComparedChains()
     chained.compare(logged(main, 0.0, 2.0, 0, 60_000))
-    asked = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
-    pair = chained.compare(asked).pair
-    return [] if pair is None else [(one.code, one.kind, lost_tokens(pair, pair.causes[0])) for one in pair.causes]
+    summary_turn = replace(logged(chain, after, after + 9, read, 0, model), usage=Usage(size - read, read, None))
+    pair = chained.compare(summary_turn).pair
+    return (
+        [] if pair is None else [(cause.code, cause.kind, lost_tokens(pair, pair.causes[0])) for cause in pair.causes]
+    )
 
 
 def test_logged_summary_that_reads_nothing_is_cold():

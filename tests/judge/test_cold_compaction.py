@@ -16,15 +16,15 @@ AS_TEXT = [text("user", f"Summarize this conversation:\n{WHOLE}")]
 OTHER = "You are a summarization assistant. Be complete."
 
 
-def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
+def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, **fields):
     total = 9_200
-    found, _ = judged(
+    verdicts, _ = judged(
         folder,
         call(0, asks(*TALK[:-2]), usage(0, 8_500)),
         call(10, asks(*TALK), usage(8_500, 500)),
         call(at, asks(*messages, **fields), usage(read, total - read), url=url),
     )
-    return found[2]
+    return verdicts[2]
 
 
 @pytest.mark.parametrize(("messages", "fields", "differs"), [
@@ -33,14 +33,14 @@ def run(folder, messages, *, read, url=ANTHROPIC, at=20.0, said=None, **fields):
     (AS_TEXT, {"tools": (), "system": OTHER}, ("tools", "system")),
 ], ids=["other beginning", "no tools", "as one text"])  # fmt: skip
 def test_summary_request_with_other_head_is_cold(tmp_path, messages, fields, differs):
-    found = run(tmp_path, messages, read=0, **fields)
-    assert break_codes(found) == ["LORE171"]
-    assert compared_turn(found) == ("main", 2)
-    evidence = found.causes[0].evidence
+    verdict = run(tmp_path, messages, read=0, **fields)
+    assert break_codes(verdict) == ["LORE171"]
+    assert compared_turn(verdict) == ("main", 2)
+    evidence = verdict.causes[0].evidence
     assert (evidence.differs, evidence.cached_tokens, evidence.read_tokens) == (differs, 9_000, 0)
-    assert (found.causes[0].kind, found.lost_tokens) == ("waste", 9_000)
-    assert found.pair is not None
-    assert found.pair.price is not None
+    assert (verdict.causes[0].kind, verdict.lost_tokens) == ("waste", 9_000)
+    assert verdict.pair is not None
+    assert verdict.pair.price is not None
 
 
 @pytest.mark.parametrize(("messages", "read", "fields"), [
@@ -65,22 +65,22 @@ def test_summary_request_reading_tools_alone_is_cold(tmp_path, read, codes):
 
 def test_summary_request_sharing_the_head_reads_it(tmp_path):
     """A client sends its own tools and system prompt, and the conversation as one text: only the former are read."""
-    found = run(tmp_path, AS_TEXT, read=6_500)
-    assert break_codes(found) == ["LORE171"]
-    assert found.causes[0].evidence.differs == ("messages",)
+    verdict = run(tmp_path, AS_TEXT, read=6_500)
+    assert break_codes(verdict) == ["LORE171"]
+    assert verdict.causes[0].evidence.differs == ("messages",)
 
 
 def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
     """A summary of half a conversation could not have read all of it; its prompt had cost a tenth, were it warm."""
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(*TALK[:-2]), usage(0, 8_500)),
         call(10, asks(*TALK), usage(8_500, 500)),
         call(20, asks(*TALK[4:], ASKED, tools=(), system=OTHER), usage(0, 0, 4_000)),
     )
-    assert break_codes(found[2]) == ["LORE171"]
-    evidence = found[2].causes[0].evidence
-    assert (evidence.cached_tokens, evidence.warm_tokens, found[2].lost_tokens) == (9_000, 4_000, 4_000)
+    assert break_codes(verdicts[2]) == ["LORE171"]
+    evidence = verdicts[2].causes[0].evidence
+    assert (evidence.cached_tokens, evidence.warm_tokens, verdicts[2].lost_tokens) == (9_000, 4_000, 4_000)
     assert evidence.dollars == pytest.approx(10 * evidence.warm_dollars)
     assert evidence.dollars > 0
 
@@ -88,7 +88,7 @@ def test_cold_summary_has_tokens_and_cost_of_warm(tmp_path):
 def marked_at(place):
     """Return a request that ends by asking for a summary, with its last breakpoint on the message at `place`."""
     body = asks(*TALK, ASKED)
-    messages = [{**one, "content": [{**one["content"][0]}]} for one in body["messages"]]
+    messages = [{**original, "content": [{**original["content"][0]}]} for original in body["messages"]]
     for number, message in enumerate(messages):
         message["content"][0].pop("cache_control", None)
         if number == place:
@@ -104,13 +104,13 @@ def marked_at(place):
 ], ids=["no more than a block", "in front", "at the same place", "behind"])  # fmt: skip
 def test_summary_request_reads_to_an_early_breakpoint(tmp_path, place, read, codes):
     """A client left its breakpoint in front of the last result, and paid for that result again at each compaction."""
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(*TALK[:-2]), usage(0, 5_000)),
         call(10, asks(*TALK), usage(5_000, 4_000)),
         call(20, marked_at(place), usage(read, 0, 9_200 - read)),
     )
-    assert break_codes(found[2])[:1] == codes
+    assert break_codes(verdicts[2])[:1] == codes
     if codes:
-        assert found[2].causes[0].evidence.differs == ("breakpoints",)
-        assert (found[2].lost_tokens, found[2].causes[0].kind) == (4_000, "waste")
+        assert verdicts[2].causes[0].evidence.differs == ("breakpoints",)
+        assert (verdicts[2].lost_tokens, verdicts[2].causes[0].kind) == (4_000, "waste")

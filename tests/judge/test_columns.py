@@ -18,12 +18,12 @@ LONG = "long " * 4_000
 NOBODY = Call()
 
 
-def pair(left, right, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
+def pair(previous, current, *, bills=(None, None), verdict=None, calls=(NOBODY, NOBODY), at=(0.0, 20.0), **fields):
     pairs = ComparedChain(**fields)
-    pairs.compare_next(turn(parsed(left), usage=bills[0], call=calls[0], sent=at[0]))
-    found = pairs.compare_next(turn(parsed(right), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
-    assert found is not None
-    return found
+    pairs.compare_next(turn(parsed(previous), usage=bills[0], call=calls[0], sent=at[0]))
+    diff = pairs.compare_next(turn(parsed(current), 2, usage=bills[1], verdict=verdict, call=calls[1], sent=at[1]))
+    assert diff is not None
+    return diff
 
 
 ONE, TWO = body(LONG, tools=TOOLS), body(LONG, assistant("b"), "c", tools=TOOLS)
@@ -32,34 +32,41 @@ WROTE, READ, FELL = Usage(3, 0, 6000), Usage(3, 6000, 40), Usage(3, 0, 6040)
 
 
 def test_columns_without_usage_or_verdict_show_only_bytes():
-    found = pair(ONE, TWO)
-    said = columns_result(found)
-    assert said.bytes == f"the prompt continues: it begins with all {found.bytes.previous:,} bytes of the previous one"
-    assert (said.billed, said.verdict, said.agree, said.dispute) == ("not recorded", "none recorded", None, None)
+    diff = pair(ONE, TWO)
+    columns = columns_result(diff)
+    assert (
+        columns.bytes == f"the prompt continues: it begins with all {diff.bytes.previous:,} bytes of the previous one"
+    )
+    assert (columns.billed, columns.verdict, columns.agree, columns.dispute) == (
+        "not recorded",
+        "none recorded",
+        None,
+        None,
+    )
 
 
 def test_each_column_has_its_figures():
-    found = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
-    said = columns_result(found)
-    shared = f"{found.bytes.common + found.overlap.common_bytes:,} of {found.bytes.previous:,} bytes are shared"
-    assert said.bytes == f"they differ from tools[0].name on; {shared}"
-    assert (said.agree, said.dispute) == (True, None)
-    assert said.billed == "0 of 6,000 cached tokens read (6,000 fewer)"
-    assert said.verdict == "tools_changed, 6,000 tokens missed"
+    diff = pair(ONE, EDITED, bills=(WROTE, FELL), verdict=Verdict("tools_changed", 6000, "d"))
+    columns = columns_result(diff)
+    shared = f"{diff.bytes.common + diff.overlap.common_bytes:,} of {diff.bytes.previous:,} bytes are shared"
+    assert columns.bytes == f"they differ from tools[0].name on; {shared}"
+    assert (columns.agree, columns.dispute) == (True, None)
+    assert columns.billed == "0 of 6,000 cached tokens read (6,000 fewer)"
+    assert columns.verdict == "tools_changed, 6,000 tokens missed"
 
 
 def test_read_beyond_shared_bytes_contradicts_them():
-    found = pair(ONE, EDITED, bills=(WROTE, READ))
-    assert [cause.code for cause in found.causes] == ["LORE102", "LORE302"]
-    dispute = dispute_of(found)
+    diff = pair(ONE, EDITED, bills=(WROTE, READ))
+    assert [cause.code for cause in diff.causes] == ["LORE102", "LORE302"]
+    dispute = dispute_of(diff)
     assert (dispute.what, dispute.read_tokens) == ("bill-reads-more", 6000)
     assert "yet 6,000 were read" in dispute.sentence()
-    assert columns_result(found).agree is False
-    assert (found.is_break, found.lost_bytes) == (False, 0)  # an error of 0 lost tokens failed CI
-    assert found.causes[0].qualifiers == ("nothing-lost",)
+    assert columns_result(diff).agree is False
+    assert (diff.is_break, diff.lost_bytes) == (False, 0)  # an error of 0 lost tokens failed CI
+    assert diff.causes[0].qualifiers == ("nothing-lost",)
 
 
-@each("right, bill, reason, missed, evidence, said", [
+@each("right, bill, reason, missed, evidence, words", [
     (
         TWO, FELL, "tools_changed", 6000, Disputed("no-change-in-bytes", "tools_changed"),
         "nothing that was to be cached changed",
@@ -85,26 +92,26 @@ def test_read_beyond_shared_bytes_contradicts_them():
     (TWO, READ, "unavailable", None, None, ""),
     (TWO, FELL, "previous_message_not_found", 6000, None, ""),
 ])  # fmt: skip
-def test_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, said):
-    found = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
-    disputed = next((cause.evidence for cause in found.causes if cause.code == "LORE302"), None)
+def test_verdict_is_compared_with_the_bytes(right, bill, reason, missed, evidence, words):
+    diff = pair(ONE, right, bills=(WROTE, bill), verdict=Verdict(reason, missed, "d"))
+    disputed = next((cause.evidence for cause in diff.causes if cause.code == "LORE302"), None)
     assert disputed == evidence
-    assert disputed is None or said in disputed.sentence()
+    assert disputed is None or words in disputed.sentence()
 
 
 def test_expiry_leads_over_verdict_naming_a_section():
-    said = Verdict("messages_changed", 6000, "d")
-    found = pair(ONE, TWO, bills=(WROTE, FELL), verdict=said, at=(0.0, 900.0))
-    causes = [(cause.code, cause.section, [one.code for one in cause.also]) for cause in found.causes]
+    verdict = Verdict("messages_changed", 6000, "d")
+    diff = pair(ONE, TWO, bills=(WROTE, FELL), verdict=verdict, at=(0.0, 900.0))
+    causes = [(cause.code, cause.section, [other.code for other in cause.also]) for cause in diff.causes]
     assert causes == [("LORE128", "time", ["LORE159"])]
-    assert found.kind == "expected"
+    assert diff.kind == "expected"
 
 
 def test_read_beyond_recording_is_fine_if_bytes_continue():
-    found = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
-    said = columns_result(found)
-    assert (found.causes, said.agree) == ((), True)
-    assert said.billed == "9,000 tokens read (3,000 more than the previous usage shows as cached)"
+    diff = pair(ONE, TWO, bills=(WROTE, Usage(3, 9000, 40)))
+    columns = columns_result(diff)
+    assert (diff.causes, columns.agree) == ((), True)
+    assert columns.billed == "9,000 tokens read (3,000 more than the previous usage shows as cached)"
 
 
 # causes that were ruled out
@@ -112,8 +119,8 @@ def test_read_beyond_recording_is_fine_if_bytes_continue():
 
 def test_ruled_out_cause_has_its_figure():
     calls = (Call(endpoint="api.anthropic.com/v1/messages"),) * 2
-    found = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0]
-    assert found.ruled_out == (
+    cause = pair(ONE, TWO, bills=(WROTE, FELL), calls=calls).causes[0]
+    assert cause.ruled_out == (
         RuledOut("expiry", out=True, seconds=20.0, limit=300.0),
         RuledOut("a parallel start", out=None),
         RuledOut("an older entry", out=True, seconds=20.0),
@@ -122,9 +129,9 @@ def test_ruled_out_cause_has_its_figure():
         RuledOut("endpoint", out=True, detail="api.anthropic.com"),
         RuledOut("parameters", out=True),
     )
-    said = finding(found.code, Place("a"), found.evidence, ruled_out=found.ruled_out).message
-    assert "ruled out: expiry (20 s of 5 min), an older entry (20 s), model (claude-x), endpoint" in said
-    assert "not recorded: a parallel start, breakpoints" in said
+    message = finding(cause.code, Place("a"), cause.evidence, ruled_out=cause.ruled_out).message
+    assert "ruled out: expiry (20 s of 5 min), an older entry (20 s), model (claude-x), endpoint" in message
+    assert "not recorded: a parallel start, breakpoints" in message
 
 
 def test_parameters_that_changed_are_not_ruled_out():
@@ -145,8 +152,8 @@ def test_request_to_another_host_cannot_read_this_cache(mine, theirs, code):
 
 
 def test_finding_on_a_whole_chain_is_reported_once():
-    pairs, said = ComparedChain(), []
-    for number, one in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
-        found = pairs.compare_next(turn(parsed(one), number, usage=Usage(3, 9000, 0)))
-        said += [] if found is None else [cause.code for cause in found.causes]
-    assert said == ["LORE303"]
+    pairs, codes = ComparedChain(), []
+    for number, prompt_body in enumerate((body("a"), body("a", "b"), body("a", "b", "c")), 1):
+        diff = pairs.compare_next(turn(parsed(prompt_body), number, usage=Usage(3, 9000, 0)))
+        codes += [] if diff is None else [cause.code for cause in diff.causes]
+    assert codes == ["LORE303"]

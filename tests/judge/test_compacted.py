@@ -50,17 +50,20 @@ def body(*items, instructions="You are Codex."):
 
 
 def worked(number):
-    return [RULES, PLACE, *(one for n in range(number) for one in (ASKED[n], *step(n)))]
+    return [RULES, PLACE, *(message for n in range(number) for message in (ASKED[n], *step(n)))]
 
 
-def judged(left, right):
+def judged(previous, current):
     """Return the chains of two requests, and the causes of the second if it continues the first."""
     chains, pairs = Chains(), ComparedChain()
-    prompts = [parsed(one, "openai-responses") for one in (left, right)]
-    names = [chains.add(one, Exchange(dumps(raw), "wire"))[0] for one, raw in zip(prompts, (left, right), strict=True)]
-    found = [pairs.compare_next(turn(one, n)) for n, one in enumerate(prompts, 1)][-1]
-    assert found is not None
-    return names, [(cause.code, cause.kind) for cause in found.causes]
+    prompts = [parsed(raw, "openai-responses") for raw in (previous, current)]
+    names = [
+        chains.add(prompt, Exchange(dumps(raw), "wire"))[0]
+        for prompt, raw in zip(prompts, (previous, current), strict=True)
+    ]
+    diff = [pairs.compare_next(turn(prompt, n)) for n, prompt in enumerate(prompts, 1)][-1]
+    assert diff is not None
+    return names, [(cause.code, cause.kind) for cause in diff.causes]
 
 
 COMPACTED = {
@@ -86,31 +89,31 @@ COMPACTED = {
 @each([*COMPACTED])
 def test_summary_after_kept_messages_is_a_compaction(how):
     """It was named as messages that are gone, or as a conversation of its own."""
-    left, right = body(*worked(3)), body(*COMPACTED[how])
-    assert judged(left, right) == (["main", "main"], [("LORE125", "expected")])
+    previous, current = body(*worked(3)), body(*COMPACTED[how])
+    assert judged(previous, current) == (["main", "main"], [("LORE125", "expected")])
 
 
 def test_kept_messages_without_summary_are_a_cut():
-    _, found = judged(body(*worked(3)), body(RULES, PLACE, *ASKED[:3]))
-    assert ("LORE100", "waste") in found
+    _, causes = judged(body(*worked(3)), body(RULES, PLACE, *ASKED[:3]))
+    assert ("LORE100", "waste") in causes
 
 
 def test_summary_with_kept_answers_is_no_compaction():
-    left = body(*worked(3))
-    assert ("LORE125", "expected") not in judged(left, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]
+    previous = body(*worked(3))
+    assert ("LORE125", "expected") not in judged(previous, body(RULES, PLACE, SUMMARY, *worked(3)[2:]))[1]
 
 
-@pytest.mark.parametrize("kept", [ASKED[:30], []])
-def test_new_summary_is_not_rebilled(kept):
+@pytest.mark.parametrize("kept_messages", [ASKED[:30], []])
+def test_new_summary_is_not_rebilled(kept_messages):
     """Only what the previous prompt had, too, can be billed again: here the kept messages."""
     summary = item("user", SUMMARY["content"][0]["text"] + " All tests pass." * 400)
-    bodies = [body(*worked(30)), body(RULES, PLACE, *kept, summary)]
-    sent, again = (round(len(dumps(part)) / 4) for part in ([*kept, summary], kept))
-    usages = Usage(2_000, 10_000, None), Usage(sent, round(len(dumps(bodies[1])) / 4) - sent, None)
+    bodies = [body(*worked(30)), body(RULES, PLACE, *kept_messages, summary)]
+    sent_tokens, again = (round(len(dumps(part)) / 4) for part in ([*kept_messages, summary], kept_messages))
+    usages = Usage(2_000, 10_000, None), Usage(sent_tokens, round(len(dumps(bodies[1])) / 4) - sent_tokens, None)
     pairs = ComparedChain()
-    found = [
-        pairs.compare_next(turn(parsed(one, "openai-responses"), number, usage=usage))
-        for number, (one, usage) in enumerate(zip(bodies, usages, strict=True), 1)
+    diff = [
+        pairs.compare_next(turn(parsed(request_body, "openai-responses"), number, usage=usage))
+        for number, (request_body, usage) in enumerate(zip(bodies, usages, strict=True), 1)
     ][-1]
-    assert found is not None
-    assert lost_tokens(found, found.causes[0]) == (pytest.approx(again, rel=0.1, abs=9), "estimated")
+    assert diff is not None
+    assert lost_tokens(diff, diff.causes[0]) == (pytest.approx(again, rel=0.1, abs=9), "estimated")

@@ -33,15 +33,15 @@ def test_share_has_wilsons_interval():
 
 def test_difference_of_shares_has_newcombes_interval():
     """56 of 70 against 48 of 80: 0.0524 to 0.3339 by his method 10."""
-    found = measure(BY_NAME["breaks"], [session(40, 24)] * 2, [session(35, 28)] * 2)
-    assert found.difference == pytest.approx(0.2)
-    assert found.interval is not None
-    assert found.interval.low == pytest.approx(0.0524, abs=1e-4)
-    assert found.interval.high == pytest.approx(0.3339, abs=1e-4)
-    assert (found.interval.over, found.outcome) == ("requests", "higher")
+    comparison = measure(BY_NAME["breaks"], [session(40, 24)] * 2, [session(35, 28)] * 2)
+    assert comparison.difference == pytest.approx(0.2)
+    assert comparison.interval is not None
+    assert comparison.interval.low == pytest.approx(0.0524, abs=1e-4)
+    assert comparison.interval.high == pytest.approx(0.3339, abs=1e-4)
+    assert (comparison.interval.over, comparison.outcome) == ("requests", "higher")
 
 
-@each("left, right, outcome", [
+@each("first, second, outcome", [
     ((2, 7), (0, 9), "too-few"),
     ((0, 900), (0, 900), "too-few"),
     ((50, 900), (52, 900), "no-difference"),
@@ -50,8 +50,8 @@ def test_difference_of_shares_has_newcombes_interval():
     ((898, 900), (900, 900), "too-few"),
     ((0, 0), (5, 900), "unknown"),
 ])  # fmt: skip
-def test_outcome_of_comparing_shares_depends_on_counts(left, right, outcome):
-    assert compare_shares(share_of(*left, 2), share_of(*right, 2)) == outcome
+def test_outcome_of_comparing_shares_depends_on_counts(first, second, outcome):
+    assert compare_shares(share_of(*first, 2), share_of(*second, 2)) == outcome
 
 
 def test_one_session_on_a_side_is_too_few():
@@ -69,11 +69,11 @@ def test_amount_needs_five_sessions_a_side():
 
 def test_one_bad_session_makes_no_difference_of_sides():
     """Requests of a session are not independent: 40 breaks in one of six sessions say little of the others."""
-    left = [session(100, 1), session(100, 0), session(100, 2), session(100, 1), session(100, 0), session(100, 1)]
-    right = [session(100, 40), *left[1:]]
-    found = measure(BY_NAME["breaks"], left, right)
-    assert found.interval is not None
-    assert (found.interval.over, found.outcome) == ("sessions", "no-difference")
+    first_side = [session(100, 1), session(100, 0), session(100, 2), session(100, 1), session(100, 0), session(100, 1)]
+    second_side = [session(100, 40), *first_side[1:]]
+    comparison = measure(BY_NAME["breaks"], first_side, second_side)
+    assert comparison.interval is not None
+    assert (comparison.interval.over, comparison.outcome) == ("sessions", "no-difference")
     alone = compare_shares(share_of(5, 600, 6), share_of(44, 600, 6))
     assert alone == "higher", "which is what requests alone would say"
 
@@ -95,17 +95,17 @@ counts = st.tuples(st.integers(0, 500), st.integers(0, 500)).map(lambda pair: (m
 
 
 @given(counts, counts)
-def test_sides_that_change_places_change_the_outcome_alone(left, right):
-    forth, back = (compare_shares(share_of(*a, 2), share_of(*b, 2)) for a, b in ((left, right), (right, left)))
+def test_sides_that_change_places_change_the_outcome_alone(first, second):
+    forth, back = (compare_shares(share_of(*a, 2), share_of(*b, 2)) for a, b in ((first, second), (second, first)))
     turned = {"higher": "lower", "lower": "higher"}
     assert turned.get(forth, forth) == back
 
 
 @given(st.lists(counts.filter(lambda pair: pair[1]), min_size=1, max_size=9))
 def test_interval_contains_its_value(sessions):
-    made = [session(trials, events) for events, trials in sessions]
+    side_sessions = [session(trials, events) for events, trials in sessions]
     for ratio in RATIOS:
-        side = measure(ratio, made, made).left
+        side = measure(ratio, side_sessions, side_sessions).left
         if side.interval is not None:
             assert side.interval.low <= side.value + 1e-6
             assert side.value <= side.interval.high + 1e-6

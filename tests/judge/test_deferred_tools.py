@@ -18,25 +18,27 @@ def on(messages, tools):
 def test_deferred_tool_put_in_list_moves_the_rest(tmp_path, turned):
     loaded = [*OWN, tool("mcp__db__read"), LATE[1]]
     before, after = (loaded, OWN + LATE) if turned else (OWN + LATE, loaded)
-    found, _ = judged(tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200)))
-    assert break_codes(found[1]) == ["LORE124"]
-    assert found[1].causes[0].evidence.loaded == ("mcp__db__read",)
+    verdicts, _ = judged(
+        tmp_path, call(0, on((ONE,), before), usage(0, 7000)), call(10, on(TWO, after), usage(0, 7200))
+    )
+    assert break_codes(verdicts[1]) == ["LORE124"]
+    assert verdicts[1].causes[0].evidence.loaded == ("mcp__db__read",)
 
 
 def test_undeferred_new_tool_changes_the_list(tmp_path):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, on((ONE,), OWN), usage(0, 7000)),
         call(10, on(TWO, [*OWN, tool("mcp__db__read", defer_loading=False)]), usage(0, 7200)),
     )
-    assert break_codes(found[1]) == ["LORE103"]
+    assert break_codes(verdicts[1]) == ["LORE103"]
 
 
 def test_break_with_deferred_tools_keeps_its_body_path(tmp_path):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, on((ONE,), LATE + OWN), usage(0, 7000)),
         call(10, on(TWO, [*LATE, tool("grep"), *OWN]), usage(0, 7200)),
     )
-    (cause,) = found[1].causes
+    (cause,) = verdicts[1].causes
     assert (cause.code, cause.path) == ("LORE103", "tools[2]")

@@ -26,12 +26,12 @@ def unmarked(*marks):
     (asks(*TWO), usage(0, 9200), ["LORE301"], None),
 ])  # fmt: skip
 def test_breakpoints_that_were_dropped_explain_a_fall(tmp_path, body, bill, codes, now):
-    found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 9000)), call(10, body, bill))
-    assert break_codes(found[1])[:1] == codes
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 9000)), call(10, body, bill))
+    assert break_codes(verdicts[1])[:1] == codes
     if now is not None:
-        cause = found[1].causes[0]
+        cause = verdicts[1].causes[0]
         assert (cause.kind, cause.evidence) == ("waste", BreakpointsDropped(2, now))
-        assert found[1].lost_tokens == 9000 - bill["cache_read_input_tokens"]
+        assert verdicts[1].lost_tokens == 9000 - bill["cache_read_input_tokens"]
 
 
 AUTO = {"cache_control": {"type": "ephemeral"}}
@@ -43,8 +43,8 @@ AUTO = {"cache_control": {"type": "ephemeral"}}
 def test_automatic_breakpoint_that_was_dropped_explains_a_fall(tmp_path, before, after, codes):
     bodies = {**unmarked(), "messages": [ONE], **before}, {**unmarked(), **after}
     calls = call(0, bodies[0], usage(0, 9000)), call(10, bodies[1], usage(0, 0, 9200))
-    found, _ = judged(tmp_path, *calls)
-    assert break_codes(found[1])[:1] == codes
+    verdicts, _ = judged(tmp_path, *calls)
+    assert break_codes(verdicts[1])[:1] == codes
 
 
 OTHER_SYSTEM = [{"type": "text", "text": SYSTEM + "Today is 2026-09-02."}]
@@ -60,18 +60,20 @@ OTHER_SYSTEM = [{"type": "text", "text": SYSTEM + "Today is 2026-09-02."}]
 ])  # fmt: skip
 def test_request_without_breakpoints_reads_nothing_whatever_changed(tmp_path, body, at, read, code, also):
     calls = [call(0, asks(ONE), usage(0, 8400)), call(10, asks(*TWO), usage(8400, 600))]
-    found, _ = judged(tmp_path, *calls, call(at, body, usage(read, 0, 9000 - read)))
-    lead = found[2].causes[0]
+    verdicts, _ = judged(tmp_path, *calls, call(at, body, usage(read, 0, 9000 - read)))
+    lead = verdicts[2].causes[0]
     assert (lead.code, [cause.code for cause in lead.also]) == (code, also)
 
 
 def test_lost_tokens_without_breakpoints_exclude_a_new_question(tmp_path):
     rewound = {**unmarked(), "messages": [*TWO[:2], text("user", "Forget it. " * 300)]}
     calls = [call(0, asks(ONE), usage(0, 8400)), call(10, asks(*TWO), usage(8400, 600))]
-    found, _ = judged(tmp_path, *calls, call(20, rewound, usage(0, 0, 9600)))
-    assert 8_000 < found[2].lost_tokens < 8_900
-    assert found[2].pair is not None
-    assert [one.json_path for _, one in findings_of(found[2].pair, Place("a.jsonl"))] == [None]  # of a difference
+    verdicts, _ = judged(tmp_path, *calls, call(20, rewound, usage(0, 0, 9600)))
+    assert 8_000 < verdicts[2].lost_tokens < 8_900
+    assert verdicts[2].pair is not None
+    assert [finding.json_path for _, finding in findings_of(verdicts[2].pair, Place("a.jsonl"))] == [
+        None
+    ]  # of a difference
 
 
 def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):
@@ -89,5 +91,7 @@ def test_marked_requests_to_qwen_need_further_breakpoints(tmp_path):
         url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
         body = {"model": "qwen3.6-plus", "messages": [system, *talk[:-1]]}
         calls.append(call(60 * number, body, bill, url=url))
-    _, late = judged(tmp_path, *calls)
-    assert [(str(one.code), one.json_path) for one in late] == [("LORE114", "messages[0].content[0]")]
+    _, final_findings = judged(tmp_path, *calls)
+    assert [(str(finding.code), finding.json_path) for finding in final_findings] == [
+        ("LORE114", "messages[0].content[0]")
+    ]

@@ -13,17 +13,17 @@ TOOLS = [
 ]
 
 
-def asked(number, messages, read, whole, url=CHAT, headers=None, model="qwen3-coder", **answer):
+def chat(number, messages, read, whole, url=CHAT, headers=None, model="qwen3-coder", **answer):
     """Return a call of a server that answers in the shape of Chat Completions."""
     bill = {"prompt_tokens": whole, "completion_tokens": 40, "prompt_tokens_details": {"cached_tokens": read}}
-    one = call(20.0 * number, {"model": model, "messages": messages, "tools": TOOLS}, bill, url=url)
-    one["request"]["headers"] = headers or {}
-    said = {"role": "assistant", "content": "done"}
-    one["response"]["body"] = {
+    exchange = call(20.0 * number, {"model": model, "messages": messages, "tools": TOOLS}, bill, url=url)
+    exchange["request"]["headers"] = headers or {}
+    answer_message = {"role": "assistant", "content": "done"}
+    exchange["response"]["body"] = {
         "id": f"chatcmpl-{number}", "object": "chat.completion", "model": model, "usage": bill,
-        "choices": [{"index": 0, "message": said, "finish_reason": "stop"}], **answer,
+        "choices": [{"index": 0, "message": answer_message, "finish_reason": "stop"}], **answer,
     }  # fmt: skip
-    return one
+    return exchange
 
 
 def grown(number, system=SYSTEM):
@@ -36,7 +36,7 @@ def grown(number, system=SYSTEM):
 
 
 def causes(verdicts):
-    return [[(str(one.code), one.kind) for one in verdict.causes] for verdict in verdicts[1:]]
+    return [[(str(cause.code), cause.kind) for cause in verdict.causes] for verdict in verdicts[1:]]
 
 
 @each("fields, provider", [
@@ -54,9 +54,7 @@ def test_engine_is_known_by_its_answer(fields, provider):
 
 def test_engine_behind_known_provider_is_not_named(tmp_path):
     url = "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions"
-    (verdict,), _ = judged(
-        tmp_path, asked(0, grown(0), 0, 6_000, url=url, choices=[{"index": 0, "matched_stop": None}])
-    )
+    (verdict,), _ = judged(tmp_path, chat(0, grown(0), 0, 6_000, url=url, choices=[{"index": 0, "matched_stop": None}]))
     assert verdict.turn.call.answered_by == ""
 
 
@@ -66,10 +64,10 @@ def clocked(number):
 
 def test_clock_is_free_if_engine_reads_nothing(tmp_path):
     """Some 6,000 tokens precede the clock and are not read either: the server has no prefix cache."""
-    verdicts, late = judged(tmp_path, *(asked(n, clocked(n), 0, 6_400 + 120 * n, **VLLM) for n in range(4)))
+    verdicts, final_findings = judged(tmp_path, *(chat(n, clocked(n), 0, 6_400 + 120 * n, **VLLM) for n in range(4)))
     assert causes(verdicts) == [[("LORE101", "expected")]] * 3
     assert [verdict.lost_tokens for verdict in verdicts[1:]] == [0, 0, 0]
-    (plateau,) = [one for one in late if one.code == "LORE307"]
+    (plateau,) = [finding for finding in final_findings if finding.code == "LORE307"]
     assert plateau.evidence.reasons == ("engine-reads-nothing",)
     assert "vllm were started without a prefix cache" in plateau.message
     assert "--enable-prefix-caching" in plateau.fix
@@ -77,11 +75,11 @@ def test_clock_is_free_if_engine_reads_nothing(tmp_path):
 
 @each("system, read", [("", 0), (SYSTEM, 6_000)])
 def test_clock_is_charged_if_engine_reads_what_precedes_it(tmp_path, system, read):
-    def sent(number):
+    def timed_messages(number):
         return [*grown(number, f"{system}\nThe time is 02:1{number}:07 PM.\n{SYSTEM}")]
 
     reads = [0, read, read]
-    verdicts, _ = judged(tmp_path, *(asked(n, sent(n), reads[n], 12_400 + 120 * n, **VLLM) for n in range(3)))
+    verdicts, _ = judged(tmp_path, *(chat(n, timed_messages(n), reads[n], 12_400 + 120 * n, **VLLM) for n in range(3)))
     assert causes(verdicts) == [[("LORE101", "waste")]] * 2
 
 
@@ -91,39 +89,39 @@ def thinking(step, **fields):
 
 def loop(steps, *, is_kept=True):
     """Return a turn of the user in which the model called a tool several times, thinking each time."""
-    found = [{"role": "user", "content": "Find the leak."}]
+    messages = [{"role": "user", "content": "Find the leak."}]
     for step in range(steps):
         used = {"id": f"call_{step}", "type": "function", "function": {"name": "grep", "arguments": "{}"}}
-        said = thinking(step, tool_calls=[used])
+        answer = thinking(step, tool_calls=[used])
         if not is_kept:
-            del said["reasoning_content"]
-        found += [said, {"role": "tool", "tool_call_id": f"call_{step}", "content": "line " * 400}]
-    return found
+            del answer["reasoning_content"]
+        messages += [answer, {"role": "tool", "tool_call_id": f"call_{step}", "content": "line " * 400}]
+    return messages
 
 
 HEAD = [{"role": "system", "content": SYSTEM}]
 NEXT = [{"role": "assistant", "content": "Found."}, {"role": "user", "content": "Add a metric."}]
 
 
-@each("read, found", [
+@each("read, expected", [
     (6_600, [("LORE116", "expected")]),  # what precedes the first reasoning
     (8_200, [("LORE116", "expected")]),  # more, so that it is only possible
     (300, [("LORE301", "unattributable")]),
 ])  # fmt: skip
-def test_reasoning_that_template_omits_is_expected(tmp_path, read, found):
+def test_reasoning_that_template_omits_is_expected(tmp_path, read, expected):
     calls = [
-        asked(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), asked(1, [*HEAD, *loop(4)], 9_400, 10_200, **VLLM),
-        asked(2, [*HEAD, *loop(4), *NEXT], read, 9_300, **VLLM),
+        chat(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), chat(1, [*HEAD, *loop(4)], 9_400, 10_200, **VLLM),
+        chat(2, [*HEAD, *loop(4), *NEXT], read, 9_300, **VLLM),
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
-    assert causes(verdicts) == [[], found]
+    assert causes(verdicts) == [[], expected]
 
 
 def test_client_that_omits_reasoning_at_new_prompt_is_unsure(tmp_path):
     """The template of the model would have omitted it, too."""
     calls = [
-        asked(0, [*HEAD, *loop(4)], 0, 10_200, **VLLM),
-        asked(1, [*HEAD, *loop(4, is_kept=False), *NEXT], 6_600, 9_300, **VLLM),
+        chat(0, [*HEAD, *loop(4)], 0, 10_200, **VLLM),
+        chat(1, [*HEAD, *loop(4, is_kept=False), *NEXT], 6_600, 9_300, **VLLM),
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == [[("LORE115", "unattributable")]]
@@ -131,24 +129,24 @@ def test_client_that_omits_reasoning_at_new_prompt_is_unsure(tmp_path):
 
 def test_client_that_omits_reasoning_within_turn_is_charged(tmp_path):
     calls = [
-        asked(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), asked(1, [*HEAD, *loop(4, is_kept=False)], 6_600, 9_300, **VLLM)
+        chat(0, [*HEAD, *loop(3)], 0, 9_400, **VLLM), chat(1, [*HEAD, *loop(4, is_kept=False)], 6_600, 9_300, **VLLM)
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == [[("LORE115", "waste")]]
 
 
-@each("ids, found", [
+@each("ids, expected", [
     (("a1f0", "b2e1", "c3d2"), [[("LORE122", "waste")]] * 2),
     (("a1f0", "a1f0", "a1f0"), [[], [("LORE301", "unattributable")]]),
 ])  # fmt: skip
-def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, found):
+def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, expected):
     url, reads = "https://api.x.ai/v1/chat/completions", (0, 4_608, 128)
     calls = [
-        asked(n, grown(n), reads[n], 6_400 + 120 * n, url=url, headers={"x-grok-conv-id": ids[n]}, model="grok-4.6")
+        chat(n, grown(n), reads[n], 6_400 + 120 * n, url=url, headers={"x-grok-conv-id": ids[n]}, model="grok-4.6")
         for n in range(3)
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
-    assert causes(verdicts) == found
+    assert causes(verdicts) == expected
 
 
 @each("url, lost", [
@@ -158,11 +156,11 @@ def test_changed_conversation_id_of_grok_is_charged(tmp_path, ids, found):
 def test_change_of_system_prompt_loses_tools_after_it(tmp_path, url, lost):
     """Half of the prompt are tools, and nothing of it is read after a change at the beginning of the system prompt."""
     calls = [
-        asked(n, [{"role": "system", "content": f"It is 02:1{n}:07 PM.\n{SYSTEM[:15_000]}"}, *NEXT[1:]], 0, 7_500, url)
+        chat(n, [{"role": "system", "content": f"It is 02:1{n}:07 PM.\n{SYSTEM[:15_000]}"}, *NEXT[1:]], 0, 7_500, url)
         for n in range(2)
     ]  # fmt: skip
-    for one in calls:
-        one["request"]["body"]["tools"] = [{**tool, "description": "Use it. " * 800} for tool in TOOLS]
+    for exchange in calls:
+        exchange["request"]["body"]["tools"] = [{**tool, "description": "Use it. " * 800} for tool in TOOLS]
     verdicts, _ = judged(tmp_path, *calls)
     assert causes(verdicts) == [[("LORE101", "waste")]]
     assert abs(verdicts[1].lost_tokens - lost) < 300

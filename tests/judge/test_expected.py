@@ -17,12 +17,12 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 def pair(*turns):
     pairs = ComparedChain()
-    found = [pairs.compare_next(one) for one in turns][-1]
-    assert found is not None
-    return found
+    diff = [pairs.compare_next(current) for current in turns][-1]
+    assert diff is not None
+    return diff
 
 
-def asked(number, *messages, at=None, answered=None, read=None, write=None, status=None, **fields):
+def request(number, *messages, at=None, answered=None, read=None, write=None, status=None, **fields):
     usage = None if read is None and write is None else Usage(3, read, write)
     prompt = parsed(body(*messages, **fields))
     return turn(prompt, number, sent=at, answered=answered, usage=usage, call=Call(status=status))
@@ -40,30 +40,30 @@ def codes(*turns):
 
 
 def test_summary_at_first_difference_is_a_compaction():
-    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
-    assert codes(before, asked(2, SUMMARY + "a.", assistant("f"), "g")) == ["LORE125"]
-    assert codes(before, asked(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
+    before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
+    assert codes(before, request(2, SUMMARY + "a.", assistant("f"), "g")) == ["LORE125"]
+    assert codes(before, request(2, "a", SUMMARY + "b and c.")) == ["LORE125"]
 
 
 def test_summary_before_a_grown_prompt_is_no_compaction():
-    before = asked(1, SUMMARY + "one thing.", assistant("b"))
-    assert codes(before, asked(2, SUMMARY + "another.", assistant("c"), "d", assistant("e"), "f")) != ["LORE125"]
+    before = request(1, SUMMARY + "one thing.", assistant("b"))
+    assert codes(before, request(2, SUMMARY + "another.", assistant("c"), "d", assistant("e"), "f")) != ["LORE125"]
 
 
 def test_compaction_with_changed_system_prompt_is_not_expected():
-    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
-    assert codes(before, asked(2, SUMMARY + "a.", system="Other.")) != ["LORE125"]
+    before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
+    assert codes(before, request(2, SUMMARY + "a.", system="Other.")) != ["LORE125"]
 
 
 # rewinds
 
 
 def test_return_to_an_earlier_user_message_is_rewind():
-    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
-    found = pair(before, asked(2, "a", assistant("b"), "not that"))
-    assert [cause.code for cause in found.causes] == ["LORE143"]
-    assert found.causes[0].evidence == MessagesTakenBack(3)
-    assert found.kind == "expected"
+    before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
+    diff = pair(before, request(2, "a", assistant("b"), "not that"))
+    assert [cause.code for cause in diff.causes] == ["LORE143"]
+    assert diff.causes[0].evidence == MessagesTakenBack(3)
+    assert diff.kind == "expected"
 
 
 @pytest.mark.parametrize("after", [
@@ -72,12 +72,12 @@ def test_return_to_an_earlier_user_message_is_rewind():
     ("a", assistant("b"), "e"),  # the middle was dropped
 ])  # fmt: skip
 def test_rewritten_history_is_no_rewind(after):
-    assert codes(asked(1, "a", assistant("b"), "c", assistant("d"), "e"), asked(2, *after)) != ["LORE143"]
+    assert codes(request(1, "a", assistant("b"), "c", assistant("d"), "e"), request(2, *after)) != ["LORE143"]
 
 
 def test_last_message_resent_reworded_is_no_rewind():
     """A retry with a new clock in its last message was called a rewind."""
-    assert codes(asked(1, "a", assistant("b"), "It is 10:30."), asked(2, "a", assistant("b"), "It is 10:31.")) != [
+    assert codes(request(1, "a", assistant("b"), "It is 10:30."), request(2, "a", assistant("b"), "It is 10:31.")) != [
         "LORE143"
     ]
 
@@ -86,10 +86,10 @@ def test_last_message_resent_reworded_is_no_rewind():
 
 
 def test_request_before_first_answer_could_read_nothing():
-    first = asked(1, LONG, at=0.0, answered=2.0, read=0, write=9000)
-    assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=0, write=9000)) == ["LORE129"]
-    assert codes(first, asked(2, LONG, at=2.5, answered=4.0, read=0, write=9000)) == ["LORE301"]
-    assert codes(first, asked(2, LONG, at=0.5, answered=2.5, read=9000, write=0)) == []
+    first = request(1, LONG, at=0.0, answered=2.0, read=0, write=9000)
+    assert codes(first, request(2, LONG, at=0.5, answered=2.5, read=0, write=9000)) == ["LORE129"]
+    assert codes(first, request(2, LONG, at=2.5, answered=4.0, read=0, write=9000)) == ["LORE301"]
+    assert codes(first, request(2, LONG, at=0.5, answered=2.5, read=9000, write=0)) == []
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_request_before_first_answer_could_read_nothing():
 )
 def test_request_within_seconds_may_get_older_entry(at, read, code):
     turns = (
-        asked(1, LONG, at=0.0, read=0, write=9000),
-        asked(2, LONG, assistant("b"), "c", at=10.0, read=9000, write=3000),
-        asked(3, LONG, assistant("b"), "c", assistant("d"), "e", at=at, read=read, write=4000),
+        request(1, LONG, at=0.0, read=0, write=9000),
+        request(2, LONG, assistant("b"), "c", at=10.0, read=9000, write=3000),
+        request(3, LONG, assistant("b"), "c", assistant("d"), "e", at=at, read=read, write=4000),
     )
     assert codes(*turns) == [code]
 
@@ -110,11 +110,11 @@ def test_request_within_seconds_may_get_older_entry(at, read, code):
 def test_failed_request_is_in_no_pair():
     """A refused request between two others made the next one lose a cache that it had read."""
     pairs = ComparedChain()
-    assert pairs.compare_next(asked(1, LONG, read=0, write=9000)) is None
-    assert pairs.compare_next(asked(2, "broken", status=429)) is None
-    found = pairs.compare_next(asked(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
-    assert found is not None
-    assert (found.previous.number, found.causes) == (1, ())
+    assert pairs.compare_next(request(1, LONG, read=0, write=9000)) is None
+    assert pairs.compare_next(request(2, "broken", status=429)) is None
+    diff = pairs.compare_next(request(3, LONG, assistant("b"), "c", read=9000, write=100, status=200))
+    assert diff is not None
+    assert (diff.previous.number, diff.causes) == (1, ())
 
 
 # compactions in other words, and cuts
@@ -128,36 +128,36 @@ PLAIN = "The weather in the north is fine at this time of the year, as people sa
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
 def test_text_retelling_removed_messages_is_a_compaction(first):
-    found = pair(asked(1, *HISTORY), asked(2, *first, RETOLD, *LATEST))
-    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "expected")]
+    diff = pair(request(1, *HISTORY), request(2, *first, RETOLD, *LATEST))
+    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE125", "expected")]
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",)])
 def test_text_without_removed_content_is_no_compaction(first):
-    found = pair(asked(1, *HISTORY), asked(2, *first, PLAIN, *LATEST))
-    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE125", "unattributable")]
+    diff = pair(request(1, *HISTORY), request(2, *first, PLAIN, *LATEST))
+    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE125", "unattributable")]
 
 
 @pytest.mark.parametrize("first", [(), ("Mend the parser.",), ("[4 earlier messages were removed]",)])
 def test_cut_history_is_waste_not_compaction(first):
-    found = pair(asked(1, *HISTORY), asked(2, *first, *LATEST))
-    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE100", "waste")]
-    assert "messages were removed" in found.causes[0].evidence.sentence()
+    diff = pair(request(1, *HISTORY), request(2, *first, *LATEST))
+    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE100", "waste")]
+    assert "messages were removed" in diff.causes[0].evidence.sentence()
 
 
 def test_compaction_followed_by_long_turn_is_recognised():
     """Counted in segments, a long answer after the summary made the prompt look as if it had grown."""
     results = [block("r", "tool_result")] * 9
-    before = asked(1, "a", assistant("b"), "c", assistant("d"), "e")
-    after = asked(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
+    before = request(1, "a", assistant("b"), "c", assistant("d"), "e")
+    after = request(2, "a", SUMMARY + "b.", {"role": "assistant", "content": results}, "f", "g", "h")
     assert codes(before, after) == ["LORE125"]
 
 
-@pytest.mark.parametrize(("read", "found"), [(0, ["LORE128"]), (9000, [])])
-def test_miss_within_grace_of_the_lifetime_is_expiry(read, found):
+@pytest.mark.parametrize(("read", "expected"), [(0, ["LORE128"]), (9000, [])])
+def test_miss_within_grace_of_the_lifetime_is_expiry(read, expected):
     """Four seconds past five minutes expiry was ruled out, and the fall had no cause."""
-    before = asked(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
-    assert codes(before, asked(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == found
+    before = request(1, LONG, at=0.0, answered=1.0, read=0, write=9000)
+    assert codes(before, request(2, LONG, assistant("b"), "c", at=305.0, read=read, write=50)) == expected
 
 
 # another API
@@ -166,9 +166,9 @@ def test_miss_within_grace_of_the_lifetime_is_expiry(read, found):
 @pytest.mark.parametrize(("model", "code"), [("gpt-5.1", "LORE119"), ("claude-x", "LORE131")])
 def test_request_in_other_dialect_reads_another_cache(model, code):
     # two dialects in one chain shared nothing, and no cause was given
-    left = turn(parsed(body("a")), 1)
-    right = turn(parsed({"model": model, "messages": [{"role": "user", "content": "a"}]}, "openai-chat"), 2)
-    assert codes(left, right) == [code]
+    previous = turn(parsed(body("a")), 1)
+    current = turn(parsed({"model": model, "messages": [{"role": "user", "content": "a"}]}, "openai-chat"), 2)
+    assert codes(previous, current) == [code]
 
 
 # thinking that the API omits
@@ -179,13 +179,13 @@ TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "ls", "input": {}}
 RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "parser.py " * 200}]}
 
 
-@each("model, thought, prompt, found", [
+@each("model, thought, prompt, expected", [
     ("claude-sonnet-4-5", True, "Fix it.", [("LORE116", "expected")]),
     ("claude-opus-4-8", True, "Fix it.", [("LORE301", "unattributable")]),  # it keeps earlier thinking
     ("claude-sonnet-4-5", False, "Fix it.", [("LORE301", "unattributable")]),
     ("claude-sonnet-4-5", True, "", [("LORE301", "unattributable")]),  # within the turn of the user
 ])  # fmt: skip
-def test_recorded_thinking_omitted_by_api_is_expected(tmp_path, model, thought, prompt, found):
+def test_recorded_thinking_omitted_by_api_is_expected(tmp_path, model, thought, prompt, expected):
     """The body still holds the thinking of the user's previous turn, and the API leaves it out."""
     begin = text("user", "Find the bug. " * 400)
     answer = {"role": "assistant", "content": [*([THOUGHT] if thought else []), TOOL_USE]}
@@ -198,4 +198,4 @@ def test_recorded_thinking_omitted_by_api_is_expected(tmp_path, model, thought, 
         call(10, asks(begin, answer, RESULT, model=model), usage(9_000, 1_800)),
         call(40, asks(begin, answer, RESULT, *more, model=model), usage(9_000, 1_300)),
     )
-    assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == found
+    assert [(str(cause.code), cause.kind) for cause in turns[2].causes] == expected

@@ -45,20 +45,22 @@ def two(right, between=0, **more):
     return noted(log.answer("d", api="r2"), "r2", *right, **more)
 
 
-@pytest.mark.parametrize("named", ["requestId", "serviceRequestId"])
-def test_checkpoint_finds_its_request_by_any_id(tmp_path, named):
+@pytest.mark.parametrize("id_field", ["requestId", "serviceRequestId"])
+def test_checkpoint_finds_its_request_by_any_id(tmp_path, id_field):
     log = Log().start().system()
     for number, (read, tools) in enumerate(((0, TOOLS), (0, {"bash": "a2", "view": "b1"}))):
-        log.user("a").answer("b", apiCallId=None, **{named: f"A:{number}"})
-        name = {"requestId": "request_id", "serviceRequestId": "github_request_id"}[named]
+        log.user("a").answer("b", apiCallId=None, **{id_field: f"A:{number}"})
+        name = {"requestId": "request_id", "serviceRequestId": "github_request_id"}[id_field]
         noted(log, f"other-{number}", 30_000, read, 29_000, tools=tools, **{name: f"A:{number}"})
     findings, _ = judged(tmp_path, log)
-    assert [(found.code, found.fidelity) for found in findings] == [("LORE104", "hashed")]
+    assert [(finding.code, finding.fidelity) for finding in findings] == [("LORE104", "hashed")]
 
 
 def test_fall_names_tool_with_changed_hash(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), tools={"bash": "a2", "view": "b1"}))
-    assert [(found.code, found.section, found.fidelity) for found in findings] == [("LORE104", "tools", "hashed")]
+    assert [(finding.code, finding.section, finding.fidelity) for finding in findings] == [
+        ("LORE104", "tools", "hashed")
+    ]
     assert (
         "the client's hashes of the tools differ from those of the previous request: changed bash"
         in findings[0].message
@@ -74,7 +76,7 @@ def test_equal_hashes_are_no_finding(tmp_path):
 
 def test_moved_hash_counts_turns_since_earlier_request(tmp_path):
     findings, _ = judged(tmp_path, two((30_200, 0, 30_000), between=3, tools={"bash": "a1"}))
-    assert [found.code for found in findings] == ["LORE103"]
+    assert [finding.code for finding in findings] == ["LORE103"]
     assert "the request 4 turns earlier: removed view" in findings[0].message
 
 
@@ -82,7 +84,7 @@ def test_other_messages_after_compaction_are_expected(tmp_path):
     log = Log().start().system().user("a").answer("b", api="r1")
     noted(log, "r1", 30_000, 0, 29_000).line("session.compaction_start", {}).compact().user("c").answer("d", api="r2")
     findings, _ = judged(tmp_path, noted(log, "r2", 9_000, 5_000, 4_000, points=((0, "m9"),)))
-    assert [found.kind for found in findings] == ["expected"]
+    assert [finding.kind for finding in findings] == ["expected"]
     assert "hashes" not in findings[0].message
 
 
@@ -91,7 +93,7 @@ def test_logged_system_change_leads_and_names_the_segment(tmp_path):
     noted(log, "r1", 30_000, 0, 29_000).system("Another.").user("c").answer("d", api="r2")
     findings, _ = judged(tmp_path, noted(log, "r2", 30_200, 4_000, 26_000, system={"identity": "s9"}))
     assert findings[0].code == "LORE145"
-    assert any("identity" in str(found) for found in findings)
+    assert any("identity" in str(finding) for finding in findings)
 
 
 @pytest.mark.parametrize(("state", "odd"), [
@@ -109,14 +111,14 @@ def test_malformed_checkpoint_state_is_a_problem(tmp_path, state, odd):
     )
     findings, result = judged(tmp_path, log)
     assert result.summary.turns == 1
-    assert [found.code for found in findings] == ["LORE207"] * odd
+    assert [finding.code for finding in findings] == ["LORE207"] * odd
 
 
-@pytest.mark.parametrize(("rewritten", "found"), [("LORE125", []), ("LORE119", ["LORE100"])])
-def test_other_model_compacts_between_two_hashed_requests(rewritten, found):
+@pytest.mark.parametrize(("rewritten", "expected"), [("LORE125", []), ("LORE119", ["LORE100"])])
+def test_other_model_compacts_between_two_hashed_requests(rewritten, expected):
     hashes = ClientHashes()
     first, between, last = (turn(parsed(body("a")), number) for number in (1, 2, 3))
     hashes.note(replace(first, hashes=PromptHashes(points=((0, "m0"),))))
     hashes.note(replace(between, source=replace(between.prompt, model="other"), changes=(Change(rewritten, ""),)))
     last = replace(last, hashes=PromptHashes(points=((0, "m9"),)))
-    assert [cause.code for cause in hashes.causes(last)] == found
+    assert [cause.code for cause in hashes.causes(last)] == expected

@@ -6,25 +6,25 @@ from cli.running import lore
 from judge.pi_sessions import session
 
 
-@pytest.mark.parametrize(("usages", "found"), [
+@pytest.mark.parametrize(("usages", "expected"), [
     ([(90_000, 0), (400, 90_000), (9_000, 2_000), (60, 11_000)], [(3, "LORE125")]),  # it shortens the next prompt
     ([(90_000, 0), (400, 90_000), (90_800, 0), (60, 90_800), (9_000, 2_000)], [(3, "LORE301"), (5, "LORE125")]),
     ([(90_000, 0), (400, 90_000), (400, 90_400), (60, 90_800), (9_000, 2_000)], [(5, "LORE125")]),
     ([(90_000, 0), (400, 90_000), (0, 0), (9_000, 2_000), (60, 11_000)], [(4, "LORE125")]),  # the request was aborted
 ])  # fmt: skip
 @pytest.mark.parametrize("command", ["check", "simulate"])
-def test_compaction_counts_from_the_shortened_prompt(tmp_path, usages, found, command):
-    said = lore(command, session(tmp_path / "a.jsonl", *usages, compacted=2), "--json").json
+def test_compaction_counts_from_the_shortened_prompt(tmp_path, usages, expected, command):
+    output = lore(command, session(tmp_path / "a.jsonl", *usages, compacted=2), "--json").json
     if command == "check":
-        assert [(one["turn"], one["code"]) for one in said["findings"]] == found
+        assert [(finding["turn"], finding["code"]) for finding in output["findings"]] == expected
     else:
-        assert [(turn["turn"], cause["code"]) for turn in said["turns"] for cause in turn["causes"]] == found
+        assert [(turn["turn"], cause["code"]) for turn in output["turns"] for cause in turn["causes"]] == expected
 
 
-@pytest.mark.parametrize(("models", "usages", "found"), [
+@pytest.mark.parametrize(("models", "usages", "expected"), [
     ("AABA", [(90_000, 0), (400, 90_000), (0, 0), (400, 90_400)], []),
     ("AABCC", [(90_000, 0), (400, 90_000), (0, 0), (0, 0), (91_000, 0)], [(5, "LORE119", 90_000)]),
 ])  # fmt: skip
-def test_unanswered_request_to_other_model_loses_nothing(tmp_path, models, usages, found):
-    said = lore("check", session(tmp_path / "a.jsonl", *usages, models=models), "--json").json
-    assert [(one["turn"], one["code"], one["lost_tokens"]) for one in said["findings"]] == found
+def test_unanswered_request_to_other_model_loses_nothing(tmp_path, models, usages, expected):
+    output = lore("check", session(tmp_path / "a.jsonl", *usages, models=models), "--json").json
+    assert [(finding["turn"], finding["code"], finding["lost_tokens"]) for finding in output["findings"]] == expected

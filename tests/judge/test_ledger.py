@@ -31,9 +31,9 @@ def test_names_in_evidence_are_short_and_lasting(evidence, names):
 def test_unrecognised_file_has_no_ledger(tmp_path):
     (tmp_path / "words.txt").write_text("words")
     assert Ledgers(Options()).make(inputs([str(tmp_path)])[0]) is None
-    named = Ledgers(Options()).make(inputs([str(tmp_path / "words.txt")])[0])
-    assert named is not None
-    assert named.message
+    problem = Ledgers(Options()).make(inputs([str(tmp_path / "words.txt")])[0])
+    assert problem is not None
+    assert problem.message
 
 
 def row_with(**fields):

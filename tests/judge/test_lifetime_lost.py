@@ -26,8 +26,8 @@ def written(read, short, hour, uncached=4):
     return usage(read, short + hour, uncached, cache_creation=split)
 
 
-def noted(found):
-    return [str(cause.code) for verdict in found for cause in verdict.causes]
+def noted(verdicts):
+    return [str(cause.code) for verdict in verdicts for cause in verdict.causes]
 
 
 @pytest.mark.parametrize(("marked", "bills", "codes"), [
@@ -40,24 +40,24 @@ def noted(found):
     (True, (written(0, 0, 7000), written(7000, 0, 2600)), []),
 ], ids=["lost", "after the last breakpoint", "ttl is passed on", "kept"])  # fmt: skip
 def test_five_minute_write_loses_the_requested_hour(tmp_path, marked, bills, codes):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, body(ONE, marked=marked), bills[0], url=GATEWAY),
         call(10, body(*TWO, marked=marked), bills[1], url=GATEWAY),
     )
-    assert noted(found) == codes
+    assert noted(verdicts) == codes
 
 
 def test_contradicted_usage_teaches_no_positions(tmp_path):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, body(ONE, marked=False), written(0, 0, 6000, 700), url=GATEWAY),
         call(10, body(*TWO, marked=False), written(6000, 3300, 0), url=GATEWAY),
         call(20, body(*TWO, marked=False), written(6000, 0, 0, 3300), url=GATEWAY),
     )
     predictor = Predictor(load(None), "anthropic")
-    predicted = [predictor.predict(verdict.turn) for verdict in found]
-    assert [bool(each.doubt) for each in predicted] == [False, True, False]
+    predicted = [predictor.predict(verdict.turn) for verdict in verdicts]
+    assert [bool(prediction.doubt) for prediction in predicted] == [False, True, False]
     assert predicted[2].prediction.read == 6000
 
 
@@ -67,18 +67,20 @@ def test_contradicted_usage_teaches_no_positions(tmp_path):
     (0, 4_000.0, "LORE128"),
 ])  # fmt: skip
 def test_only_the_end_expires_after_five_minutes(tmp_path, read, pause, code):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, body(ONE, marked=False) | {"cache_control": {"type": "ephemeral"}}, written(0, 1300, 6000)),
         call(pause, body(*TWO, marked=False) | {"cache_control": {"type": "ephemeral"}}, written(read, 9600 - read, 0)),
     )
-    assert (found[1].leading.code, found[1].lost_tokens) == (code, 7300 - read)
+    assert (verdicts[1].leading.code, verdicts[1].lost_tokens) == (code, 7300 - read)
 
 
 @pytest.mark.parametrize(("hour", "pause", "recommends"), [(False, 400.0, True), (True, 4_000.0, False)])
 def test_request_with_one_hour_gets_no_ttl_fix(tmp_path, hour, pause, recommends):
     counts = (0, 7000) if hour else (7000, 0)
-    found, _ = judged(tmp_path, call(0, body(ONE), written(0, *counts)), call(pause, body(*TWO), written(0, *counts)))
-    (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
+    verdicts, _ = judged(
+        tmp_path, call(0, body(ONE), written(0, *counts)), call(pause, body(*TWO), written(0, *counts))
+    )
+    (_, finding), *_ = findings_of(verdicts[1].pair, Place("calls.jsonl"))
     assert finding.code == "LORE128"
     assert ("Ask for a longer" in finding.fix) is recommends

@@ -13,15 +13,15 @@ def entries_visited(turns: int, monkeypatch) -> int:
     visited = 0
     every, since = Vector.__iter__, Vector.since
 
-    def counted(items):
+    def counting(items):
         nonlocal visited
         for item in items:
             visited += 1
             yield item
 
     with monkeypatch.context() as patch:
-        patch.setattr(Vector, "__iter__", lambda vector: counted(every(vector)))
-        patch.setattr(Vector, "since", lambda vector, start: counted(since(vector, start)))
+        patch.setattr(Vector, "__iter__", lambda vector: counting(every(vector)))
+        patch.setattr(Vector, "since", lambda vector, start: counting(since(vector, start)))
         talk, size = Judged(), 12_000
         for number in range(turns):
             talk.ask()
@@ -37,11 +37,11 @@ def test_removed_tool_call_is_not_found_again():
     talk.use()
     talk.turn(bill(12_000, 300))
     search = ToolCallSearch()
-    found = []
-    for kept in (len(talk.entries), 1):  # all of the history, then only the user's first message
-        last = replace(talk.last, basis=replace(talk.last.basis, entries=Vector(list(talk.entries)[:kept])))
-        found.append(search.is_in(last))
-    assert found == [True, False]
+    is_in_history = []
+    for size in (len(talk.entries), 1):  # all of the history, then only the user's first message
+        last = replace(talk.last, basis=replace(talk.last.basis, entries=Vector(list(talk.entries)[:size])))
+        is_in_history.append(search.is_in(last))
+    assert is_in_history == [True, False]
 
 
 def test_falling_totals_without_tool_calls_cost_linear_work(monkeypatch):

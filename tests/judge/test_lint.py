@@ -26,13 +26,13 @@ def text(words="Begin.", mark=None):
     return {"type": "text", "text": words} | ({} if mark is None else {"cache_control": mark})
 
 
-def said(role, *blocks):
+def entry(role, *blocks):
     return {"role": role, "content": list(blocks)}
 
 
 def claude(*messages, system=None, **fields):
     body = {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": system or [text(LONG, MARK)]}
-    return turn(parsed({**body, **fields, "messages": list(messages) or [said("user", text())]}))
+    return turn(parsed({**body, **fields, "messages": list(messages) or [entry("user", text())]}))
 
 
 def openai(model="gpt-5.4", **fields):
@@ -56,29 +56,31 @@ def bedrock(*content, model="us.anthropic.claude-sonnet-4-5-20250929-v1:0", **fi
     return turn(parsed({**body, **fields}, "bedrock"))
 
 
-def found(made: Turn, **options):
+def defect_codes(request: Turn, **options):
     """Return the codes of the defects, with the kind if it differs from the code's own."""
-    defects = Linter(RULES, **options).defects(made)
-    return [f"{one.broken.code}{'' if one.broken.kind is None else ' ' + one.broken.kind}" for one in defects]
+    defects = Linter(RULES, **options).defects(request)
+    return [
+        f"{defect.broken.code}{'' if defect.broken.kind is None else ' ' + defect.broken.kind}" for defect in defects
+    ]
 
 
-def only(made: Turn, code: str):
-    (defect,) = (one for one in Linter(RULES).defects(made) if one.broken.code == code)
+def only_defect(request: Turn, code: str):
+    (defect,) = (candidate for candidate in Linter(RULES).defects(request) if candidate.broken.code == code)
     return defect
 
 
 def calls(number):
     uses = [{"type": "tool_use", "id": f"t{n}", "name": "read", "input": {}} for n in range(number)]
     results = [{"type": "tool_result", "tool_use_id": f"t{n}", "content": "done"} for n in range(number)]
-    return [said("assistant", *uses), said("user", *results)]
+    return [entry("assistant", *uses), entry("user", *results)]
 
 
 @each([claude(), claude(system=[text(LONG)], cache_control=MARK), openai(), gemini(), bedrock(),
      turn(parsed({"model": "gpt-4.1", "prompt_cache_key": "k",
-                  "messages": [said("system", text(LONG)), said("user", text())]}, "openai-chat"))])  # fmt: skip
-def test_well_made_request_is_clean_and_cached(made):
-    assert found(made) == []
-    outlook = Linter(RULES).outlook(made)
+                  "messages": [entry("system", text(LONG)), entry("user", text())]}, "openai-chat"))])  # fmt: skip
+def test_well_made_request_is_clean_and_cached(case):
+    assert defect_codes(case) == []
+    outlook = Linter(RULES).outlook(case)
     assert outlook.cached is not None
     assert 0.7 < outlook.cached / outlook.tokens <= 1
     assert outlook.second is not None
@@ -87,21 +89,21 @@ def test_well_made_request_is_clean_and_cached(made):
 
 
 def test_outlook_has_cached_tokens_lifetime_and_cost():
-    outlook = Linter(RULES).outlook(claude(said("user", text("x " * 4000))))
+    outlook = Linter(RULES).outlook(claude(entry("user", text("x " * 4000))))
     assert (outlook.cache, outlook.until, outlook.minimum, outlook.lifetime) == ("anthropic", "system[0]", 1024, 300)
     assert outlook.marks[0].path == "system[0]"
     assert outlook.cached == outlook.marks[0].tokens < outlook.tokens
     price = 3 / 1e6  # claude-sonnet-4-5: $3 a million; a write 1.25 of it, a read 0.1
-    rest = outlook.tokens - outlook.cached
-    assert outlook.first == pytest.approx((outlook.cached * 1.25 + rest) * price, abs=1e-6)
-    assert outlook.second == pytest.approx((outlook.cached * 0.1 + rest) * price, abs=1e-6)
+    uncached_tokens = outlook.tokens - outlook.cached
+    assert outlook.first == pytest.approx((outlook.cached * 1.25 + uncached_tokens) * price, abs=1e-6)
+    assert outlook.second == pytest.approx((outlook.cached * 0.1 + uncached_tokens) * price, abs=1e-6)
 
 
 @each("made, codes", [
     (claude(system=[text(LONG)]), ["LORE114"]),
     (claude(system=[text("Be brief.", MARK)]), ["LORE306"]),
     (claude(system=[text("Be brief.")]), ["LORE306 expected"]),
-    (claude(said("user", text(LONG)), system=[text("Be brief.", MARK)]), ["LORE114"]),
+    (claude(entry("user", text(LONG)), system=[text("Be brief.", MARK)]), ["LORE114"]),
     (openai(instructions="Be brief."), ["LORE306 expected"]),
     (openai("gpt-5.6-sol", prompt_cache_options={"mode": "explicit"}), ["LORE114"]),
     (openai("gpt-5.6-sol"), []),
@@ -109,64 +111,66 @@ def test_outlook_has_cached_tokens_lifetime_and_cost():
     (claude(model="acme-1", system=[text(LONG)]), []),  # nor who serves this one
 ])  # fmt: skip
 def test_short_prefix_before_last_breakpoint_is_a_defect(made, codes):
-    assert found(made) == codes
+    assert defect_codes(made) == codes
 
 
 def test_history_after_last_breakpoint_is_a_defect():
-    talk = [said("user", text(LONG)), said("assistant", text("Done.")), said("user", text("More."))]
-    defect = only(claude(*talk), "LORE114")
+    talk = [entry("user", text(LONG)), entry("assistant", text("Done.")), entry("user", text("More."))]
+    defect = only_defect(claude(*talk), "LORE114")
     assert defect.broken.path == "system[0]"
     assert 1500 < defect.tokens < 3000  # the history after the breakpoint only
     assert defect.dollars == pytest.approx(defect.tokens * 2.7e-6, abs=1e-6)
-    assert found(claude(said("user", text(LONG)))) == []  # the first request has no history yet
+    assert defect_codes(claude(entry("user", text(LONG)))) == []  # the first request has no history yet
 
 
 @pytest.mark.parametrize(("messages", "codes"), [
-    ([said("user", text()), *calls(9), said("user", text("More.", MARK))], []),
-    ([said("user", text()), *calls(11), said("user", text("More.", MARK))], ["LORE148"]),
-    ([said("user", text(mark=MARK)), *calls(11), said("user", text("More.", MARK))], ["LORE148 expected"]),
-    ([said("user", text(mark=MARK)), *calls(1), *calls(1) * 8, said("user", text(mark=MARK))], []),
+    ([entry("user", text()), *calls(9), entry("user", text("More.", MARK))], []),
+    ([entry("user", text()), *calls(11), entry("user", text("More.", MARK))], ["LORE148"]),
+    ([entry("user", text(mark=MARK)), *calls(11), entry("user", text("More.", MARK))], ["LORE148 expected"]),
+    ([entry("user", text(mark=MARK)), *calls(1), *calls(1) * 8, entry("user", text(mark=MARK))], []),
 ])  # fmt: skip
 def test_lookup_reaches_the_entry_of_previous_request(messages, codes):
-    assert found(claude(*messages)) == codes
+    assert defect_codes(claude(*messages)) == codes
 
 
-@each("made, reason", [
-    (claude(said("user", text(), text("", MARK))), "empty-text"),
-    (claude(said("assistant", {"type": "thinking", "thinking": "hm", "signature": "s", "cache_control": MARK}),
-            said("user", text())), "thinking"),
+@each("case, reason", [
+    (claude(entry("user", text(), text("", MARK))), "empty-text"),
+    (claude(entry("assistant", {"type": "thinking", "thinking": "hm", "signature": "s", "cache_control": MARK}),
+            entry("user", text())), "thinking"),
     (claude(tools=[{"name": "a", "input_schema": {}, "defer_loading": True, "cache_control": MARK}]),
      "deferred-tool"),
-    (claude({**said("user", text()), "cache_control": MARK}), "message"),
-    (claude(said("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
+    (claude({**entry("user", text()), "cache_control": MARK}), "message"),
+    (claude(entry("user", text(mark={"type": "ephemeral", "ttl": "2h"}))), "lifetime"),
     (openai("gpt-5.6-sol", input=[{"role": "assistant", "content": [
         {"type": "output_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]), "not-input"),
     (bedrock({"text": ""}, {"cachePoint": {"type": "default"}}), "empty-text"),
-    (claude(said("user", text()), said("assistant", {**CODE_CALL, "cache_control": MARK}), said("user", text())),
+    (claude(entry("user", text()), entry("assistant", {**CODE_CALL, "cache_control": MARK}), entry("user", text())),
      "called-by-code"),
-    (claude(said("user", text()), said("assistant", CODE_CALL), said("user", {**RESULT, "cache_control": MARK})),
+    (claude(entry("user", text()), entry("assistant", CODE_CALL), entry("user", {**RESULT, "cache_control": MARK})),
      "called-by-code"),
 ])  # fmt: skip
-def test_ineffective_breakpoint_is_a_defect(made, reason):
-    defect = only(made, "LORE180")
+def test_ineffective_breakpoint_is_a_defect(case, reason):
+    defect = only_defect(case, "LORE180")
     assert (defect.detail, defect.broken.kind) == (reason, None)
-    answered = only(replace(made, usage=Usage(1, 0, 0, 1)), "LORE180")
+    answered = only_defect(replace(case, usage=Usage(1, 0, 0, 1)), "LORE180")
     assert answered.broken.kind == "unattributable"  # somebody took it all the same
 
 
 def test_breakpoint_on_a_direct_calls_result_counts():
     direct = {**CALL, "caller": {"type": "direct"}}
-    made = claude(said("user", text()), said("assistant", direct), said("user", {**RESULT, "cache_control": MARK}))
-    assert "LORE180" not in found(made)
+    request = claude(
+        entry("user", text()), entry("assistant", direct), entry("user", {**RESULT, "cache_control": MARK})
+    )
+    assert "LORE180" not in defect_codes(request)
 
 
 def test_request_surely_under_minimum_is_kept_by_no_cache():
     """One estimate called it long enough for a cache, the other too short."""
     linter = Linter(RULES)
     tools = [{"name": "ls", "description": (LONG * 2)[:10_500], "cache_control": MARK}]
-    made = claude(tools=tools, system=[text("Be brief.")], model="claude-haiku-4-5")
-    assert [defect.broken.code for defect in linter.defects(made)] == ["LORE306"]
-    assert (linter.outlook(made).cached, linter.outlook(made).second) == (0, linter.outlook(made).uncached)
+    request = claude(tools=tools, system=[text("Be brief.")], model="claude-haiku-4-5")
+    assert [defect.broken.code for defect in linter.defects(request)] == ["LORE306"]
+    assert (linter.outlook(request).cached, linter.outlook(request).second) == (0, linter.outlook(request).uncached)
 
 
 @each("host, codes", [
@@ -174,28 +178,28 @@ def test_request_surely_under_minimum_is_kept_by_no_cache():
     ("api.anthropic.com/v1/messages", []),
 ])  # fmt: skip
 def test_automatic_breakpoint_needs_an_api_that_has_it(host, codes):
-    body = {"model": "claude-opus-4-8", "cache_control": MARK, "system": LONG, "messages": [said("user", text())]}
-    assert found(turn(parsed(body), call=Call(host), sent=1_789_000_000.0)) == codes
+    body = {"model": "claude-opus-4-8", "cache_control": MARK, "system": LONG, "messages": [entry("user", text())]}
+    assert defect_codes(turn(parsed(body), call=Call(host), sent=1_789_000_000.0)) == codes
 
 
 def test_breakpoint_for_an_automatic_cache_is_a_note():
-    made = turn(parsed({"model": "deepseek-chat", "messages": [said("user", text(LONG, MARK))]}, "openai-chat"))
-    assert found(made) == ["LORE180 expected"]
+    request = turn(parsed({"model": "deepseek-chat", "messages": [entry("user", text(LONG, MARK))]}, "openai-chat"))
+    assert defect_codes(request) == ["LORE180 expected"]
 
 
 @pytest.mark.parametrize(
     ("head", "last", "codes"), [(MARK, HOUR, ["LORE181"]), (HOUR, MARK, []), (HOUR, HOUR, []), (MARK, MARK, [])]
 )
 def test_longer_lifetime_must_come_first(head, last, codes):
-    assert found(claude(said("user", text(mark=last)), system=[text(LONG, head)])) == codes
-    assert found(claude(said("user", text()), system=[text(LONG, head)], cache_control=last)) == codes
+    assert defect_codes(claude(entry("user", text(mark=last)), system=[text(LONG, head)])) == codes
+    assert defect_codes(claude(entry("user", text()), system=[text(LONG, head)], cache_control=last)) == codes
 
 
 def test_fifth_breakpoint_is_a_defect():
     blocks = [text(str(n), MARK) for n in range(4)]
-    assert found(claude(said("user", *blocks))) == ["LORE152"]
-    assert found(claude(said("user", *blocks[1:]))) == []
-    assert found(claude(said("user", *blocks[1:]), cache_control=MARK)) == ["LORE152"]
+    assert defect_codes(claude(entry("user", *blocks))) == ["LORE152"]
+    assert defect_codes(claude(entry("user", *blocks[1:]))) == []
+    assert defect_codes(claude(entry("user", *blocks[1:]), cache_control=MARK)) == ["LORE152"]
 
 
 @each("words, codes", [
@@ -210,7 +214,7 @@ def test_fifth_breakpoint_is_a_defect():
     ("Version 2 of 2026-07-14 fixed bug 4711.", []),
 ])  # fmt: skip
 def test_volatile_system_text_is_a_defect(words, codes):
-    assert found(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
+    assert defect_codes(claude(system=[text(f"{LONG}\n{words}", MARK)])) == codes
 
 
 @pytest.mark.parametrize(("names", "sorted_"), [
@@ -218,15 +222,15 @@ def test_volatile_system_text_is_a_defect(words, codes):
 ])  # fmt: skip
 def test_unsorted_tools_are_a_defect(names, sorted_):
     tools = [{"name": name, "input_schema": {}} for name in names]
-    assert found(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])
+    assert defect_codes(claude(tools=tools)) == ([] if sorted_ else ["LORE183"])
 
 
 def test_image_before_longer_text_is_a_defect():
-    assert found(claude(said("user", IMAGE, text(LONG)))) == ["LORE184"]
-    assert found(claude(said("user", IMAGE, text("What is it?")))) == []
-    assert found(claude(said("user", text(LONG), IMAGE))) == []
-    later = [said("user", text()), said("assistant", text("Yes?")), said("user", IMAGE, text(LONG))]
-    assert "LORE184" not in found(claude(*later))
+    assert defect_codes(claude(entry("user", IMAGE, text(LONG)))) == ["LORE184"]
+    assert defect_codes(claude(entry("user", IMAGE, text("What is it?")))) == []
+    assert defect_codes(claude(entry("user", text(LONG), IMAGE))) == []
+    later = [entry("user", text()), entry("assistant", text("Yes?")), entry("user", IMAGE, text(LONG))]
+    assert "LORE184" not in defect_codes(claude(*later))
 
 
 REASONS = {"reasoning": {"effort": "high"}, "store": False}
@@ -251,20 +255,20 @@ CALLED = [{"role": "user", "content": "Go."}, {"type": "function_call", "call_id
     (gemini(cachedContent="cachedContents/a", systemInstruction=None, toolConfig={"a": 1}), ["LORE186 waste"]),
 ])  # fmt: skip
 def test_fields_that_prevent_caching_are_defects(made, codes):
-    assert found(made) == codes
+    assert defect_codes(made) == codes
 
 
 def test_unknown_model_has_no_cache():
-    made = turn(parsed({"model": "acme-1", "messages": [said("user", text(LONG))]}, "openai-chat"))
-    assert Linter(RULES).outlook(made).cached is None
-    assert Linter(RULES, cache="deepseek").outlook(made).cached
+    request = turn(parsed({"model": "acme-1", "messages": [entry("user", text(LONG))]}, "openai-chat"))
+    assert Linter(RULES).outlook(request).cached is None
+    assert Linter(RULES, cache="deepseek").outlook(request).cached
 
 
 @pytest.mark.parametrize(("tokens", "codes"), [(1020, ["LORE306 expected"]), (1030, [])])
 def test_openai_tokens_near_the_minimum_are_counted(tokens, codes):
-    made = openai(instructions=LONG[:4000])  # about 1,100 tokens
-    assert found(made) == []
-    assert not Linter(RULES).outlook(made).sure
+    request = openai(instructions=LONG[:4000])  # about 1,100 tokens
+    assert defect_codes(request) == []
+    assert not Linter(RULES).outlook(request).sure
     counts: list[bytes] = []
 
     def count(data: bytes) -> int:
@@ -272,20 +276,20 @@ def test_openai_tokens_near_the_minimum_are_counted(tokens, codes):
         return tokens if len(data) > 1000 else 0
 
     linter = Linter(RULES, count=count)
-    assert [f"{one.broken.code} {one.broken.kind}" for one in linter.defects(made)] == codes
-    outlook = linter.outlook(made)
+    assert [f"{defect.broken.code} {defect.broken.kind}" for defect in linter.defects(request)] == codes
+    outlook = linter.outlook(request)
     assert (outlook.sure, bool(outlook.cached)) == (True, not codes)
-    asked = len(counts)
+    times_counted = len(counts)
     linter.defects(openai(instructions=LONG * 3))
     linter.defects(claude())
-    assert len(counts) == asked  # far from a minimum, and for models of others, nothing is counted
+    assert len(counts) == times_counted  # far from a minimum, and for models of others, nothing is counted
 
 
 def test_request_continuing_another_has_no_size():
-    made = openai()
-    made.source = replace(made.prompt, partial=True)
-    assert found(made) == []
-    assert Linter(RULES).outlook(made).cached is None
+    request = openai()
+    request.source = replace(request.prompt, partial=True)
+    assert defect_codes(request) == []
+    assert Linter(RULES).outlook(request).cached is None
 
 
 def test_shared_head_is_parsed_once(monkeypatch):
@@ -293,7 +297,7 @@ def test_shared_head_is_parsed_once(monkeypatch):
     monkeypatch.setattr(lint, "find_varying_text", lambda words, **_: read.append(words) or [])
     linter = Linter(RULES)
     for number in range(20):
-        linter.defects(claude(said("user", text(str(number)))))
+        linter.defects(claude(entry("user", text(str(number)))))
     assert len(read) == 1
 
 

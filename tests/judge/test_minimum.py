@@ -27,12 +27,12 @@ def bill(tokens, read=0):
 
 @pytest.mark.parametrize(("tokens", "lost"), [(1_023, 0), (1_024, 1_024)])
 def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path, call(0, chat(1000), bill(tokens), url=CHAT), call(10, chat(1000, "Be wordy."), bill(tokens), url=CHAT)
     )
-    assert break_codes(found[1]) != []  # the change is there all the same, and the client's
-    assert found[1].lost_tokens == lost
-    assert (found[1].pair.lost_bytes == 0) is (lost == 0)
+    assert break_codes(verdicts[1]) != []  # the change is there all the same, and the client's
+    assert verdicts[1].lost_tokens == lost
+    assert (verdicts[1].pair.lost_bytes == 0) is (lost == 0)
 
 
 @pytest.mark.parametrize(
@@ -40,34 +40,34 @@ def test_usage_below_model_minimum_lost_nothing(tmp_path, tokens, lost):
     [(600, False), (1_100, True)],  # of 1,024; bytes may be off by half
 )
 def test_minimum_without_usage_is_estimated_with_margin(tmp_path, tokens, lost):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path, call(0, claude(tokens - 150, ("ls",)), None), call(10, claude(tokens - 150, ("cat",)), None)
     )
-    assert "LORE103" in break_codes(found[1])
-    assert bool(found[1].lost_tokens) is lost
-    assert ("under-minimum" in found[1].causes[0].qualifiers) is not lost
+    assert "LORE103" in break_codes(verdicts[1])
+    assert bool(verdicts[1].lost_tokens) is lost
+    assert ("under-minimum" in verdicts[1].causes[0].qualifiers) is not lost
 
 
 def test_prompt_cached_once_is_above_the_minimum(tmp_path):
-    found, _ = judged(tmp_path, call(0, claude(300), usage(0, 500)), call(10, claude(300, ("cat",)), usage(0, 510)))
-    assert found[1].lost_tokens == 500
+    verdicts, _ = judged(tmp_path, call(0, claude(300), usage(0, 500)), call(10, claude(300, ("cat",)), usage(0, 510)))
+    assert verdicts[1].lost_tokens == 500
 
 
 def test_short_request_after_a_long_one_loses_nothing(tmp_path):
     """A prompt below the minimum is neither written to the cache nor looked up."""
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path, call(0, claude(3_000), usage(0, 3_000)), call(10, claude(3_000, ("cat",)), usage(0, 0, 900)),
         call(20, claude(3_000), usage(0, 0, 1_100)),
     )  # fmt: skip
-    assert [verdict.lost_tokens for verdict in found[1:]] == [0, 1_100]
+    assert [verdict.lost_tokens for verdict in verdicts[1:]] == [0, 1_100]
 
 
 def test_claude_without_breakpoints_loses_nothing(tmp_path):
     """Behind OpenAI's shape nothing says what is written; without a breakpoint nothing is."""
     url, router = "https://openrouter.ai/api/v1/chat/completions", {"model": "anthropic/claude-sonnet-4.6"}
     first, second = ({**chat(3_000, system), **router} for system in ("Be brief.", "Be wordy."))
-    found, findings = judged(tmp_path, call(0, first, bill(3_000), url=url), call(10, second, bill(3_000), url=url))
-    assert (found[1].lost_tokens, found[1].wasted_tokens) == (0, 0)
+    verdicts, findings = judged(tmp_path, call(0, first, bill(3_000), url=url), call(10, second, bill(3_000), url=url))
+    assert (verdicts[1].lost_tokens, verdicts[1].wasted_tokens) == (0, 0)
     assert "waste" not in {finding.kind for finding in findings}
 
 
@@ -78,5 +78,5 @@ def test_copilot_breakpoints_are_no_content(tmp_path):
         call(at, {"model": "claude-sonnet-4.6", "messages": [*talk[:-1], {**talk[-1], **mark}]}, bill(1_200), url=url)
         for at, talk in ((0, [question]), (9, [question, answer, question]))
     ]
-    found, _ = judged(tmp_path, *calls)
-    assert break_codes(found[1]) == []
+    verdicts, _ = judged(tmp_path, *calls)
+    assert break_codes(verdicts[1]) == []

@@ -32,7 +32,7 @@ def ask(number, system, at=None, tools=(), bill=WRITTEN, question="Turn on lamp"
 def first_pairs(tmp_path, *calls):
     """Return the codes, kinds and lost tokens of each request after the first."""
     verdicts, _ = judged(tmp_path, *calls)
-    return [([(one.code, one.kind) for one in verdict.causes], verdict.lost_tokens) for verdict in verdicts[1:]]
+    return [([(cause.code, cause.kind) for cause in verdict.causes], verdict.lost_tokens) for verdict in verdicts[1:]]
 
 
 @each("before, after, code", [
@@ -66,9 +66,9 @@ def test_head_under_minimum_of_its_model_is_free(tmp_path, model, codes):
     """The request is long enough for a cache; its head of about 2,900 tokens is too short for one model."""
     bill = WRITTEN | {"cache_creation_input_tokens": 12_600}
     calls = [ask(n, f"Time: 15:09:2{n}.\n{PERSONA[:12_000]}", bill=bill, question="Why? " * 8_000) for n in range(2)]
-    for one in calls:
-        one["request"]["body"]["model"] = model
-        (message,) = one["request"]["body"]["messages"]
+    for exchange in calls:
+        exchange["request"]["body"]["model"] = model
+        (message,) = exchange["request"]["body"]["messages"]
         message["content"] = [{"type": "text", "text": message["content"], **MARK}]
     ((causes, _),) = first_pairs(tmp_path, *calls)
     assert [code for code, _ in causes] == codes
@@ -101,9 +101,9 @@ def chat(at, messages, read, whole):
     """Return a call of OpenAI's, whose response has no time."""
     bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
     body = {"model": "gpt-5.4", "messages": messages}
-    one = call(at, body, bill, url="https://api.openai.com/v1/chat/completions")
-    del one["response"]["timestamp"], one["logged_at"]
-    return one
+    exchange = call(at, body, bill, url="https://api.openai.com/v1/chat/completions")
+    del exchange["response"]["timestamp"], exchange["logged_at"]
+    return exchange
 
 
 SMALL = "You sort mail. " * 100
@@ -126,7 +126,7 @@ def test_head_that_no_cache_held_is_not_charged(tmp_path, pause, system, read, w
         )
         for number, got in enumerate((0, read))
     ]
-    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [causes]
+    assert [codes_and_kinds for codes_and_kinds, _ in first_pairs(tmp_path, *calls)] == [causes]
 
 
 def test_loss_of_one_shots_begins_at_the_change(tmp_path):
@@ -145,10 +145,12 @@ def test_loss_of_one_shots_begins_at_the_change(tmp_path):
 def test_head_without_breakpoint_is_not_charged(tmp_path):
     calls = []
     for number in range(2):
-        one = ask(number, f"Time: 15:09:2{number}.\n{PERSONA}", bill=WRITTEN | {"cache_creation_input_tokens": 34_400})
-        body = one["request"]["body"]
+        exchange = ask(
+            number, f"Time: 15:09:2{number}.\n{PERSONA}", bill=WRITTEN | {"cache_creation_input_tokens": 34_400}
+        )
+        body = exchange["request"]["body"]
         body["system"], body["messages"] = body["system"][0]["text"], [text("user", f"{number} {ASKED}", **MARK)]
-        calls.append(one)
+        calls.append(exchange)
     assert first_pairs(tmp_path, *calls) == [([], None)]
 
 
@@ -160,14 +162,14 @@ def test_cut_history_at_instant_server_is_charged(tmp_path):
         chat(0.000, [system, *talk[:3]], 0, 54_000), chat(0.003, [system, *talk[:5]], 53_888, 74_000),
         chat(0.006, [system, *talk[2:7]], 24_320, 74_000),
     ]  # fmt: skip
-    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[], [("LORE100", "waste")]]
+    assert [causes for causes, _ in first_pairs(tmp_path, *calls)] == [[], [("LORE100", "waste")]]
 
 
 @each("pause, codes", [(0.1, [("LORE129", "expected")]), (2.0, [])])
 def test_requests_without_answer_times_may_start_together(tmp_path, pause, codes):
     calls = [ask(number, PERSONA, at=number * pause) for number in range(2)]
-    for one in calls:
-        del one["response"]["timestamp"], one["logged_at"]
+    for exchange in calls:
+        del exchange["response"]["timestamp"], exchange["logged_at"]
     pairs = first_pairs(tmp_path, *calls)
     assert [causes for causes, _ in pairs] == [codes]
 
@@ -179,10 +181,10 @@ def test_history_without_breakpoints_has_a_cost(tmp_path):
         body = {"model": "claude-sonnet-4-6", "max_tokens": 9, "system": PERSONA, "messages": [*talk]}
         calls.append(call(20.0 * number, body, usage(0, 0, 28_150 + 800 * number)))
         talk += [text("assistant", "Because. " * 300), text("user", "And? " * 100)]
-    _, late = judged(tmp_path, *calls)
-    (found,) = [one for one in late if one.code == "LORE114"]
-    assert found.lost_tokens == pytest.approx(28_150 + 28_950 + 29_750, rel=0.01)
-    assert found.lost_dollars == pytest.approx(found.lost_tokens * (3.0 - 0.3) / 1e6, rel=0.01)  # dollars a million
+    _, final_findings = judged(tmp_path, *calls)
+    (finding,) = [candidate for candidate in final_findings if candidate.code == "LORE114"]
+    assert finding.lost_tokens == pytest.approx(28_150 + 28_950 + 29_750, rel=0.01)
+    assert finding.lost_dollars == pytest.approx(finding.lost_tokens * (3.0 - 0.3) / 1e6, rel=0.01)  # dollars a million
 
 
 @each("whole, kind", [(42_400, "expected"), (43_800, "unattributable")])
@@ -204,31 +206,31 @@ def test_cold_summary_on_openai_costs_the_whole_conversation(tmp_path):
     tools = [{"type": "function", "function": {"name": "ask", "description": "Ask it. " * 200}}]
     ask_for_it = {"role": "user", "content": "Write a summary of the conversation for another model."}
     calls = []
-    for messages, own, whole, read in (
+    for messages, request_tools, whole, read in (
         (talk, tools, 17_000, 0),
         ([*talk, {"role": "assistant", "content": "Because. " * 400}, talk[1]], tools, 18_000, 16_896),
         ([*talk, {"role": "assistant", "content": "Because. " * 400}, talk[1], ask_for_it], [], 17_990, 0),
     ):
         bill = {"prompt_tokens": whole, "completion_tokens": 9, "prompt_tokens_details": {"cached_tokens": read}}
-        body = {"model": "gpt-5.4", "messages": messages, **({"tools": own} if own else {})}
+        body = {"model": "gpt-5.4", "messages": messages, **({"tools": request_tools} if request_tools else {})}
         calls.append(call(30.0 * len(calls), body, bill, url="https://api.openai.com/v1/chat/completions"))
     verdicts, _ = judged(tmp_path, *calls)
-    assert [(one.code, one.evidence.cached_tokens) for one in verdicts[2].causes] == [("LORE171", 17_920)]
+    assert [(cause.code, cause.evidence.cached_tokens) for cause in verdicts[2].causes] == [("LORE171", 17_920)]
     assert verdicts[2].lost_tokens == 17_920
 
 
 def engine_call(number, messages, read, whole, answer):
     """Return a call of llama-server that generated 600 tokens."""
     bill = {"prompt_tokens": whole, "completion_tokens": 600, "prompt_tokens_details": {"cached_tokens": read}}
-    one = call(
+    exchange = call(
         20.0 * number, {"model": "qwen3", "messages": messages}, bill, url="http://127.0.0.1:8080/v1/chat/completions"
     )
-    one["response"]["body"] = {
+    exchange["response"]["body"] = {
         "id": f"c{number}", "object": "chat.completion", "model": "qwen3", "usage": bill,
         "choices": [{"index": 0, "message": answer, "finish_reason": "tool_calls"}],
         "timings": {"cache_n": read, "prompt_n": whole - read, "predicted_n": 600},
     }  # fmt: skip
-    return one
+    return exchange
 
 
 SENT = '{"path": "a.py", "new": "' + "line " * 400 + '", "old": "x"}'
@@ -240,17 +242,17 @@ def writes(arguments, **fields):
     return {"role": "assistant", "content": "", "tool_calls": [called], **fields}
 
 
-@each("said, back, read, codes", [
+@each("answer, back, read, codes", [
     (writes(SENT), writes(SORTED), 24_300, ["LORE105"]),
     (writes(SENT), writes(SORTED), 24_850, []),  # all of it was read
     (writes(SENT), writes(SENT), 24_300, []),  # the template renders it otherwise
     (writes(SENT, reasoning_content="Hm. " * 300), writes(SENT), 24_300, ["LORE115"]),
 ])  # fmt: skip
-def test_answer_sent_back_otherwise_is_charged(tmp_path, said, back, read, codes):
+def test_answer_sent_back_otherwise_is_charged(tmp_path, answer, back, read, codes):
     start = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Edit it."}]
     result = {"role": "tool", "tool_call_id": "call_1", "content": "done"}
     calls = [
-        engine_call(0, start, 0, 24_300, said), engine_call(1, [*start, back, result], read, 24_950, writes("{}"))
+        engine_call(0, start, 0, 24_300, answer), engine_call(1, [*start, back, result], read, 24_950, writes("{}"))
     ]  # fmt: skip
     verdicts, _ = judged(tmp_path, *calls)
     assert [cause.code for cause in verdicts[1].causes] == codes
@@ -265,13 +267,13 @@ def test_answer_with_another_call_id_is_doubtful(tmp_path):
     calls = [
         engine_call(0, start, 0, 24_300, writes(SENT)), engine_call(1, [*start, back, result], 24_300, 24_950, back)
     ]  # fmt: skip
-    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[("LORE108", "unattributable")]]
+    assert [causes for causes, _ in first_pairs(tmp_path, *calls)] == [[("LORE108", "unattributable")]]
 
 
 def test_reasoning_omitted_at_new_prompt_is_not_charged(tmp_path):
     """A template may omit the reasoning of earlier turns by itself, once the user writes again."""
     start = [{"role": "system", "content": PERSONA}, {"role": "user", "content": "Explain it."}]
-    said = {"role": "assistant", "content": "It parses.", "reasoning_content": "Hm. " * 300}
+    answer = {"role": "assistant", "content": "It parses.", "reasoning_content": "Hm. " * 300}
     back = [{"role": "assistant", "content": "It parses."}, {"role": "user", "content": "And then?"}]
-    calls = [engine_call(0, start, 0, 24_300, said), engine_call(1, [*start, *back], 24_300, 24_450, writes("{}"))]
-    assert [found for found, _ in first_pairs(tmp_path, *calls)] == [[]]
+    calls = [engine_call(0, start, 0, 24_300, answer), engine_call(1, [*start, *back], 24_300, 24_450, writes("{}"))]
+    assert [causes for causes, _ in first_pairs(tmp_path, *calls)] == [[]]

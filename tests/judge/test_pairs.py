@@ -26,18 +26,18 @@ CACHE_CONTROL = {"cache_control": {"type": "ephemeral"}}
 
 def pair(*turns, **fields):
     pairs = ComparedChain(**fields)
-    return [pairs.compare_next(one) for one in turns][-1]
+    return [pairs.compare_next(request) for request in turns][-1]
 
 
-def turns(left, right, *, usages=(None, None), at=(0.0, 10.0), **fields):
+def turns(previous, current, *, usages=(None, None), at=(0.0, 10.0), **fields):
     return (
-        turn(parsed(left), 1, usage=usages[0], sent=at[0]),
-        turn(parsed(right), 2, usage=usages[1], sent=at[1], **fields),
+        turn(parsed(previous), 1, usage=usages[0], sent=at[0]),
+        turn(parsed(current), 2, usage=usages[1], sent=at[1], **fields),
     )
 
 
-def codes(found):
-    return [cause.code for cause in found.causes]
+def codes(diff):
+    return [cause.code for cause in diff.causes]
 
 
 def test_first_turn_makes_no_pair():
@@ -45,12 +45,12 @@ def test_first_turn_makes_no_pair():
 
 
 def test_edit_loses_the_bytes_after_it():
-    found = pair(*turns(TWO, EDITED))
-    assert codes(found) == ["LORE100"]
+    diff = pair(*turns(TWO, EDITED))
+    assert codes(diff) == ["LORE100"]
     stands = len('"Be brief."') + 2 * len('"role":"user"') + len('"role":"assistant"') + len(f'"{"one " * 10_000}"')
-    assert found.bytes.previous - found.lost_bytes == stands - len('"role":"user"') + 1
-    assert (found.is_break, found.kind) == (True, "waste")
-    assert found.reuse == pytest.approx(1 - found.lost_bytes / found.bytes.previous)
+    assert diff.bytes.previous - diff.lost_bytes == stands - len('"role":"user"') + 1
+    assert (diff.is_break, diff.kind) == (True, "waste")
+    assert diff.reuse == pytest.approx(1 - diff.lost_bytes / diff.bytes.previous)
 
 
 def test_reuse_of_empty_prompt_is_unknown():
@@ -65,7 +65,7 @@ def bill(read, write=0, uncached=0, **fields):
 
 
 @each(
-    "left, right, short",
+    "previous_usage, current_usage, short",
     [
         (None, bill(0), None),
         (bill(0), None, None),
@@ -80,13 +80,13 @@ def bill(read, write=0, uncached=0, **fields):
         (Usage(write_tokens=5000), bill(0), 5000),
     ],
 )
-def test_read_below_cached_falls_beyond_a_tolerance(left, right, short):
-    before, after = turn(parsed(ONE), usage=left), turn(parsed(ONE), 2, usage=right)
+def test_read_below_cached_falls_beyond_a_tolerance(previous_usage, current_usage, short):
+    before, after = turn(parsed(ONE), usage=previous_usage), turn(parsed(ONE), 2, usage=current_usage)
     assert significant_fall(before, shortfall(before, after)) == short
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "short"),
+    ("previous_usage", "current_usage", "short"),
     [
         (Usage(0, 10_000), Usage(0, 9000), 0),
         (Usage(0, 10_000), Usage(0, 8999), 1001),
@@ -94,8 +94,11 @@ def test_read_below_cached_falls_beyond_a_tolerance(left, right, short):
         (Usage(0, 100_000), Usage(0, 97_999), 2001),
     ],
 )
-def test_unbilled_writes_widen_the_tolerance(left, right, short):
-    before, after = turn(parsed(ONE, "openai-chat"), usage=left), turn(parsed(ONE, "openai-chat"), 2, usage=right)
+def test_unbilled_writes_widen_the_tolerance(previous_usage, current_usage, short):
+    before, after = (
+        turn(parsed(ONE, "openai-chat"), usage=previous_usage),
+        turn(parsed(ONE, "openai-chat"), 2, usage=current_usage),
+    )
     assert significant_fall(before, shortfall(before, after)) == short
 
 
@@ -123,29 +126,29 @@ def test_compaction_leads_over_pause_if_anything_was_read(read, code):
 
 
 def test_change_after_last_breakpoint_is_no_cache_break():
-    left = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
-    right = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
-    found = pair(*turns(left, right))
-    assert (codes(found), found.is_break, found.lost_bytes) == (["LORE146"], False, 0)
-    assert lost_tokens(found, found.causes[0]) == (0, "estimated")
+    previous = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: noon")
+    current = body({"role": "user", "content": [{"type": "text", "text": "a", **CACHE_CONTROL}]}, "now: one", "x")
+    diff = pair(*turns(previous, current))
+    assert (codes(diff), diff.is_break, diff.lost_bytes) == (["LORE146"], False, 0)
+    assert lost_tokens(diff, diff.causes[0]) == (0, "estimated")
 
 
 def test_fall_with_change_after_breakpoint_is_reported():
     long = {"role": "user", "content": [{"type": "text", "text": "a " * 10_000, **CACHE_CONTROL}]}
-    left, right = body(long, "now: noon"), body(long, "now: one", "x")
-    assert codes(pair(*turns(left, right, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
+    previous, current = body(long, "now: noon"), body(long, "now: one", "x")
+    assert codes(pair(*turns(previous, current, usages=(bill(0, 9000), bill(0))))) == ["LORE146", "LORE301"]
 
 
 @pytest.mark.parametrize(("usages", "expected"), [((None, None), ["LORE113"]), ((bill(0, 2000), bill(2000)), [])])
 def test_entry_beyond_lookback_is_remark_unless_read(usages, expected):
-    def sent(*blocks):
+    def user_message(*blocks):
         return {"role": "user", "content": [{"type": "text", "text": f"{number}"} for number in blocks]}
 
     marked = {"role": "user", "content": [{"type": "text", "text": "end", **CACHE_CONTROL}]}
     first = [{"type": "text", "text": "first " * 3000}]
-    left = body({"role": "user", "content": [first[0] | CACHE_CONTROL]})
-    right = body({"role": "user", "content": first}, assistant("a"), sent(*range(40)), marked)
-    assert codes(pair(*turns(left, right, usages=usages))) == expected
+    previous = body({"role": "user", "content": [first[0] | CACHE_CONTROL]})
+    current = body({"role": "user", "content": first}, assistant("a"), user_message(*range(40)), marked)
+    assert codes(pair(*turns(previous, current, usages=usages))) == expected
 
 
 READ = {"name": "read", "input_schema": {}}
@@ -159,18 +162,20 @@ PUT_OFF = {"name": "jira", "input_schema": {}, "defer_loading": True}
 )
 def test_deferred_tools_are_outside_the_prefix(tools, usages, code):
     """They were waste in 6 of 6 captures and cassettes that followed what the fix recommends."""
-    left, right = (sent | {"tools": own} for sent, own in zip((ONE, TWO), tools, strict=True))
-    found = pair(*turns(left, right, usages=usages))
-    first = found.causes[0]
+    previous, current = (
+        request | {"tools": listed_tools} for request, listed_tools in zip((ONE, TWO), tools, strict=True)
+    )
+    diff = pair(*turns(previous, current, usages=usages))
+    first = diff.causes[0]
     assert (first.code, first.kind, first.qualifiers) == ("LORE124", "expected", ("outside-the-prefix",))
-    breaks = [cause.code for cause in found.causes if not is_remark(cause)]
-    assert (found.is_break, breaks) == (code is not None, [] if code is None else [code])
-    assert lost_tokens(found, found.causes[0])[0] == 0
+    breaks = [cause.code for cause in diff.causes if not is_remark(cause)]
+    assert (diff.is_break, breaks) == (code is not None, [] if code is None else [code])
+    assert lost_tokens(diff, diff.causes[0])[0] == 0
 
 
 def test_deferred_tool_put_in_list_breaks_the_prefix():
-    found = pair(*turns(ONE | {"tools": [READ, PUT_OFF]}, TWO | {"tools": [READ, PUT_OFF | {"defer_loading": False}]}))
-    assert [(cause.code, cause.kind) for cause in found.causes] == [("LORE124", "waste")]
+    diff = pair(*turns(ONE | {"tools": [READ, PUT_OFF]}, TWO | {"tools": [READ, PUT_OFF | {"defer_loading": False}]}))
+    assert [(cause.code, cause.kind) for cause in diff.causes] == [("LORE124", "waste")]
 
 
 # tokens
@@ -184,8 +189,8 @@ def test_lost_tokens_with_usage_are_recorded():
 
 
 def test_lost_tokens_without_usage_are_estimated():
-    found = pair(*turns(TWO, EDITED))
-    assert lost_tokens(found, found.causes[0]) == (round(found.lost_bytes / BYTES_PER_TOKEN), "estimated")
+    diff = pair(*turns(TWO, EDITED))
+    assert lost_tokens(diff, diff.causes[0]) == (round(diff.lost_bytes / BYTES_PER_TOKEN), "estimated")
 
 
 def unbilled(read, uncached):
@@ -197,13 +202,18 @@ LONG = "It is %s. " + "one two " * 1000  # about 2,000 tokens
 
 def automatic(first, second, usages, endpoint="api.openai.com/v1/chat/completions"):
     """A pair at a provider that caches by itself and bills no writes."""
-    bodies = [dumps({"model": "gpt-5.1", "messages": one}) for one in (first, second)]
+    bodies = [dumps({"model": "gpt-5.1", "messages": messages}) for messages in (first, second)]
     call = Call(endpoint=endpoint)
-    given = enumerate(zip(bodies, usages, strict=True), 1)
-    return pair(*(turn(parsed(one, "openai-chat"), n, usage=usage, call=call) for n, (one, usage) in given))
+    numbered_bodies = enumerate(zip(bodies, usages, strict=True), 1)
+    return pair(
+        *(
+            turn(parsed(json_body, "openai-chat"), n, usage=usage, call=call)
+            for n, (json_body, usage) in numbered_bodies
+        )
+    )
 
 
-def said(text, role="user"):
+def message(text, role="user"):
     return {"role": role, "content": text}
 
 
@@ -218,62 +228,72 @@ def said(text, role="user"):
 )
 def test_break_without_billed_writes_costs_unread_prompt(usages, lost, how):
     """A clock in the system prompt lost all of each prompt, and was said to cost 0 tokens, as nothing was ever read."""
-    first = [said(LONG % "noon", "system"), said("a")]
-    second = [said(LONG % "late", "system"), said("a"), said("b", "assistant"), said("c")]
-    found = automatic(first, second, usages)
-    tokens, known = lost_tokens(found, found.causes[0])
-    assert (tokens, known) == (lost, how)
+    first = [message(LONG % "noon", "system"), message("a")]
+    second = [message(LONG % "late", "system"), message("a"), message("b", "assistant"), message("c")]
+    diff = automatic(first, second, usages)
+    tokens, source = lost_tokens(diff, diff.causes[0])
+    assert (tokens, source) == (lost, how)
 
 
 def test_unread_beginning_is_not_lost_by_a_late_change():
     """The last message changed, and nothing at all was read: a miss that the change does not explain."""
-    first, second = ([said(LONG, "system"), said(f"{words} " * 300), said("Go on.")] for words in ("one", "two"))
-    found = automatic(first, [*second, said("done", "assistant")], (unbilled(0, 2400), unbilled(0, 2410)))
-    tokens, known = lost_tokens(found, found.causes[0])
-    assert (known, 200 < tokens < 500) == ("estimated", True)
+    first, second = (
+        [message(LONG, "system"), message(f"{words} " * 300), message("Go on.")] for words in ("one", "two")
+    )
+    diff = automatic(first, [*second, message("done", "assistant")], (unbilled(0, 2400), unbilled(0, 2410)))
+    tokens, source = lost_tokens(diff, diff.causes[0])
+    assert (source, 200 < tokens < 500) == ("estimated", True)
 
 
-NOTED = ([said(LONG, "system"), said("a"), said("<env>12:00</env>")],
-         [said(LONG, "system"), said("a"), said("b", "assistant"), said("c"), said("<env>12:01</env>")])  # fmt: skip
+NOTED = (
+    [message(LONG, "system"), message("a"), message("<env>12:00</env>")],
+    [message(LONG, "system"), message("a"), message("b", "assistant"), message("c"), message("<env>12:01</env>")],
+)
 
 
 def test_note_at_the_end_is_no_waste():
     """A client that keeps its clock at the end, as advised, had waste in each turn though nothing was lost."""
-    found = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
-    assert codes(found) == ["LORE156"]
-    assert (found.kind, found.is_break, found.lost_bytes) == ("expected", False, 0)
+    diff = automatic(*NOTED, (unbilled(0, 2000), unbilled(1920, 180)))
+    assert codes(diff) == ["LORE156"]
+    assert (diff.kind, diff.is_break, diff.lost_bytes) == ("expected", False, 0)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_replaced_note_is_a_tail_with_its_cost(usages):
-    found = automatic(*NOTED, usages)
-    assert (codes(found), found.kind, found.is_break, found.lost_bytes) == (["LORE156"], "expected", False, 0)
-    tail = found.causes[0].evidence
+    diff = automatic(*NOTED, usages)
+    assert (codes(diff), diff.kind, diff.is_break, diff.lost_bytes) == (["LORE156"], "expected", False, 0)
+    tail = diff.causes[0].evidence
     size = len('"role":"user"') + len('"<env>12:00</env>"')
     assert (tail.path, tail.bytes, tail.role, tail.repeated) == ("messages[2]", size, "user", False)
-    assert found.tail_bytes == size
-    assert tail.tokens == round(size / found.bytes_per_token)
+    assert diff.tail_bytes == size
+    assert tail.tokens == round(size / diff.bytes_per_token)
 
 
 def edited_at_the_end(words):
     """Return two requests: the second has another clock inside the same message, and continues."""
-    first = [said(LONG, "system"), said("a"), said("12:00 " + words)]
-    return first, [said(LONG, "system"), said("a"), said("12:01 " + words), said("b", "assistant"), said("c")]
+    first = [message(LONG, "system"), message("a"), message("12:00 " + words)]
+    return first, [
+        message(LONG, "system"),
+        message("a"),
+        message("12:01 " + words),
+        message("b", "assistant"),
+        message("c"),
+    ]
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_counts_unless_usage_excuses_it(usages):
-    found = automatic(*edited_at_the_end("word " * 200), usages)
-    assert (found.kind, found.is_break, found.lost_bytes > 1000) == ("waste", True, True)
+    diff = automatic(*edited_at_the_end("word " * 200), usages)
+    assert (diff.kind, diff.is_break, diff.lost_bytes > 1000) == ("waste", True, True)
 
 
 @pytest.mark.parametrize("usages", [(None, None), (unbilled(0, 2000), unbilled(0, 2180))])
 def test_edited_end_within_one_block_is_a_note(usages):
-    found = automatic(*edited_at_the_end("word"), usages)
-    assert (codes(found), found.kind, found.is_break) == (["LORE146"], "expected", False)
-    within = found.causes[0].also[0].evidence
+    diff = automatic(*edited_at_the_end("word"), usages)
+    assert (codes(diff), diff.kind, diff.is_break) == (["LORE146"], "expected", False)
+    within = diff.causes[0].also[0].evidence
     assert (within.block_tokens, 0 < within.tokens < 128) == (128, True)
-    assert lost_tokens(found, found.causes[0])[0] == 0
+    assert lost_tokens(diff, diff.causes[0])[0] == 0
 
 
 # Who serves, by the model or the host: the tokens of one block of its cache.
@@ -286,20 +306,22 @@ UNSHARED = len('0 "')  # of `"12:00 "` and `"12:01 "`
 @each("over", [0, 1])
 def test_edited_end_limit_is_the_providers_block(model, endpoint, block, over):
     lost = int(block * BYTES_PER_TOKEN) + over
-    bodies = [{"model": model, "messages": one} for one in edited_at_the_end("x" * (lost - UNSHARED))]
+    bodies = [{"model": model, "messages": messages} for messages in edited_at_the_end("x" * (lost - UNSHARED))]
     call = Call(endpoint=endpoint)
-    found = pair(*(turn(parsed(one, "openai-chat"), number, call=call) for number, one in enumerate(bodies, 1)))
-    assert found.bytes.previous - found.bytes.common - found.overlap.common_bytes == lost
-    assert (codes(found) == ["LORE146"], found.is_break, found.lost_bytes) == (not over, bool(over), lost * over)
+    diff = pair(
+        *(turn(parsed(request_body, "openai-chat"), number, call=call) for number, request_body in enumerate(bodies, 1))
+    )
+    assert diff.bytes.previous - diff.bytes.common - diff.overlap.common_bytes == lost
+    assert (codes(diff) == ["LORE146"], diff.is_break, diff.lost_bytes) == (not over, bool(over), lost * over)
     if not over:
-        assert found.causes[0].also[0].evidence == WithinBlock(block, block)
+        assert diff.causes[0].also[0].evidence == WithinBlock(block, block)
 
 
 @pytest.mark.parametrize(("short", "is_break"), [(128, False), (129, True), (1000, True)])
 def test_short_edited_end_breaks_if_block_unread(short, is_break):
     """A bill that misses 1,000 tokens has not fallen beyond the tolerance, and yet read less than all but the end."""
-    found = automatic(*edited_at_the_end("word"), (unbilled(1920, 180), unbilled(1920 - short, 300)))
-    assert (found.fell, found.short, found.is_break) == (0, short, is_break)
+    diff = automatic(*edited_at_the_end("word"), (unbilled(1920, 180), unbilled(1920 - short, 300)))
+    assert (diff.fell, diff.short, diff.is_break) == (0, short, is_break)
 
 
 @pytest.mark.parametrize(
@@ -310,18 +332,18 @@ def test_changed_field_loses_all_messages_despite_same_end(fields, code):
     """Only the last message was measured, so a field that loses all messages was reported as a note."""
     first = [*ONE["messages"], assistant("two"), "three"]
     goes_on, hardly = [*first, assistant("four"), "five"], [*first[:-1], "3", assistant("four"), "five"]
-    for left, right in ((first, goes_on), (first, hardly), (first[:1], first)):
-        found = pair(*turns(body(*left, model="claude-opus-4-5", **fields), body(*right, model="claude-opus-4-5")))
-        assert (codes(found)[0], found.causes[0].kind, found.kind) == (code, "waste", "waste")
-        assert found.causes[0].lost > 30_000
+    for previous, current in ((first, goes_on), (first, hardly), (first[:1], first)):
+        diff = pair(*turns(body(*previous, model="claude-opus-4-5", **fields), body(*current, model="claude-opus-4-5")))
+        assert (codes(diff)[0], diff.causes[0].kind, diff.kind) == (code, "waste", "waste")
+        assert diff.causes[0].lost > 30_000
 
 
 def test_changed_field_of_short_prompt_is_a_note():
-    left, right = body("one", tool_choice={"type": "any"}), body("one", assistant("two"), "three")
-    found = pair(*turns(left, right))
-    assert (codes(found), found.is_break) == (["LORE146"], False)
+    previous, current = body("one", tool_choice={"type": "any"}), body("one", assistant("two"), "three")
+    diff = pair(*turns(previous, current))
+    assert (codes(diff), diff.is_break) == (["LORE146"], False)
     size = len('"role":"user"') + len('"one"')
-    assert found.causes[0].also[0].evidence == WithinBlock(round(size / BYTES_PER_TOKEN), 128)
+    assert diff.causes[0].also[0].evidence == WithinBlock(round(size / BYTES_PER_TOKEN), 128)
 
 
 @each(
@@ -362,45 +384,47 @@ SPELLED = {
 @pytest.mark.parametrize("how", SPELLED)
 def test_other_spelling_is_no_waste_if_all_read(how):
     """The provider tokenises decoded text, so the usage shows no loss; a finding was reported all the same."""
-    found = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
-    assert (codes(found), found.kind, found.is_break) == (
+    diff = pair(*turns(*SPELLED[how], usages=(bill(0, 9000), bill(9000, 50))))
+    assert (codes(diff), diff.kind, diff.is_break) == (
         ["LORE112" if how == "shape" else "LORE106"],
         "expected",
         False,
     )
-    assert found.causes[0].qualifiers == ("read-all-the-same",)
-    assert lost_tokens(found, found.causes[0]) == (0, "recorded")
+    assert diff.causes[0].qualifiers == ("read-all-the-same",)
+    assert lost_tokens(diff, diff.causes[0]) == (0, "recorded")
 
 
 def test_fall_with_provider_editing_allowed_names_it():
     edits = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}
-    one, two = {**ONE, **edits}, {**TWO, **edits}
-    found = pair(*turns(one, two, usages=(bill(0, 9000), bill(2000, 7500))))
-    assert (codes(found), found.kind) == (["LORE301"], "unattributable")
+    first_body, second_body = {**ONE, **edits}, {**TWO, **edits}
+    diff = pair(*turns(first_body, second_body, usages=(bill(0, 9000), bill(2000, 7500))))
+    assert (codes(diff), diff.kind) == (["LORE301"], "unattributable")
     edited = "the provider's own editing of the context"
-    assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in found.causes[0].ruled_out
+    assert RuledOut(edited, out=False, detail="clear_tool_uses_20250919") in diff.causes[0].ruled_out
     for edit, out in (("clear_tool_uses_20250919", True), ("compact_20260112", False)):  # a response that says: none
-        asked = {"context_management": {"edits": [{"type": edit}]}}
-        left, right = turns({**ONE, **asked}, {**TWO, **asked}, usages=(bill(0, 9000), bill(2000, 7500)))
-        found = pair(left, replace(right, call=replace(right.call, edits=())))
-        assert RuledOut(edited, out=out, detail=edit) in found.causes[0].ruled_out
+        settings = {"context_management": {"edits": [{"type": edit}]}}
+        previous, current = turns({**ONE, **settings}, {**TWO, **settings}, usages=(bill(0, 9000), bill(2000, 7500)))
+        diff = pair(previous, replace(current, call=replace(current.call, edits=())))
+        assert RuledOut(edited, out=out, detail=edit) in diff.causes[0].ruled_out
     without = pair(*turns(ONE, TWO, usages=(bill(0, 9000), bill(2000, 7500))))
-    assert edited not in [one.reason for one in without.causes[0].ruled_out]
+    assert edited not in [excluded.reason for excluded in without.causes[0].ruled_out]
 
 
 THREE = body("one " * 10_000, assistant("two"), "three", assistant("four"), "five")
 
 
-def rebuilt(*found):
-    return [replace(one, source=replace(one.prompt, fidelity="reconstructed")) for one in found]
+def rebuilt(*sources):
+    return [
+        replace(source_turn, source=replace(source_turn.prompt, fidelity="reconstructed")) for source_turn in sources
+    ]
 
 
 def test_unbilled_turn_hides_no_fall():
     """An agent died between request and answer; then the whole prompt was re-billed without a finding."""
     first, lost = rebuilt(*turns(ONE, TWO, usages=(bill(0, 9000), None)))
     paid, read = rebuilt(*(turn(parsed(THREE), 3, usage=usage, sent=20.0) for usage in (bill(0, 9100), bill(9000, 9))))
-    found = pair(first, lost, paid)
-    assert (codes(found), found.previous.number, found.fell) == (["LORE301"], 1, 9000)
+    diff = pair(first, lost, paid)
+    assert (codes(diff), diff.previous.number, diff.fell) == (["LORE301"], 1, 9000)
     assert codes(pair(first, lost, read)) == []
 
 
@@ -422,5 +446,5 @@ def test_unmarked_system_before_changed_breakpoint_is_lost():
 def test_change_at_end_of_marked_block_loses_all():
     """Five tokens were named of 3,138: the date was at the end of the only block of the system prompt."""
     blocks = [[{"type": "text", "text": "Sort this letter. " * 500 + clock, **CACHE_CONTROL}] for clock in "AB"]
-    found = pair(*turns(*[body("a", system=block) for block in blocks]))
-    assert found.lost_bytes == len(found.previous.prompt.head[0].data)
+    diff = pair(*turns(*[body("a", system=block) for block in blocks]))
+    assert diff.lost_bytes == len(diff.previous.prompt.head[0].data)

@@ -33,9 +33,9 @@ def two(folder, *bills, **fields):
     """Judge one request for each usage, each extending the previous one."""
     words = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on."), text("assistant", "done"),
              text("user", "And now?")]  # fmt: skip
-    calls = [call(30.0 * at, asks(*words[: 2 * at + 1], **fields), one) for at, one in enumerate(bills)]
-    found, _ = judged(folder, *calls)
-    return found
+    calls = [call(30.0 * at, asks(*words[: 2 * at + 1], **fields), usage) for at, usage in enumerate(bills)]
+    verdicts, _ = judged(folder, *calls)
+    return verdicts
 
 
 def test_prefix_unread_by_first_pass_is_lost(tmp_path):
@@ -53,9 +53,12 @@ def test_prefix_read_by_first_pass_is_not_lost(tmp_path):
 
 
 def test_compaction_pass_is_not_the_first_pass():
-    summary, own = Usage(9, 180_000, 0, 1, kind="compaction"), Usage(1, 20_000, 500)
-    assert first_pass_read(replace(own, iterations=(summary,))) == 20_000
-    assert first_pass_read(replace(own, iterations=(summary, Usage(1, 19_000, 1_000, kind="message")))) == 19_000
+    summary, response_usage = Usage(9, 180_000, 0, 1, kind="compaction"), Usage(1, 20_000, 500)
+    assert first_pass_read(replace(response_usage, iterations=(summary,))) == 20_000
+    assert (
+        first_pass_read(replace(response_usage, iterations=(summary, Usage(1, 19_000, 1_000, kind="message"))))
+        == 19_000
+    )
     assert first_pass_read(None) is None
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from cli.running import lore
 from helpers.each import each
-from judge.foretelling import START, asked, bill, body, chain_codes, chain_findings
+from judge.foretelling import START, answered_turn, bill, body, chain_codes, chain_findings
 from judge.pi_sessions import session
 from lore.model.events import Usage
 from lore.model.turn import Call
@@ -27,18 +27,18 @@ def talk(*reads, grown=400, call=OPENAI, write=None, fields=None, **more):
         messages = [{"role": "system", "content": WORDS * 4}]
         for step in range(number + 1):
             messages += [{"role": "user", "content": f"{step}: {WORDS}"}, {"role": "assistant", "content": f"{step}"}]
-        own = {name: value(number) if callable(value) else value for name, value in (fields or {}).items()}
-        body = {"model": "gpt-5.4", "prompt_cache_key": "c1", "messages": messages[:-1], **own, **more}
+        extra_fields = {name: value(number) if callable(value) else value for name, value in (fields or {}).items()}
+        body = {"model": "gpt-5.4", "prompt_cache_key": "c1", "messages": messages[:-1], **extra_fields, **more}
         usage = None if read is None else Usage(4_000 + grown * number - read, read, write, 20)
-        sent = START + 60 * number
+        sent_at = START + 60 * number
         prompt = parsed(body, "openai-chat")
-        turns.append(turn(prompt, number + 1, usage=usage, sent=sent, answered=sent + 2, call=call))
+        turns.append(turn(prompt, number + 1, usage=usage, sent=sent_at, answered=sent_at + 2, call=call))
     return turns
 
 
 def plateau(turns):
-    (found,) = [one for one in chain_findings(turns) if one.code == "LORE307"]
-    return found
+    (plateau_finding,) = [finding for finding in chain_findings(turns) if finding.code == "LORE307"]
+    return plateau_finding
 
 
 @pytest.mark.parametrize(("reads", "message"), [
@@ -47,32 +47,32 @@ def plateau(turns):
     ((0, 3_968, 4_352, 3_072, 3_072, 3_072, 3_072), "no more than 3,072 tokens were read in 4 requests in a row"),
 ])  # fmt: skip
 def test_reads_at_one_level_are_a_finding(reads, message):
-    found = plateau(talk(*reads))
-    assert message in found.message
-    assert (found.kind, found.severity, found.tokens) == ("unattributable", "warning", "recorded")
+    finding = plateau(talk(*reads))
+    assert message in finding.message
+    assert (finding.kind, finding.severity, finding.tokens) == ("unattributable", "warning", "recorded")
 
 
 def test_marked_prefix_of_gemini_is_named():
     """A gateway makes an explicit cache of what is marked; steps of Gemini's own cache are no reason then."""
     gemini = Call(endpoint="generativelanguage.googleapis.com/v1beta/models/gemini-3.5-flash:generateContent")
     tool = {"type": "function", "function": {"name": "read"}, "cache_control": {"type": "ephemeral"}}
-    found = plateau(talk(*(0, *[3_400] * 6), grown=800, call=gemini, model="gemini-3.5-flash", tools=[tool]))
-    assert found.evidence.reasons == ("marked-prefix",)
-    assert "what precedes its last cache_control" in found.message
+    finding = plateau(talk(*(0, *[3_400] * 6), grown=800, call=gemini, model="gemini-3.5-flash", tools=[tool]))
+    assert finding.evidence.reasons == ("marked-prefix",)
+    assert "what precedes its last cache_control" in finding.message
 
 
 def test_unread_requests_between_reads_are_not_uncached_by_design():
     """An endpoint that reads other requests of the conversation has a cache."""
-    found = plateau(talk(0, 3_328, 0, 0, 0, 0, call=GATEWAY))
-    assert "requests reached other machines, or the cache was full" in found.message
+    finding = plateau(talk(0, 3_328, 0, 0, 0, 0, call=GATEWAY))
+    assert "requests reached other machines, or the cache was full" in finding.message
     assert "does not cache such requests" in plateau(talk(0, 0, 0, 0, 0, call=GATEWAY)).message
 
 
 def test_plateau_counts_the_tokens_that_each_request_repeats():
-    found = plateau(talk(0, 3_328, 3_328, 3_328))
-    assert (found.turn, found.lost_tokens) == (2, 672 + 1_072 + 1_472)
-    assert (found.evidence.repeated_tokens, found.evidence.reasons) == (4_800, ())
-    assert "no reason is recorded" in found.message
+    finding = plateau(talk(0, 3_328, 3_328, 3_328))
+    assert (finding.turn, finding.lost_tokens) == (2, 672 + 1_072 + 1_472)
+    assert (finding.evidence.repeated_tokens, finding.evidence.reasons) == (4_800, ())
+    assert "no reason is recorded" in finding.message
 
 
 def test_second_low_read_counts_once():
@@ -90,8 +90,8 @@ def test_longest_of_two_plateaus_is_reported():
 @pytest.mark.parametrize("call", [OPENAI, Call(endpoint="llm.example.com/v1/chat/completions")])
 def test_cache_never_read_needs_no_growth(call):
     """Steps of a loop add less than two blocks, but each repeats 4,000 tokens at full price."""
-    found = plateau(talk(0, 0, 0, 0, 0, grown=30, call=call))
-    assert (found.lost_tokens, found.evidence.read_tokens) == (4_000 + 4_030 + 4_060 + 4_090, 0)
+    finding = plateau(talk(0, 0, 0, 0, 0, grown=30, call=call))
+    assert (finding.lost_tokens, finding.evidence.read_tokens) == (4_000 + 4_030 + 4_060 + 4_090, 0)
 
 
 @pytest.mark.parametrize(("grown", "is_found"), [(120, False), (200, True)])
@@ -111,17 +111,17 @@ def test_other_reads_are_no_plateau(turns):
     assert "LORE307" not in chain_codes(turns)
 
 
-@pytest.mark.parametrize(("given", "reasons", "words"), [
+@pytest.mark.parametrize(("options", "reasons", "words"), [
     ({"call": LLAMA}, ("engine",), "llama.cpp reads what a slot"),
     ({"call": LLAMA, "cache_prompt": False}, ("cache-prompt-off",), "cache_prompt is false"),
     ({"prompt_cache_key": None}, ("no-cache-key",), "without a prompt_cache_key"),
     ({"fields": {"user": lambda number: f"u{number}"}}, ("changing-key",), "user differs from request to request"),
     ({"call": LLAMA, "fields": {"cache_salt": lambda number: f"s{number}"}}, ("changing-key",), "cache_salt differs"),
 ])  # fmt: skip
-def test_plateau_names_what_the_request_shows(given, reasons, words):
-    found = plateau(talk(0, 0, 0, 0, 0, **given))
-    assert found.evidence.reasons == reasons
-    assert words in found.message
+def test_plateau_names_what_the_request_shows(options, reasons, words):
+    finding = plateau(talk(0, 0, 0, 0, 0, **options))
+    assert finding.evidence.reasons == reasons
+    assert words in finding.message
 
 
 def test_plateau_names_a_billing_header_that_is_content():
@@ -129,36 +129,36 @@ def test_plateau_names_a_billing_header_that_is_content():
     turns = []
     for number in range(4):
         header = {"type": "text", "text": f"x-anthropic-billing-header: cc_version=2.1.120.a; cch={number:05x};"}
-        sent = body(*(f"{step}: {WORDS}" for step in range(2 * number + 1)), model="qwen3-coder",
+        request_body = body(*(f"{step}: {WORDS}" for step in range(2 * number + 1)), model="qwen3-coder",
                     tools=[{"name": "read", "description": WORDS * 2, "input_schema": {}}])  # fmt: skip
-        sent["system"].insert(0, header)
-        turns.append(asked(60 * number, sent, bill(0, 0, 4_000 + 1_600 * number), call=VLLM))
-    found = plateau([replace(one, number=at) for at, one in enumerate(turns, 1)])
-    assert found.evidence.reasons == ("billing-header",)
-    assert "CLAUDE_CODE_ATTRIBUTION_HEADER=0" in found.fix
+        request_body["system"].insert(0, header)
+        turns.append(answered_turn(60 * number, request_body, bill(0, 0, 4_000 + 1_600 * number), call=VLLM))
+    finding = plateau([replace(request, number=at) for at, request in enumerate(turns, 1)])
+    assert finding.evidence.reasons == ("billing-header",)
+    assert "CLAUDE_CODE_ATTRIBUTION_HEADER=0" in finding.fix
 
 
 def test_plateau_names_a_router_that_alternates():
     turns = talk(0, 0, 0, 0, 0, call=GATEWAY, model="deepseek/deepseek-chat")
-    turns = [replace(one, call=replace(one.call, answered_by=f"p{n % 2}")) for n, one in enumerate(turns)]
-    found = plateau(turns)
-    assert found.evidence.reasons == ("changing-key",)
-    assert "provider differs from request to request" in found.message
+    turns = [replace(request, call=replace(request.call, answered_by=f"p{n % 2}")) for n, request in enumerate(turns)]
+    finding = plateau(turns)
+    assert finding.evidence.reasons == ("changing-key",)
+    assert "provider differs from request to request" in finding.message
 
 
 def claude(*reads, **more):
     """Return requests of Anthropic's that each repeat the previous one and write nothing."""
     texts = [f"{number}: {WORDS}" for number in range(2 * len(reads))]
-    return [asked(60 * n, body(*texts[: 2 * n + 1], **more), bill(read, 0, 4_000 + 900 * n - read))
+    return [answered_turn(60 * n, body(*texts[: 2 * n + 1], **more), bill(read, 0, 4_000 + 900 * n - read))
             for n, read in enumerate(reads)]  # fmt: skip
 
 
 @pytest.mark.parametrize("reads", [(0, 0, 0, 0, 0), (0, 2_000, 2_000, 2_000, 2_000)])
 def test_breakpoints_at_which_nothing_is_written_are_named(reads):
-    found = plateau(claude(*reads))
-    assert found.evidence.reasons == ("breakpoint-not-honoured",)
-    assert found.fix == "Let the gateway pass cache_control on, and its usage back."
-    assert "as if a gateway had removed them" in found.message
+    finding = plateau(claude(*reads))
+    assert finding.evidence.reasons == ("breakpoint-not-honoured",)
+    assert finding.fix == "Let the gateway pass cache_control on, and its usage back."
+    assert "as if a gateway had removed them" in finding.message
 
 
 def test_text_after_the_last_breakpoint_is_no_plateau():
@@ -171,10 +171,10 @@ def test_plateau_within_a_step_of_gemini_is_none(grown, is_found):
     assert ("LORE307" in chain_codes(turns)) == is_found
 
 
-@pytest.mark.parametrize(("level", "found"), [(4_867, [(2, "LORE307")]), (None, [])])
-def test_plateau_of_a_log_is_found(tmp_path, level, found):
+@pytest.mark.parametrize(("level", "expected"), [(4_867, [(2, "LORE307")]), (None, [])])
+def test_plateau_of_a_log_is_found(tmp_path, level, expected):
     whole = [5_900 + 1_800 * number for number in range(6)]
     reads = [0, *(before if level is None else level for before in whole[:-1])]
     path = session(tmp_path / "a.jsonl", *((tokens - read, read) for tokens, read in zip(whole, reads, strict=True)))
-    said = lore("check", path, "--json").json
-    assert [(one["turn"], one["code"]) for one in said["findings"]] == found
+    output = lore("check", path, "--json").json
+    assert [(finding["turn"], finding["code"]) for finding in output["findings"]] == expected

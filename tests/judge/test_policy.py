@@ -15,8 +15,8 @@ DATE = finding("LORE101", PLACE, Told("m"), chain="agent-7", json_path="system[1
 GONE = finding("LORE128", PLACE, Told("m"))
 
 
-def ruled(policy, one, path="logs/a.jsonl"):
-    return policy.ruling(path, Budgets()).decide(one)
+def ruled(policy, finding, path="logs/a.jsonl"):
+    return policy.ruling(path, Budgets()).decide(finding)
 
 
 @each("select, ignore, out", [
@@ -56,8 +56,8 @@ def test_narrowed_run_covers_only_its_selection(narrowed, selector, all_of_it):
 
 
 def test_code_counted_as_waste_is_an_error():
-    made = ruled(Policy(count_as_waste=("cache-expired",)), GONE).finding
-    assert (made.kind, made.severity) == ("waste", "error")
+    ruled_finding = ruled(Policy(count_as_waste=("cache-expired",)), GONE).finding
+    assert (ruled_finding.kind, ruled_finding.severity) == ("waste", "error")
     assert ruled(Policy(count_as_waste=("LORE125",)), GONE).finding == GONE
 
 
@@ -76,9 +76,9 @@ def test_policy_uses_the_kind_of_the_finding():
 ])  # fmt: skip
 def test_tail_over_budget_warns_the_author(policy, tokens, severity):
     tail = finding("LORE156", PLACE, TailReplaced("messages[1]", 4 * tokens, tokens, "user"))
-    made = ruled(policy, tail).finding
-    assert (made.kind, made.severity) == ("expected", severity)
-    assert made.actor == ("author" if severity == "warning" else tail.actor)
+    ruled_finding = ruled(policy, tail).finding
+    assert (ruled_finding.kind, ruled_finding.severity) == ("expected", severity)
+    assert ruled_finding.actor == ("author" if severity == "warning" else tail.actor)
 
 
 def test_settings_of_a_path_apply_there_only():
@@ -111,12 +111,12 @@ def test_exemption_excuses_matching_findings(fields, out):
 
 
 def test_first_exemption_that_names_finding_counts():
-    named = {"path": "logs/*", "reason": "old"}
+    fields = {"path": "logs/*", "reason": "old"}
     policy = Policy(
         exempt=(
-            Exempt(code="LORE101", chain="main", **named),
-            Exempt(code="LORE1", json_path="system[*].text", **named),
-            Exempt(code="LORE101", **named),
+            Exempt(code="LORE101", chain="main", **fields),
+            Exempt(code="LORE1", json_path="system[*].text", **fields),
+            Exempt(code="LORE101", **fields),
             Exempt(code="date-in-prefix", path="logs", reason="old"),
         )
     )
@@ -126,15 +126,15 @@ def test_first_exemption_that_names_finding_counts():
 
 @pytest.mark.parametrize("path", ["../logs", "logs/../../x", "../../../../../", ".."])
 def test_exempted_path_may_not_leave_folder_of_settings(path):
-    said = Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault()
-    assert said == f"exempt, entry 1: path {path!r} leaves the folder of these settings"
+    fault = Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault()
+    assert fault == f"exempt, entry 1: path {path!r} leaves the folder of these settings"
     assert Policy(per_path=(PerPath(path=path),)).fault() == ""
 
 
 @pytest.mark.parametrize("name", ["code", "path", "reason"])
 def test_exemption_needs_code_path_and_reason(name):
-    one = Exempt(**{"code": "LORE101", "path": "a", "reason": "old", name: " "})
-    assert Policy(exempt=(one,)).fault() == f"exempt, entry 1: {name} is empty"
+    exemption = Exempt(**{"code": "LORE101", "path": "a", "reason": "old", name: " "})
+    assert Policy(exempt=(exemption,)).fault() == f"exempt, entry 1: {name} is empty"
 
 
 def test_budgets_of_a_path_are_checked():
@@ -145,13 +145,13 @@ def test_budgets_of_a_path_are_checked():
 # Each was taken without a word and matched nothing: the first on any machine, the others on some.
 @pytest.mark.parametrize("path", ["/srv/logs", "~/logs", "C:/logs", "logs\\**"])
 def test_path_that_matches_nothing_is_refused(path):
-    said = Policy(per_path=(PerPath(path=path),)).fault()
-    assert said.startswith(f"per_path, entry 1: path {path!r}")
-    assert "write " in said
+    fault = Policy(per_path=(PerPath(path=path),)).fault()
+    assert fault.startswith(f"per_path, entry 1: path {path!r}")
+    assert "write " in fault
     assert Policy(exempt=(Exempt(code="LORE101", path=path, reason="r"),)).fault().startswith("exempt, entry 1: path ")
 
 
-@each("policy, said, near", [
+@each("policy, option, near", [
     (Policy(select=("LORE10l",)), "select", "did you mean LORE"),
     (Policy(ignore=("date-in-prefx",)), "ignore", "date-in-prefix"),
     (Policy(count_as_waste=("compactin",)), "count_as_waste", "compaction"),
@@ -159,8 +159,8 @@ def test_path_that_matches_nothing_is_refused(path):
     (Policy(exempt=(Exempt(code="LORE1O1", path="a", reason="r"),)), "exempt.code", "did you mean LORE101?"),
     (Policy(select=("",)), "select", "lore explain"),
 ])  # fmt: skip
-def test_unknown_selector_is_an_error_with_suggestion(policy, said, near):
+def test_unknown_selector_is_an_error_with_suggestion(policy, option, near):
     with pytest.raises(LoreError) as caught:
         policy.check_selectors("check.")
-    assert f"check.{said}: " in caught.value.message
+    assert f"check.{option}: " in caught.value.message
     assert near in caught.value.hint

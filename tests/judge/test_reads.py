@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from judge.foretelling import HOUR, asked, bill, body, chain_codes, chain_findings
+from judge.foretelling import HOUR, answered_turn, bill, body, chain_codes, chain_findings
 from lore.cache import predictor
 from lore.cache.base import Prediction
 from lore.cache.transcripts import Predicted
@@ -13,13 +13,13 @@ from lore.model.evidence import ReadBelowForecast
 from lore.model.turn import Call
 from lore.run.rules import Dated
 
-FIRST = asked(0, body("one"), bill(0, 3000))
-SECOND = asked(40, body("one", "1", "two"), bill(3000, 30))
+FIRST = answered_turn(0, body("one"), bill(0, 3000))
+SECOND = answered_turn(40, body("one", "1", "two"), bill(3000, 30))
 CALL = Call(endpoint="api.anthropic.com/v1/messages")
 
 
 def other(at=180, usage=None, *, text="another task", **fields):
-    return asked(at, body(text), usage or bill(0, 3010), "side", **fields)
+    return answered_turn(at, body(text), usage or bill(0, 3010), "side", **fields)
 
 
 @pytest.fixture
@@ -46,35 +46,40 @@ def foretold(monkeypatch):
 
 
 def test_first_turn_missing_another_chains_prefix_is_found():
-    (one,) = chain_findings([FIRST, SECOND, other()])
-    assert (one.code, one.kind, one.severity, one.chain) == ("LORE304", "unattributable", "warning", "side")
-    assert (one.tokens, one.confidence) == ("estimated", "rule")
-    assert one.lost_tokens == pytest.approx(3000, rel=0.1)
-    assert isinstance(one.evidence, ReadBelowForecast)
-    assert (one.evidence.chain, one.evidence.seconds, one.evidence.read_tokens) == ("main", 138.0, 0)
-    assert "of chain main used the same beginning 2 min 18 s earlier" in one.message
+    (finding,) = chain_findings([FIRST, SECOND, other()])
+    assert (finding.code, finding.kind, finding.severity, finding.chain) == (
+        "LORE304",
+        "unattributable",
+        "warning",
+        "side",
+    )
+    assert (finding.tokens, finding.confidence) == ("estimated", "rule")
+    assert finding.lost_tokens == pytest.approx(3000, rel=0.1)
+    assert isinstance(finding.evidence, ReadBelowForecast)
+    assert (finding.evidence.chain, finding.evidence.seconds, finding.evidence.read_tokens) == ("main", 138.0, 0)
+    assert "of chain main used the same beginning 2 min 18 s earlier" in finding.message
 
 
 @each([
     other(usage=bill(2900, 100)),  # it was read
     other(at=400),  # it had expired
     other(at=43),  # an entry of a second ago
-    asked(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
-    asked(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
-    asked(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
-    asked(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # no breakpoint looks anything up
+    answered_turn(180, body("x", system="Another system prompt. " * 500), bill(0, 3000), "side"),
+    answered_turn(180, body("x", model="claude-opus-4-8"), bill(0, 3000), "side"),
+    answered_turn(180, body("x", thinking={"type": "enabled", "budget_tokens": 9}), bill(0, 3000), "side"),
+    answered_turn(180, body("x", head=None, breakpoint=None), bill(0, 0, 3000), "side"),  # nothing is looked up
     other(usage=bill(None, None)),
     replace(other(), call=replace(CALL, status=500)),
     replace(other(), call=replace(CALL, account="other")),
     replace(other(), call=replace(CALL, betas=("new",))),
 ])  # fmt: skip
 def test_explained_read_is_no_finding(last):
-    before = [one if not last.call.endpoint else replace(one, call=CALL) for one in (FIRST, SECOND)]
+    before = [turn if not last.call.endpoint else replace(turn, call=CALL) for turn in (FIRST, SECOND)]
     assert not {"LORE304", "LORE305"} & set(chain_codes([*before, last]))
 
 
 def test_first_answer_time_is_needed_within_a_minute():
-    turns = [replace(one, answered=None) for one in (FIRST, SECOND, other(at=110))]
+    turns = [replace(turn, answered=None) for turn in (FIRST, SECOND, other(at=110))]
     assert chain_codes(turns) == ["LORE304"]
     assert chain_codes([*turns[:2], replace(turns[2], sent=turns[1].at + 50)]) == []
 
@@ -84,9 +89,9 @@ def test_first_answer_time_is_needed_within_a_minute():
 def test_long_first_message_is_not_the_head():
     long = "word " * 16_000
     turns = [
-        asked(0, body(long), bill(0, 23_000)),
-        asked(40, body(long, "1", "two"), bill(23_000, 30)),
-        asked(180, body("another task"), bill(2_000, 1_000), "side"),
+        answered_turn(0, body(long), bill(0, 23_000)),
+        answered_turn(40, body(long, "1", "two"), bill(23_000, 30)),
+        answered_turn(180, body("another task"), bill(2_000, 1_000), "side"),
     ]
     assert chain_codes(turns) == []
 
@@ -94,42 +99,46 @@ def test_long_first_message_is_not_the_head():
 def test_one_hour_entry_outlives_a_pause():
     system = "word " * 4000
     turns = [
-        asked(0, body("one", system=system, head=HOUR), bill(0, 5100, hour=5000)),
-        asked(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, 40, hour=0)),
-        asked(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), bill(0, 5200, hour=5000)),
+        answered_turn(0, body("one", system=system, head=HOUR), bill(0, 5100, hour=5000)),
+        answered_turn(60, body("one", "1", "two", system=system, head=HOUR), bill(5100, 40, hour=0)),
+        answered_turn(900, body("one", "1", "two", "2", "three", system=system, head=HOUR), bill(0, 5200, hour=5000)),
     ]
-    (one,) = chain_findings(turns)
-    assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", 5000, "recorded")
+    (finding,) = chain_findings(turns)
+    assert (finding.code, finding.lost_tokens, finding.tokens) == ("LORE304", 5000, "recorded")
     assert chain_codes([*turns[:2], replace(turns[2], usage=bill(5000, 200, hour=0))]) == []
 
 
 def test_turn_without_usage_hides_no_fall():
     turns = [
         FIRST,
-        asked(40, body("one", "1", "two"), None),
-        asked(80, body("one", "1", "two", "2", "x"), bill(0, 3060)),
+        answered_turn(40, body("one", "1", "two"), None),
+        answered_turn(80, body("one", "1", "two", "2", "x"), bill(0, 3060)),
     ]
-    (one,) = chain_findings(turns)
-    assert (one.code, one.lost_tokens, one.tokens) == ("LORE304", pytest.approx(3000, rel=0.05), "estimated")
+    (finding,) = chain_findings(turns)
+    assert (finding.code, finding.lost_tokens, finding.tokens) == (
+        "LORE304",
+        pytest.approx(3000, rel=0.05),
+        "estimated",
+    )
 
 
 @pytest.mark.parametrize("confidence", ["ceiling", "rule"])
 def test_best_case_prediction_makes_no_finding(foretold, confidence):
     foretold(2990, confidence)
-    found = chain_findings([FIRST, SECOND, other()])
-    assert [one.code for one in found] == (["LORE304"] if confidence == "rule" else [])
+    findings = chain_findings([FIRST, SECOND, other()])
+    assert [finding.code for finding in findings] == (["LORE304"] if confidence == "rule" else [])
 
 
 def test_tolerance_is_a_share_of_the_prompt(foretold):
     foretold(3030)
     half = Dated(tolerance=0.5)
-    assert [one.code for one in chain_findings([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
+    assert [finding.code for finding in chain_findings([FIRST, SECOND, other()], half.judge())] == ["LORE304"]
     assert chain_findings([FIRST, SECOND, other(usage=Usage(6100, 0, 10))], half.judge()) == []
 
 
 def test_nothing_is_predicted_if_all_was_read(foretold):
     asked_about = foretold(3000)
-    last = asked(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
+    last = answered_turn(200, body("one", "1", "two", "2", "x"), bill(3030, 9))
     assert chain_findings([FIRST, SECOND, other(usage=bill(2900, 100)), last]) == []
     assert asked_about == []
 

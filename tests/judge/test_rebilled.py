@@ -25,16 +25,16 @@ FIRST = (text("user", "Look at the parser."), text("assistant", "done"))
 
 def results(*outputs):
     """Return messages with a tool call for each output, a text or an image."""
-    found = [text("user", "Look at the files.")]
+    messages = [text("user", "Look at the files.")]
     for number, output in enumerate(outputs):
-        found.append({"role": "assistant", "content": [
+        messages.append({"role": "assistant", "content": [
             {"type": "tool_use", "id": f"toolu_{number}", "name": "cat", "input": {"path": f"{number}.py"}},
         ]})  # fmt: skip
-        found.append({"role": "user", "content": [
+        messages.append({"role": "user", "content": [
             {"type": "tool_result", "tool_use_id": f"toolu_{number}",
              "content": [output if isinstance(output, dict) else {"type": "text", "text": output}]},
         ]})  # fmt: skip
-    return found
+    return messages
 
 
 @pytest.mark.parametrize("edited", ["Only look at the lexer.", LONG + "What is it?", LONG[:4000] + "What is it?"])
@@ -56,7 +56,9 @@ def test_changed_setting_with_a_small_miss_is_waste(tmp_path, read, kind, lost):
 
 def test_clock_in_last_prompt_is_no_rewind(tmp_path):
     bodies = [asks(*FIRST, text("user", f"It is 2026-11-28T08:0{minute}:11Z. {LONG}")) for minute in range(2)]
-    verdicts, _ = judged(tmp_path, *(call(60 * n, one, usage(6000, 2200)) for n, one in enumerate(bodies)))
+    verdicts, _ = judged(
+        tmp_path, *(call(60 * n, request_body, usage(6000, 2200)) for n, request_body in enumerate(bodies))
+    )
     assert break_codes(verdicts[-1]) == ["LORE101"]
 
 
@@ -84,8 +86,8 @@ def test_removed_image_is_not_billed_again(tmp_path):
 @pytest.mark.parametrize(("minutes", "code"), [(2, "LORE301"), (390, "LORE128")])
 def test_pause_before_late_compaction_is_expiry(tmp_path, minutes, code):
     path = session(tmp_path / "a.jsonl", (90_000, 0), (400, 90_000), (90_800, 0), compacted=2, pause=minutes)
-    said = lore("check", path, "--json", "-v").json
-    assert [(one["turn"], one["code"]) for one in said["findings"]] == [(3, code)]
+    output = lore("check", path, "--json", "-v").json
+    assert [(finding["turn"], finding["code"]) for finding in output["findings"]] == [(3, code)]
 
 
 @pytest.mark.parametrize(("model", "signs", "pause", "code"), [
@@ -138,9 +140,9 @@ def test_nothing_limits_losses_of_grown_prompts():
 def test_kept_image_counts_by_tokens(tmp_path):
     """An image of 1,500 tokens and a prompt of 600 are kept, and follow a new summary."""
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBOR" * 9000}}
-    shown = {"role": "user", "content": [image, {"type": "text", "text": LONG[:2400]}]}
+    image_message = {"role": "user", "content": [image, {"type": "text", "text": LONG[:2400]}]}
     summary = text("user", "This is a summary of the conversation so far: the parser was repaired.")
-    before, after = asks(*results(LONG, LONG), shown), asks(summary, text("assistant", "Good."), shown)
+    before, after = asks(*results(LONG, LONG), image_message), asks(summary, text("assistant", "Good."), image_message)
     verdicts, _ = judged(tmp_path, call(0, before, usage(6000, 6300)), call(60, after, usage(6000, 2200)))
     assert break_codes(verdicts[-1]) == ["LORE125"]
     assert 1_700 < verdicts[-1].lost_tokens < 2_150
@@ -148,18 +150,18 @@ def test_kept_image_counts_by_tokens(tmp_path):
 
 def test_unlogged_summary_is_not_billed_again(tmp_path):
     """The first request has 12,000 tokens, and a later prompt of 1,000 is kept; the log lacks the summary."""
-    made = Rollout().meta().context()
-    made.user("what is here?").message("assistant", "a file").count(12_000, 9_600)
-    made.user("Fix it. " * 500).message("assistant", "done").count(90_000, 80_000)
+    rollout = Rollout().meta().context()
+    rollout.user("what is here?").message("assistant", "a file").count(12_000, 9_600)
+    rollout.user("Fix it. " * 500).message("assistant", "done").count(90_000, 80_000)
     users = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
              for text in ("what is here?", "Fix it. " * 500)]  # fmt: skip
-    made.line("compacted", {"message": "", "replacement_history": users}).event("context_compacted")
-    made.message("assistant", "on").count(17_000, 9_600)
+    rollout.line("compacted", {"message": "", "replacement_history": users}).event("context_compacted")
+    rollout.message("assistant", "on").count(17_000, 9_600)
     path = tmp_path / "a.jsonl"
-    path.write_bytes(made.data())
-    (found,) = lore("check", str(path), "--json", "-v").json["findings"]
-    assert found["code"] == "LORE125"
-    assert 3_400 <= found["lost_tokens"] <= 3_450
+    path.write_bytes(rollout.data())
+    (finding,) = lore("check", str(path), "--json", "-v").json["findings"]
+    assert finding["code"] == "LORE125"
+    assert 3_400 <= finding["lost_tokens"] <= 3_450
 
 
 def test_bill_without_input_has_no_rebilled_cost():

@@ -41,9 +41,9 @@ def test_dropped_reasoning_is_no_append():
     causes = ROOT / "fixtures" / "causes"
     assert rows(causes / "LORE116" / "positive.jsonl", "all") == [("", 4, 4, 1.0)]
     assert rows(causes / "LORE130" / "positive.jsonl", "all") == [("", 3, 4, 0.75)]
-    shown = lore("simulate", str(causes / "LORE130" / "positive.jsonl"), "--by", "reliability").out
-    assert shown.startswith("reliability: 75.0 % (3 of 4 turns that only appended read the whole cached prefix")
-    assert "gpt-5.4: 75.0 % (3 of 4)  (few turns)" in shown
+    output = lore("simulate", str(causes / "LORE130" / "positive.jsonl"), "--by", "reliability").out
+    assert output.startswith("reliability: 75.0 % (3 of 4 turns that only appended read the whole cached prefix")
+    assert "gpt-5.4: 75.0 % (3 of 4)  (few turns)" in output
 
 
 def test_compare_and_simulate_count_the_same_appends(tmp_path, monkeypatch):
@@ -52,5 +52,5 @@ def test_compare_and_simulate_count_the_same_appends(tmp_path, monkeypatch):
     path = claude("a", paused, minutes=20)
     (row,) = [row for row in reliability(path) if row["by"] == "all"]
     measures = lore("compare", path, path, "--json").json["measures"]
-    (found,) = [measure["left"] for measure in measures if measure["name"] == "reliability"]
-    assert (row["read"], row["appends"]) == (found["events"], found["trials"])
+    (side,) = [measure["left"] for measure in measures if measure["name"] == "reliability"]
+    assert (row["read"], row["appends"]) == (side["events"], side["trials"])

@@ -32,83 +32,87 @@ def evidence(verdict):
     ("", "Anthropic", ["LORE301"]),
 ])  # fmt: skip
 def test_providers_named_by_router_are_compared(tmp_path, before, after, codes):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=ROUTER, **({"provider": before} if before else {})),
         call(10, asks(*TWO), usage(0, 7200), url=ROUTER, provider=after),
     )
-    assert break_codes(found[1]) == codes
+    assert break_codes(verdicts[1]) == codes
     if codes == ["LORE170"]:
-        assert evidence(found[1]) == RoutedElsewhere("Anthropic", "Amazon Bedrock")
-        cause = found[1].causes[0]
-        assert (cause.kind, cause.strength, found[1].lost_tokens) == ("waste", "strong", 7000)
+        assert evidence(verdicts[1]) == RoutedElsewhere("Anthropic", "Amazon Bedrock")
+        cause = verdicts[1].causes[0]
+        assert (cause.kind, cause.strength, verdicts[1].lost_tokens) == ("waste", "strong", 7000)
 
 
 def test_each_provider_of_a_router_has_own_cache(tmp_path):
     # the third request continues the first one, which the same provider answered
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=ROUTER, provider="Anthropic"),
         call(10, asks(*TWO), usage(0, 7200), url=ROUTER, provider="Amazon Bedrock"),
         call(20, asks(*THREE), usage(7000, 400), url=ROUTER, provider="Anthropic"),
         call(30, asks(*FOUR), usage(7400, 200), url=ROUTER, provider="Anthropic"),
     )
-    assert [break_codes(verdict) for verdict in found] == [[], ["LORE170"], [], []]
-    assert compared_turn(found[2]) == ("main", 1)
+    assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE170"], [], []]
+    assert compared_turn(verdicts[2]) == ("main", 1)
 
 
 def test_return_to_a_provider_leads_over_another_shape(tmp_path):
     """A client writes texts with a breakpoint as blocks, others not; the other provider's entry is missing."""
-    said = [f"{number}: " + "Find the bug. " * 500 for number in range(4)]
-    plain = [{"role": role, "content": words} for one in said for role, words in (("user", one), ("assistant", "Yes."))]
-    talk = [[*plain[: 2 * size], text("user", said[size])] for size in range(4)]
+    questions = [f"{number}: " + "Find the bug. " * 500 for number in range(4)]
+    plain = [
+        {"role": role, "content": words}
+        for question in questions
+        for role, words in (("user", question), ("assistant", "Yes."))
+    ]
+    talk = [[*plain[: 2 * size], text("user", questions[size])] for size in range(4)]
     calls = [("Anthropic", 0, 8_000), ("Google", 0, 9_000), ("Anthropic", 8_000, 3_000), ("Anthropic", 11_000, 2_000)]
-    found, _ = judged(tmp_path, *(
-        call(10 * at, asks(*sent), usage(read, write), url=ROUTER, provider=by)
-        for at, (sent, (by, read, write)) in enumerate(zip(talk, calls, strict=True))
+    verdicts, _ = judged(tmp_path, *(
+        call(10 * at, asks(*messages), usage(read, write), url=ROUTER, provider=by)
+        for at, (messages, (by, read, write)) in enumerate(zip(talk, calls, strict=True))
     ))  # fmt: skip
-    assert [break_codes(one)[:1] for one in found] == [[], ["LORE170"], ["LORE170"], []]
+    assert [break_codes(verdict)[:1] for verdict in verdicts] == [[], ["LORE170"], ["LORE170"], []]
 
 
 def test_deployments_of_a_gateway_are_compared(tmp_path):
     url = "https://llm.example.com/v1/messages"
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=url, headers={"x-litellm-model-id": "d1"}),
         call(10, asks(*TWO), usage(0, 7200), url=url, headers={"x-litellm-model-id": "d2"}),
         call(20, asks(*THREE), usage(7200, 200), url=url, headers={"X-LiteLLM-Model-Id": "d2"}),
     )
-    assert [break_codes(verdict) for verdict in found] == [[], ["LORE170"], []]
-    assert evidence(found[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
+    assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE170"], []]
+    assert evidence(verdicts[1]) == RoutedElsewhere(deployment_before="d1", deployment_after="d2")
 
 
 def test_organisations_that_responses_name_are_compared(tmp_path):
     """A proxy that spreads a conversation over accounts: their tokens are redacted, their organisations are not."""
-    found, _ = judged(tmp_path, *(
+    verdicts, _ = judged(tmp_path, *(
         call(10 * number, asks(*talk), usage(*bill), headers={"anthropic-organization-id": f"0f8c52aa-{who}"})
         for number, (talk, bill, who) in enumerate([
             ((ONE,), (0, 7000), "a"), (TWO, (0, 9000), "b"), (THREE, (7000, 2200), "a"),
         ])
     ))  # fmt: skip
-    assert [break_codes(verdict) for verdict in found] == [[], ["LORE131"], ["LORE131"]]
-    assert "alternates" not in found[2].causes[0].qualifiers
+    assert [break_codes(verdict) for verdict in verdicts] == [[], ["LORE131"], ["LORE131"]]
+    assert "alternates" not in verdicts[2].causes[0].qualifiers
 
 
 def test_direct_provider_is_not_detected_by_response_ids(tmp_path):
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path, call(0, asks(ONE), usage(0, 7000), id="msg_bdrk_1"), call(10, asks(*TWO), usage(0, 7200), id="msg_2")
     )
-    assert break_codes(found[1]) == ["LORE301"]
+    assert break_codes(verdicts[1]) == ["LORE301"]
 
 
 def test_response_ids_name_the_cloud_of_a_gateway(tmp_path):
     url = "https://llm.example.com/v1/messages"
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000), url=url, id="msg_bdrk_1"),
         call(10, asks(*TWO), usage(0, 7200), url=url, id="msg_vrtx_2"),
     )
-    assert evidence(found[1]) == RoutedElsewhere("bedrock", "vertex")
+    assert evidence(verdicts[1]) == RoutedElsewhere("bedrock", "vertex")
 
 
 @pytest.mark.parametrize(("first", "second", "kind"), [
@@ -120,27 +124,27 @@ def test_unreceived_answers_were_given_elsewhere(tmp_path, first, second, kind):
     # a recording of one of several servers: 20 answers later its entry is out of reach, whatever the breakpoints
     between = [part for number in range(24) for part in tool_turn(f"{second}{number}", number)]
     start = (ONE, *tool_turn(f"{first}0"))
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(*start), usage(0, 7000)),
         call(10, asks(*start, *tool_turn(f"{first}1"), *between), usage(0, 9000)),
     )
-    assert break_codes(found[1]) == ["LORE170"] if kind == "waste" else "LORE170" in break_codes(found[1])
-    assert found[1].causes[0].kind == kind
-    assert evidence(found[1]).unreceived == 24
-    assert bool(evidence(found[1]).ids) is (kind == "waste")
+    assert break_codes(verdicts[1]) == ["LORE170"] if kind == "waste" else "LORE170" in break_codes(verdicts[1])
+    assert verdicts[1].causes[0].kind == kind
+    assert evidence(verdicts[1]).unreceived == 24
+    assert bool(evidence(verdicts[1]).ids) is (kind == "waste")
 
 
 def test_old_responses_do_not_name_the_current_provider(tmp_path):
     """A conversation was moved to another provider: its old calls keep their ids, and all new ones are its own."""
     start = (ONE, *tool_turn("call_0"))
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(*start), usage(0, 7000)),
         call(10, asks(*start, *tool_turn("toolu_1"), *tool_turn("toolu_2")), usage(0, 9000)),
     )
-    assert (break_codes(found[1]), found[1].causes[0].kind) == (["LORE170"], "unattributable")
-    assert evidence(found[1]) == RoutedElsewhere(unreceived=1)
+    assert (break_codes(verdicts[1]), verdicts[1].causes[0].kind) == (["LORE170"], "unattributable")
+    assert evidence(verdicts[1]) == RoutedElsewhere(unreceived=1)
 
 
 @pytest.mark.parametrize(("between", "codes"), [(True, ["LORE301"]), (False, ["LORE170"])])
@@ -151,15 +155,15 @@ def test_answer_received_by_another_request_is_not_missing(tmp_path, between, co
         call(10, asks(*TWO, system="Other words. " * 400), usage(0, 7200)),
         call(20, asks(*THREE), usage(0, 7400)),
     ]
-    found, _ = judged(tmp_path, *(calls if between else calls[::2]))
-    assert break_codes(found[-1]) == codes
-    assert compared_turn(found[-1]) == ("main", 1)
+    verdicts, _ = judged(tmp_path, *(calls if between else calls[::2]))
+    assert break_codes(verdicts[-1]) == codes
+    assert compared_turn(verdicts[-1]) == ("main", 1)
 
 
 def many_calls(begin, number=12):
     """Return an answer with `number` calls at once, and their results."""
     calls = [{"type": "tool_use", "id": f"{begin}{n}", "name": "ls", "input": {"n": n}} for n in range(number)]
-    results = [{"type": "tool_result", "tool_use_id": one["id"], "content": "a b c"} for one in calls]
+    results = [{"type": "tool_result", "tool_use_id": tool_call["id"], "content": "a b c"} for tool_call in calls]
     return {"role": "assistant", "content": calls}, {"role": "user", "content": results}
 
 
@@ -167,25 +171,27 @@ def many_calls(begin, number=12):
 def test_missing_answer_keeps_the_lookback_cause(tmp_path, number, also):
     """Answers of one family are missing in a recording, and 48 positions are new: both may be so, neither is sure."""
     new = [part for begin in ("toolu_a", "toolu_b") for part in many_calls(begin, number)]
-    found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
-    assert break_codes(found[1]) == ["LORE170"]
-    assert [(str(cause.code), cause.strength) for cause in found[1].causes[0].also] == [(one, "weak") for one in also]
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *new), usage(0, 9000)))
+    assert break_codes(verdicts[1]) == ["LORE170"]
+    assert [(str(cause.code), cause.strength) for cause in verdicts[1].causes[0].also] == [
+        (code, "weak") for code in also
+    ]
 
 
 def test_lookback_is_the_cause_without_a_router(tmp_path):
     calls = [{"type": "tool_use", "id": f"toolu_{n}", "name": "ls", "input": {"n": n}} for n in range(15)]
     results = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "a b c"} for n in range(15)]
     many = {"role": "assistant", "content": calls}, {"role": "user", "content": results}
-    found, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
-    assert break_codes(found[1]) == ["LORE113"]
+    verdicts, _ = judged(tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(ONE, *many), usage(0, 9000)))
+    assert break_codes(verdicts[1]) == ["LORE113"]
     between = [part for number in range(24) for part in tool_turn(f"tooluse_{number}", number)]
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE), usage(0, 7000)),
         call(10, asks(ONE, *tool_turn("toolu_1"), *between), usage(0, 9000)),
     )
-    assert break_codes(found[1]) == ["LORE170"]
-    assert not found[1].causes[0].also
+    assert break_codes(verdicts[1]) == ["LORE170"]
+    assert not verdicts[1].causes[0].also
 
 
 @pytest.mark.parametrize(("provider", "pinned"), [
@@ -197,24 +203,24 @@ def test_lookback_is_the_cause_without_a_router(tmp_path):
 ])  # fmt: skip
 def test_request_naming_one_provider_gets_no_pinning_fix(tmp_path, provider, pinned):
     """A request allowed one provider alone, and the router gave it to another."""
-    found, _ = judged(
+    verdicts, _ = judged(
         tmp_path,
         call(0, asks(ONE, provider=provider), usage(0, 7000), url=ROUTER, provider="Anthropic"),
         call(10, asks(*TWO, provider=provider), usage(0, 7200), url=ROUTER, provider="Amazon Bedrock"),
     )
-    assert break_codes(found[1]) == ["LORE170"]
-    (_, finding), *_ = findings_of(found[1].pair, Place("calls.jsonl"))
+    assert break_codes(verdicts[1]) == ["LORE170"]
+    (_, finding), *_ = findings_of(verdicts[1].pair, Place("calls.jsonl"))
     assert ("Report it to the router" in finding.fix) is pinned
 
 
 def test_capture_with_bodies_gets_no_recording_fix(tmp_path):
     """The provider says that the system prompt changed, and the bodies that were recorded say that it did not."""
-    said = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 7000}}
-    found, _ = judged(
-        tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(0, 7200), diagnostics=said)
+    diagnostics = {"cache_miss_reason": {"type": "system_changed", "cache_missed_input_tokens": 7000}}
+    verdicts, _ = judged(
+        tmp_path, call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO), usage(0, 7200), diagnostics=diagnostics)
     )
-    fixes = [finding.fix for _, finding in findings_of(found[1].pair, Place("calls.jsonl"))]
-    assert break_codes(found[1]) == ["LORE159", "LORE302"]
+    fixes = [finding.fix for _, finding in findings_of(verdicts[1].pair, Place("calls.jsonl"))]
+    assert break_codes(verdicts[1]) == ["LORE159", "LORE302"]
     assert not any("ecord request bodies" in fix or "on the wire" in fix for fix in fixes)
 
 
@@ -236,13 +242,13 @@ def bedrock(model, host=VIRGINIA):
     (bedrock(OLDER), "LORE119", ModelChanged(US, OLDER)),
 ])  # fmt: skip
 def test_other_region_of_bedrock_is_another_cache(tmp_path, url, code, expected):
-    bodies = [{**asks(*said), "anthropic_version": "bedrock-2023-05-31"} for said in ((ONE,), TWO, THREE)]
+    bodies = [{**asks(*messages), "anthropic_version": "bedrock-2023-05-31"} for messages in ((ONE,), TWO, THREE)]
     for body in bodies:
         del body["model"]
     bills = usage(0, 7000), usage(7000, 200), usage(0, 7400)
     urls = bedrock(US), bedrock(US), url
-    found, _ = judged(tmp_path, *(call(10 * n, bodies[n], bills[n], url=urls[n]) for n in range(3)))
-    assert (break_codes(found[2]), evidence(found[2])) == ([code], expected)
+    verdicts, _ = judged(tmp_path, *(call(10 * n, bodies[n], bills[n], url=urls[n]) for n in range(3)))
+    assert (break_codes(verdicts[2]), evidence(verdicts[2])) == ([code], expected)
 
 
 GATEWAY = "https://gateway.example/v1/messages"
@@ -255,16 +261,16 @@ GATEWAY = "https://gateway.example/v1/messages"
     (("claude-opus-5", "claude-sonnet-5"), 7000, []),
 ])  # fmt: skip
 def test_answering_model_behind_an_alias_explains_a_fall(tmp_path, answered, read, codes):
-    found, _ = judged(tmp_path, *(
-        call(10 * n, asks(*said, model="smart"), bill, url=GATEWAY, model=answered[n])
-        for n, (said, bill) in enumerate((((ONE,), usage(0, 7000)), (TWO, usage(read, 7200 - read))))
+    verdicts, _ = judged(tmp_path, *(
+        call(10 * n, asks(*messages, model="smart"), bill, url=GATEWAY, model=answered[n])
+        for n, (messages, bill) in enumerate((((ONE,), usage(0, 7000)), (TWO, usage(read, 7200 - read))))
     ))  # fmt: skip
-    assert break_codes(found[1]) == codes
+    assert break_codes(verdicts[1]) == codes
     if codes == ["LORE119"]:
-        assert evidence(found[1]) == ModelChanged(*answered)
+        assert evidence(verdicts[1]) == ModelChanged(*answered)
 
 
 def test_renamed_model_that_reads_everything_is_no_break(tmp_path):
     calls = call(0, asks(ONE), usage(0, 7000)), call(10, asks(*TWO, model="claude-opus-5-20260724"), usage(7000, 200))
-    found, _ = judged(tmp_path, *calls)
-    assert break_codes(found[1]) == []
+    verdicts, _ = judged(tmp_path, *calls)
+    assert break_codes(verdicts[1]) == []

@@ -19,47 +19,63 @@ LEFT = body("one", assistant("two"), system="Today is 2026-01-01.")
 RIGHT = body("one", assistant("two"), "x", system="Today is 2026-01-02.")
 
 
-def pair(left, right, *, usages=(None, None), **fields):
+def pair(previous, current, *, usages=(None, None), **fields):
     pairs = ComparedChain()
-    pairs.compare_next(turn(parsed(left), 1, usage=usages[0]))
-    return pairs.compare_next(turn(parsed(right), 2, usage=usages[1], line=7, **fields))
+    pairs.compare_next(turn(parsed(previous), 1, usage=usages[0]))
+    return pairs.compare_next(turn(parsed(current), 2, usage=usages[1], line=7, **fields))
 
 
-def judged(found):
-    return [one for _, one in findings_of(found, PLACE)]
+def judged(diff):
+    return [finding for _, finding in findings_of(diff, PLACE)]
 
 
 def test_moved_prefix_is_a_finding_with_its_place():
-    found = judged(pair(LEFT, RIGHT))
-    assert len(found) == 1
-    one = found[0]
-    assert (one.code, one.name, one.kind, one.severity) == ("LORE101", "date-in-prefix", "waste", "error")
-    assert (one.path, one.line, one.chain, one.turn, one.dialect) == ("dir/a.jsonl", 7, "main", 2, "anthropic")
-    assert (one.section, one.json_path, one.offset, one.fidelity) == ("system", "system", 19, "wire")
-    assert (one.lost_bytes > 0, one.tokens, one.fix) == (True, "estimated", CODES["LORE101"].fix)
-    assert (one.strength, one.actor, one.is_break) == ("certain", "author", True)
-    assert one.evidence.sentence() in one.message
+    findings = judged(pair(LEFT, RIGHT))
+    assert len(findings) == 1
+    finding = findings[0]
+    assert (finding.code, finding.name, finding.kind, finding.severity) == (
+        "LORE101",
+        "date-in-prefix",
+        "waste",
+        "error",
+    )
+    assert (finding.path, finding.line, finding.chain, finding.turn, finding.dialect) == (
+        "dir/a.jsonl",
+        7,
+        "main",
+        2,
+        "anthropic",
+    )
+    assert (finding.section, finding.json_path, finding.offset, finding.fidelity) == ("system", "system", 19, "wire")
+    assert (finding.lost_bytes > 0, finding.tokens, finding.fix) == (True, "estimated", CODES["LORE101"].fix)
+    assert (finding.strength, finding.actor, finding.is_break) == ("certain", "author", True)
+    assert finding.evidence.sentence() in finding.message
 
 
 def test_fallen_read_is_a_warning_with_recorded_tokens():
     usages = (Usage(0, 0, 9000), Usage(9000, 0, 0))
-    one = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
-    assert (one.code, one.severity, one.lost_tokens, one.tokens) == ("LORE301", "warning", 9000, "recorded")
-    assert (one.json_path, one.offset, one.lost_bytes) == (None, None, 0)
+    finding = judged(pair(body("a"), body("a", "b"), usages=usages))[0]
+    assert (finding.code, finding.severity, finding.lost_tokens, finding.tokens) == (
+        "LORE301",
+        "warning",
+        9000,
+        "recorded",
+    )
+    assert (finding.json_path, finding.offset, finding.lost_bytes) == (None, None, 0)
 
 
 @each(["LORE106", "LORE112", "LORE146", "LORE119", "LORE128", "LORE100", "LORE301", "LORE125"])
 def test_message_begins_with_words_of_its_kind(code):
-    said = finding(code, PLACE, Told("what happened"), strength="certain").message
-    lead, _, rest = said.partition(": ")
-    assert (len(lead) > 10, rest) == (True, "what happened")
+    message = finding(code, PLACE, Told("what happened"), strength="certain").message
+    lead, _, words = message.partition(": ")
+    assert (len(lead) > 10, words) == (True, "what happened")
 
 
 def test_damage_is_one_finding_a_code_with_count():
     problems = [Problem("LORE201", "first", line=3), Problem("LORE201", "second", line=4), Problem("LORE203", "odd")]
-    found = list(damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
-    assert [one.evidence for one in found] == [Damage("first", 29), Damage("odd")]
-    assert [(one.code, one.line, one.message, one.severity) for one in found] == [
+    findings = list(damage(problems, {"LORE201": 30, "LORE203": 1}, PLACE))
+    assert [finding.evidence for finding in findings] == [Damage("first", 29), Damage("odd")]
+    assert [(finding.code, finding.line, finding.message, finding.severity) for finding in findings] == [
         ("LORE201", 3, "first (and 29 more like it)", "error"),
         ("LORE203", None, "odd", "note"),
     ]
@@ -84,16 +100,16 @@ def test_fingerprint_differs_by_each_part(change):
 
 # Evidence quotes dates and figures, lore counts chains as they come, and a message moves when turns are inserted.
 def test_fingerprint_ignores_values_that_change():
-    one = finding("LORE101", PLACE, Told("at 10:30"), chain="chain-3", json_path="messages[7].content[1].text")
-    other = finding("LORE101", PLACE, Told("at 10:31"), chain="main", json_path="messages[9].content[1].text")
-    assert one.fingerprint == other.fingerprint
+    first = finding("LORE101", PLACE, Told("at 10:30"), chain="chain-3", json_path="messages[7].content[1].text")
+    second = finding("LORE101", PLACE, Told("at 10:31"), chain="main", json_path="messages[9].content[1].text")
+    assert first.fingerprint == second.fingerprint
 
 
 def test_fingerprint_is_the_same_on_every_machine():
-    here, there = (
+    relative, absolute = (
         finding("LORE101", Place(path, "a.jsonl"), Told("m")).fingerprint for path in ("./a.jsonl", "/x/a.jsonl")
     )
-    assert here == there
+    assert relative == absolute
 
 
 def test_fingerprint_accepts_lone_surrogates():
@@ -105,12 +121,18 @@ def test_fingerprint_accepts_lone_surrogates():
 
 def below_reuse(judged, limit):
     """Return the findings of a pair that its own causes do not give."""
-    return [one.finding for one in decide_pair(judged, PLACE, Ruling(min_reuse=limit)) if one.finding.code == "LORE401"]
+    return [
+        verdict.finding
+        for verdict in decide_pair(judged, PLACE, Ruling(min_reuse=limit))
+        if verdict.finding.code == "LORE401"
+    ]
 
 
 def test_pair_below_the_budget_is_a_finding():
-    found = below_reuse(pair(LEFT, RIGHT), 0.9)
-    assert [(one.code, one.severity, one.turn, one.line) for one in found] == [("LORE401", "error", 2, 7)]
+    findings = below_reuse(pair(LEFT, RIGHT), 0.9)
+    assert [(finding.code, finding.severity, finding.turn, finding.line) for finding in findings] == [
+        ("LORE401", "error", 2, 7)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +157,7 @@ def test_pair_without_reusable_prefix_meets_every_budget():
 ])  # fmt: skip
 def test_budgets_of_sums_ignore_expected_breaks(budgets, codes):
     summary = Summary(breaks=5, expected=2, waste=2, unattributable=1, lost_tokens=100)
-    assert [one.code for one in find_over_budget(summary, budgets, PLACE)] == codes
+    assert [finding.code for finding in find_over_budget(summary, budgets, PLACE)] == codes
 
 
 @pytest.mark.parametrize(("breaks", "words"), [(1, "1 unexpected cache break, "), (2, "2 unexpected cache breaks, ")])
@@ -149,7 +171,7 @@ def test_unset_budgets_come_from_the_other_budgets():
     assert Budgets(max_breaks=0, max_lost_tokens=0).with_defaults(Budgets(0.5, 3, 9)) == Budgets(0.5, 0, 0)
 
 
-@each("budgets, said", [
+@each("budgets, field", [
     (Budgets(0.5, 1, 1), ""),
     (Budgets(), ""),
     (Budgets(min_reuse=1.5), "min_reuse"),
@@ -158,6 +180,6 @@ def test_unset_budgets_come_from_the_other_budgets():
     (Budgets(max_breaks=-1), "max_breaks"),
     (Budgets(max_lost_tokens=-1), "max_lost_tokens"),
 ])  # fmt: skip
-def test_impossible_budgets_have_a_fault(budgets, said):
-    assert said in budgets.fault()
-    assert bool(budgets.fault()) == bool(said)
+def test_impossible_budgets_have_a_fault(budgets, field):
+    assert field in budgets.fault()
+    assert bool(budgets.fault()) == bool(field)

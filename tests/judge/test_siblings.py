@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from helpers.each import each
-from judge.foretelling import CACHE_CONTROL, PLACE, asked, bill
+from judge.foretelling import CACHE_CONTROL, PLACE, answered_turn, bill
 from lore.model.turn import Call
 from lore.run.rules import Dated
 
@@ -14,15 +14,15 @@ DOCUMENT = "The harbour was built in the north, and its cranes are moved by hand
 def question(number, *, marked=True, on_document=False, document=DOCUMENT, model="claude-opus-5"):
     """Return a request with a document and a question, with a breakpoint on the question or on the document."""
     blocks = [{"type": "text", "text": document}, {"type": "text", "text": f"Question {number}: what does it say?"}]
-    for block, wanted in zip(blocks, (on_document, marked), strict=True):
-        block |= {"cache_control": CACHE_CONTROL} if wanted else {}
+    for block, is_marked in zip(blocks, (on_document, marked), strict=True):
+        block |= {"cache_control": CACHE_CONTROL} if is_marked else {}
     return {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": blocks}]}
 
 
 def ask(*bodies, gap=20.0, usages=None, **fields):
     usages = usages or [bill(0, 9_040) for _ in bodies]
     pairs = zip(bodies, usages, strict=True)
-    turns = [asked(gap * n, body, usage, f"chain-{n}", **fields) for n, (body, usage) in enumerate(pairs)]
+    turns = [answered_turn(gap * n, body, usage, f"chain-{n}", **fields) for n, (body, usage) in enumerate(pairs)]
     return [replace(turn, number=1) for turn in turns]
 
 
@@ -31,18 +31,18 @@ def shared(turns):
     judge = Dated().judge()
     for turn in turns:
         judge.turn(turn)
-    return [found for found in judge.finish(PLACE) if found.code == "LORE172"]
+    return [finding for finding in judge.finish(PLACE) if finding.code == "LORE172"]
 
 
 def test_document_without_its_own_breakpoint_is_named():
-    (found,) = shared(ask(*map(question, range(4))))
-    assert (found.chain, found.json_path, found.evidence.requests) == ("chain-1", "messages[0].content[0]", 3)
-    assert 8_900 < found.evidence.tokens < 9_040
-    assert found.lost_tokens == pytest.approx(3 * found.evidence.tokens, abs=3)
-    assert (found.kind, found.tokens) == ("unattributable", "estimated")
-    assert found.evidence.marked == "messages[0].content[1]"
-    assert found.lost_dollars == pytest.approx(
-        found.lost_tokens * (6.25 - 0.5) / 1e6, abs=2e-6
+    (finding,) = shared(ask(*map(question, range(4))))
+    assert (finding.chain, finding.json_path, finding.evidence.requests) == ("chain-1", "messages[0].content[0]", 3)
+    assert 8_900 < finding.evidence.tokens < 9_040
+    assert finding.lost_tokens == pytest.approx(3 * finding.evidence.tokens, abs=3)
+    assert (finding.kind, finding.tokens) == ("unattributable", "estimated")
+    assert finding.evidence.marked == "messages[0].content[1]"
+    assert finding.lost_dollars == pytest.approx(
+        finding.lost_tokens * (6.25 - 0.5) / 1e6, abs=2e-6
     )  # written, instead of read
 
 
@@ -57,17 +57,17 @@ def test_head_charged_to_a_changed_id_is_not_shared():
     judge = Dated().judge()
     verdicts = [judge.turn(turn) for turn in ask(*bodies, usages=[bill(0, 9_060)] * 3)]
     assert [verdict.lost_tokens > 9_000 for verdict in verdicts[1:]] == [True, True]
-    assert [found.code for found in judge.finish(PLACE) if found.code == "LORE172"] == []
+    assert [finding.code for finding in judge.finish(PLACE) if finding.code == "LORE172"] == []
 
 
 def test_part_before_an_earlier_breakpoint_is_not_counted():
     """Both requests mark the first document; only the second one is written again."""
     bodies = [question(number) for number in range(2)]
-    for one in bodies:
+    for request_body in bodies:
         first = {"type": "text", "text": f"First. {DOCUMENT}", "cache_control": CACHE_CONTROL}
-        one["messages"][0]["content"].insert(0, first)
-    (found,) = shared(ask(*bodies, usages=[bill(0, 18_080), bill(9_040, 9_040)]))
-    assert 8_900 < found.evidence.tokens < 9_100
+        request_body["messages"][0]["content"].insert(0, first)
+    (finding,) = shared(ask(*bodies, usages=[bill(0, 18_080), bill(9_040, 9_040)]))
+    assert 8_900 < finding.evidence.tokens < 9_100
     (unread,) = shared(ask(*bodies, usages=[bill(0, 18_080)] * 2))  # the usage alone does not limit the loss
     assert 8_900 < unread.evidence.tokens < 9_100
 
@@ -79,8 +79,8 @@ def test_requests_without_any_breakpoint_are_compared():
 
 def test_automatic_breakpoint_after_the_question_is_no_shared_one():
     bodies = [question(number, marked=False) | {"cache_control": CACHE_CONTROL} for number in range(3)]
-    (found,) = shared(ask(*bodies))
-    assert (found.json_path, found.evidence.requests) == ("messages[0].content[0]", 2)
+    (finding,) = shared(ask(*bodies))
+    assert (finding.json_path, finding.evidence.requests) == ("messages[0].content[0]", 2)
 
 
 def test_history_up_to_an_automatic_breakpoint_is_covered():

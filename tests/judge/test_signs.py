@@ -27,24 +27,24 @@ def test_every_signal_has_an_existing_code():
 ])  # fmt: skip
 def test_signal_that_rarely_breaks_prefix_is_weak(sign):
     talk = opened()
-    one = dropped(talk, signs=(sign,))
-    assert (one.code, one.strength, one.evidence) == (SIGN_CODES[sign], "weak", SignSeen(sign))
-    assert one.kind != "waste"
+    cause = dropped(talk, signs=(sign,))
+    assert (cause.code, cause.strength, cause.evidence) == (SIGN_CODES[sign], "weak", SignSeen(sign))
+    assert cause.kind != "waste"
     assert talk.verdict.wasted_tokens == 0
 
 
 @pytest.mark.parametrize("sign", ["effort", "client-version"])
 def test_signal_that_always_breaks_prefix_is_strong(sign):
-    one = dropped(opened(), 10_001, signs=(sign,))
-    assert (one.code, one.strength) == (SIGN_CODES[sign], "strong")
+    cause = dropped(opened(), 10_001, signs=(sign,))
+    assert (cause.code, cause.strength) == (SIGN_CODES[sign], "strong")
 
 
 @each("before, after, code, kind", [
     ("anthropic", "github-copilot", "LORE131", "expected"), ("anthropic", "anthropic", "LORE301", "unattributable"),
 ])  # fmt: skip
 def test_other_provider_has_cold_cache(before, after, code, kind):
-    one = dropped(opened(), signs=(Sign("provider", before=before, after=after),))
-    assert (one.code, one.kind) == (code, kind)
+    cause = dropped(opened(), signs=(Sign("provider", before=before, after=after),))
+    assert (cause.code, cause.kind) == (code, kind)
 
 
 @each("before, after, read, code", [
@@ -251,8 +251,10 @@ def test_read_of_history_after_pause_rules_out_expiry(read, after, code):
     talk.say()
     talk.turn(bill(read, 500), after=after)
     assert talk.lead.code == code
-    told_of = [(one.count, one.limit) for one in talk.lead.ruled_out if one.reason.startswith("cache-expired")]
-    assert told_of == ([(12_000, 12_000)] if code == "LORE117" else [])
+    expiry_limits = [
+        (ruled.count, ruled.limit) for ruled in talk.lead.ruled_out if ruled.reason.startswith("cache-expired")
+    ]
+    assert expiry_limits == ([(12_000, 12_000)] if code == "LORE117" else [])
 
 
 def test_expiry_after_the_shorter_lifetime_leads():
@@ -263,10 +265,10 @@ def test_expiry_after_the_shorter_lifetime_leads():
 
 
 def test_unnamed_micro_compaction_explains_a_fall():
-    one = dropped(opened(), 11_000, signs=("micro-compaction",))
-    assert (rank(one), one.evidence) == (("LORE117", "weak", "unattributable"), SignSeen("micro-compaction"))
-    said = dropped(opened(), 11_000, signs=("micro-compaction",), verdict="messages_changed")
-    assert rank(said) == ("LORE117", "strong", "waste")
+    cause = dropped(opened(), 11_000, signs=("micro-compaction",))
+    assert (rank(cause), cause.evidence) == (("LORE117", "weak", "unattributable"), SignSeen("micro-compaction"))
+    with_verdict = dropped(opened(), 11_000, signs=("micro-compaction",), verdict="messages_changed")
+    assert rank(with_verdict) == ("LORE117", "strong", "waste")
     talk = shrank(12_002, signs=("micro-compaction",))
     assert talk.lead.evidence == TotalShrank(15_002, 12_002, 15_000, boundary=True)
     assert talk.lead.also == ()
@@ -317,9 +319,9 @@ def searched(version, read=10_500, *, before=0, **fields):
     ("2.1.209", "LORE301"), ("2.1.300", "LORE301"), ("", "LORE124"),
 ])  # fmt: skip
 def test_tool_search_is_a_cause_by_version(version, code):
-    one = searched(version)
-    assert (one.code, one.strength) == (code, "weak")
-    assert one.kind == "unattributable"
+    cause = searched(version)
+    assert (cause.code, cause.strength) == (code, "weak")
+    assert cause.kind == "unattributable"
     assert searched(version, HEAD).strength == ("strong" if code == "LORE124" else "weak")
     assert searched(version, verdict="tools_changed").code == ("LORE124" if code == "LORE124" else "LORE159")
     assert searched(version, verdict="messages_changed").code == "LORE159"
@@ -338,12 +340,12 @@ def test_missing_thinking_is_cause_for_two_models(model, code, verdict, strength
     talk.model = model
     talk.open()
     talk.ask()
-    one = dropped(talk, ABOVE, signs=("no-thinking",), verdict=verdict)
+    cause = dropped(talk, ABOVE, signs=("no-thinking",), verdict=verdict)
     if verdict == "system_changed" or (verdict and code == "LORE301"):
         code = "LORE159"
-    assert (one.code, one.strength) == (code, "weak" if code == "LORE301" else strength)
+    assert (cause.code, cause.strength) == (code, "weak" if code == "LORE301" else strength)
     if code == "LORE168":
-        assert one.kind == ("waste" if strength == "strong" else "unattributable")
+        assert cause.kind == ("waste" if strength == "strong" else "unattributable")
 
 
 def test_two_earlier_falls_confirm_the_signal():
@@ -375,9 +377,9 @@ def test_two_earlier_falls_confirm_the_signal():
     ],
 )
 def test_restart_needs_two_kinds_of_evidence(read, signs, verdict, strength):
-    one = dropped(opened(), read, signs=signs, verdict=verdict)
-    assert rank(one) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
-    assert "LORE103" in other_codes(one) if "tools-delta" in signs else "LORE103" not in other_codes(one)
+    cause = dropped(opened(), read, signs=signs, verdict=verdict)
+    assert rank(cause) == ("LORE167", strength, "waste" if strength == "strong" else "unattributable")
+    assert "LORE103" in other_codes(cause) if "tools-delta" in signs else "LORE103" not in other_codes(cause)
 
 
 @pytest.mark.parametrize(
@@ -389,8 +391,8 @@ def test_restart_needs_two_kinds_of_evidence(read, signs, verdict, strength):
     ],
 )
 def test_announced_tools_are_outside_prefix_unless_confirmed(read, verdict, strength):
-    one = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)
-    assert rank(one) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
+    cause = dropped(opened(), read, signs=("tools-delta",), verdict=verdict)
+    assert rank(cause) == ("LORE103", strength, "waste" if strength == "strong" else "unattributable")
 
 
 def test_first_read_of_resumed_conversation_confirms_nothing():

@@ -66,16 +66,16 @@ USER, NEXT = {"role": "user", "content": "Go."}, {"role": "user", "content": "Go
 def messages(calls, results, *, between=()):
     uses = [{"type": "tool_use", "id": name, "name": "read", "input": {}} for name in calls]
     answers = [{"type": "tool_result", "tool_use_id": name, "content": "done"} for name in results]
-    said = {"role": "assistant", "content": [{"type": "text", "text": "Reading."}, *uses]}
+    reply = {"role": "assistant", "content": [{"type": "text", "text": "Reading."}, *uses]}
     follow = {"role": "user", "content": [*answers, {"type": "text", "text": "Go on."}]}
-    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [USER, said, *between, follow]}
+    return {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [USER, reply, *between, follow]}
 
 
 def chat(calls, results, *, between=(), model="gpt-5.4"):
     uses = [{"id": name, "type": "function", "function": {"name": "read", "arguments": "{}"}} for name in calls]
     answers = [{"role": "tool", "tool_call_id": name, "content": "done"} for name in results]
-    said = {"role": "assistant", "content": "Reading.", **({"tool_calls": uses} if uses else {})}
-    return {"model": model, "messages": [USER, said, *between, *answers, NEXT]}
+    reply = {"role": "assistant", "content": "Reading.", **({"tool_calls": uses} if uses else {})}
+    return {"model": model, "messages": [USER, reply, *between, *answers, NEXT]}
 
 
 def responses(calls, results, *, between=()):
@@ -87,18 +87,18 @@ def responses(calls, results, *, between=()):
 def gemini(calls, results, *, between=()):
     uses = [{"functionCall": {"name": name, "args": {}}} for name in calls]
     answers = [{"functionResponse": {"name": name, "response": {}}} for name in results]
-    said, follow = {"role": "model", "parts": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
+    reply, follow = {"role": "model", "parts": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
     return {
-        "contents": [{"role": "user", "parts": [{"text": "Go."}]}, said, *between, {"role": "user", "parts": follow}]
+        "contents": [{"role": "user", "parts": [{"text": "Go."}]}, reply, *between, {"role": "user", "parts": follow}]
     }
 
 
 def bedrock(calls, results, *, between=()):
     uses = [{"toolUse": {"toolUseId": name, "name": "read", "input": {}}} for name in calls]
     answers = [{"toolResult": {"toolUseId": name, "content": [{"text": "done"}]}} for name in results]
-    said, follow = {"role": "assistant", "content": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
+    reply, follow = {"role": "assistant", "content": [{"text": "Reading."}, *uses]}, [*answers, {"text": "Go on."}]
     first = {"role": "user", "content": [{"text": "Go."}]}
-    return {"messages": [first, said, *between, {"role": "user", "content": follow}]}
+    return {"messages": [first, reply, *between, {"role": "user", "content": follow}]}
 
 
 APIS = {
@@ -114,13 +114,13 @@ APIS = {
 
 
 def linted(body, dialect):
-    found = Linter(PACKAGED.rules).defects(turn(parsed(body, dialect)))
-    return [(one.broken.kind, one.broken.evidence.part) for one in found if one.broken.code == "LORE150"]
+    defects = Linter(PACKAGED.rules).defects(turn(parsed(body, dialect)))
+    return [(defect.broken.kind, defect.broken.evidence.part) for defect in defects if defect.broken.code == "LORE150"]
 
 
 def checked(folder, body, url, **fields):
-    _, late = judged(folder, call(0, body, fields.pop("bill", None), url=url, **fields))
-    return [(one.kind, one.evidence.part) for one in late if one.code == "LORE150"]
+    _, final_findings = judged(folder, call(0, body, fields.pop("bill", None), url=url, **fields))
+    return [(finding.kind, finding.evidence.part) for finding in final_findings if finding.code == "LORE150"]
 
 
 @pytest.mark.parametrize("dialect", APIS)
@@ -160,8 +160,10 @@ def test_orphan_sent_to_unknown_server_is_a_warning(tmp_path):
 
 
 def test_lint_names_the_place_of_an_orphan():
-    made = turn(parsed(messages("a", ""), "anthropic"))
-    (defect,) = (one for one in Linter(PACKAGED.rules).defects(made) if one.broken.code == "LORE150")
+    request = turn(parsed(messages("a", ""), "anthropic"))
+    (defect,) = (
+        candidate for candidate in Linter(PACKAGED.rules).defects(request) if candidate.broken.code == "LORE150"
+    )
     assert defect.broken.path == "messages[1].content[1]"
 
 
@@ -172,9 +174,9 @@ def test_call_of_last_message_may_be_answered():
 
 def test_history_kept_by_the_provider_has_no_orphan():
     result = responses("", "a")
-    asked = [{"type": "item_reference", "id": "fc_1"}, *result["input"]]
+    items = [{"type": "item_reference", "id": "fc_1"}, *result["input"]]
     assert linted(result, "openai-responses") == [("waste", "result")]
-    for whole in ({"input": asked}, {"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}):
+    for whole in ({"input": items}, {"conversation": "conv_1"}, {"conversation": {"id": "conv_1"}}):
         assert linted(result | whole, "openai-responses") == []
 
 

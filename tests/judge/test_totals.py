@@ -78,8 +78,8 @@ def test_causes_of_both_kinds_are_ranked_by_cost():
 def test_fix_in_force_is_not_recommended_again():
     costs, expired = dict[tuple[str, str], CauseCost](), CODES["LORE128"]
     whole = finding("LORE128", Place("a"), Told("m"), kind="expected", is_break=True, lost_tokens=900)
-    done = replace(whole, fix=expired.fix_done)
-    count_findings([Decision(done)], Summary(), costs)
+    fixed = replace(whole, fix=expired.fix_done)
+    count_findings([Decision(fixed)], Summary(), costs)
     assert list_costliest(costs)[0].fix == expired.fix_done
     count_findings([Decision(whole)], Summary(), costs)
     assert list_costliest(costs)[0].fix == expired.fix

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from helpers.each import each
 from judge.captures import SYSTEM as LONG
 from judge.captures import asks, call, judged, text, usage
-from judge.foretelling import PLACE, SYSTEM, asked, bill, body, chain_codes, chain_findings
+from judge.foretelling import PLACE, SYSTEM, answered_turn, bill, body, chain_codes, chain_findings
 from lore.judge.base import TurnVerdict, findings_of
 from lore.model.differences import BelowMinimum
 from lore.model.turn import Call
@@ -14,7 +14,7 @@ from lore.run.rules import Dated
 
 def pair_findings(verdict: TurnVerdict):
     assert verdict.pair is not None
-    return [found for _, found in findings_of(verdict.pair, PLACE)]
+    return [finding for _, finding in findings_of(verdict.pair, PLACE)]
 
 
 TEXTS = ("one", "1", "two", "2", "three")
@@ -23,16 +23,16 @@ SHORT = {"system": "Be brief. " * 20, "model": "claude-opus-4-6"}
 
 def talk(*bills, **fields):
     fields = {**SHORT, **fields}
-    return [asked(60 * n, body(*TEXTS[: 2 * n + 1], **fields), one) for n, one in enumerate(bills)]
+    return [answered_turn(60 * n, body(*TEXTS[: 2 * n + 1], **fields), usage) for n, usage in enumerate(bills)]
 
 
 def test_usage_shows_how_short_a_prompt_is():
-    (one,) = chain_findings(talk(bill(0, 0, 900), bill(0, 0, 950)))
-    assert (one.code, one.kind, one.turn) == ("LORE306", "unattributable", 1)
-    assert one.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
-    said = one.message
-    assert "the prompt has 900 tokens; claude-opus-4-6 caches at least 4,096" in said
-    assert "all 2 requests with breakpoints of this chain" in said
+    (finding,) = chain_findings(talk(bill(0, 0, 900), bill(0, 0, 950)))
+    assert (finding.code, finding.kind, finding.turn) == ("LORE306", "unattributable", 1)
+    assert finding.evidence == BelowMinimum(900, 4096, "claude-opus-4-6", counted=True, turns=2)
+    message = finding.message
+    assert "the prompt has 900 tokens; claude-opus-4-6 caches at least 4,096" in message
+    assert "all 2 requests with breakpoints of this chain" in message
 
 
 def test_prompt_that_the_provider_compacted_is_not_short():
@@ -52,16 +52,16 @@ def test_short_prompt_without_usage_is_estimated():
     talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-opus-5"),  # 512
     talk(bill(0, 0, 900), bill(0, 0, 950), model="claude-haiku-5-5"),  # unknown minimum
     talk(bill(None, None, 900), bill(None, None, 950)),  # the cached tokens are not recorded
-    [replace(one, sent=0.0, answered=None) for one in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
+    [replace(turn, sent=0.0, answered=None) for turn in talk(bill(0, 0, 900), bill(0, 0, 950))],  # 1970: no row
     talk(None, None, tools=[{"type": "web_search_20250305", "name": "web_search"}]),
-    [replace(one, call=Call("api.anthropic.com/v1/messages/count_tokens")) for one in talk(None, None)],
+    [replace(turn, call=Call("api.anthropic.com/v1/messages/count_tokens")) for turn in talk(None, None)],
 ])  # fmt: skip
 def test_long_or_unknown_prompt_is_no_finding(turns):
     assert chain_codes(turns) == []
 
 
 def test_single_requests_are_reported_once_a_recording():
-    calls = [asked(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
+    calls = [answered_turn(60 * n, body(f"case {n}", **SHORT), bill(0, 0, 900), f"c-{n}") for n in range(4)]
     assert chain_codes(calls) == ["LORE306"]
     assert chain_codes(calls[:1]) == ["LORE306"]
 
@@ -69,13 +69,13 @@ def test_single_requests_are_reported_once_a_recording():
 # A breakpoint after the first words of a long prompt is LORE114 alone.
 def test_long_prompt_with_early_breakpoint_is_lore114_only():
     turns = [
-        asked(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
+        answered_turn(60 * n, body(*(SYSTEM * 3, "1", "x")[: 2 * n + 1], breakpoint=None, system="Be brief."), None)
         for n in range(2)
     ]
     judge = Dated().judge()
-    for one in turns:
-        judge.turn(one)
-    assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
+    for turn in turns:
+        judge.turn(turn)
+    assert [finding.code for finding in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert judge.finish(PLACE) == []
 
 
@@ -85,8 +85,10 @@ def test_moved_prefix_of_a_short_prompt_is_a_note(tmp_path):
         call(60 * n, asks(text("user", "Go."), tools=("ls", "cat")[:count], **short), usage(0, 0, 900))
         for n, count in enumerate((2, 1))
     ]
-    found, _ = judged(tmp_path, *calls)
-    assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE103", "note", 0)]
+    verdicts, _ = judged(tmp_path, *calls)
+    assert [(finding.code, finding.severity, finding.lost_tokens) for finding in pair_findings(verdicts[1])] == [
+        ("LORE103", "note", 0)
+    ]
 
 
 def test_moved_prefix_without_billed_writes_is_a_note(tmp_path):
@@ -101,13 +103,17 @@ def test_moved_prefix_without_billed_writes_is_a_note(tmp_path):
     paid = {"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}}
     where = "https://api.openai.com/v1/chat/completions"
     calls = [call(60 * n, body(*names), paid, url=where) for n, names in enumerate((("ls", "cat"), ("cat", "ls")))]
-    found, _ = judged(tmp_path, *calls)
-    assert [(one.code, one.severity, one.lost_tokens) for one in pair_findings(found[1])] == [("LORE102", "note", 0)]
+    verdicts, _ = judged(tmp_path, *calls)
+    assert [(finding.code, finding.severity, finding.lost_tokens) for finding in pair_findings(verdicts[1])] == [
+        ("LORE102", "note", 0)
+    ]
 
 
 def test_usage_of_a_mock_makes_no_prompt_short(tmp_path):
     days = [asks(text("user", "Go on."), system=f"Today is 2026-11-{day}. {LONG}") for day in (20, 21)]
-    (_, late), found = judged(tmp_path, *(call(20 * n, one, usage(0, 0)) for n, one in enumerate(days)))
+    (_, late), findings = judged(
+        tmp_path, *(call(20 * n, request_body, usage(0, 0)) for n, request_body in enumerate(days))
+    )
     assert (late.leading.code, late.leading.kind) == ("LORE101", "waste")
     assert late.lost_tokens > 5_000
-    assert "LORE306" not in [finding.code for finding in found]
+    assert "LORE306" not in [finding.code for finding in findings]

@@ -3,24 +3,29 @@
 from msgspec.structs import replace
 
 from helpers.each import each
-from judge.foretelling import SYSTEM, asked, bill, body, chain_codes, chain_findings
+from judge.foretelling import SYSTEM, answered_turn, bill, body, chain_codes, chain_findings
 from lore.model.evidence import WritesUnread
 
 TEXTS = ("one", "1", "two", "2", "three", "3", "four")
 
 
 def talk(*bills, gap=60.0, **fields):
-    return [asked(gap * n, body(*TEXTS[: 2 * n + 1], **fields), one) for n, one in enumerate(bills)]
+    return [answered_turn(gap * n, body(*TEXTS[: 2 * n + 1], **fields), usage) for n, usage in enumerate(bills)]
 
 
 NEVER = talk(*(bill(0, 3000 + 20 * n) for n in range(4)))
 
 
 def test_chain_reading_none_of_its_writes_is_found():
-    (one,) = chain_findings(NEVER)
-    assert (one.code, one.turn, one.lost_tokens, one.tokens) == ("LORE305", 1, 3000 + 3020 + 3040, "recorded")
-    assert one.evidence == WritesUnread(3000 + 3020 + 3040, 3)
-    assert "3 turns wrote 9,060 tokens to the cache" in one.message
+    (finding,) = chain_findings(NEVER)
+    assert (finding.code, finding.turn, finding.lost_tokens, finding.tokens) == (
+        "LORE305",
+        1,
+        3000 + 3020 + 3040,
+        "recorded",
+    )
+    assert finding.evidence == WritesUnread(3000 + 3020 + 3040, 3)
+    assert "3 turns wrote 9,060 tokens to the cache" in finding.message
 
 
 def test_reads_of_a_foreign_head_do_not_count():
@@ -36,20 +41,22 @@ def test_reads_of_a_foreign_head_do_not_count():
     talk(*(bill(0, 3000 + 20 * n) for n in range(4)), gap=3),  # not readable yet
     talk(*(bill(0, 300) for _ in range(4))),  # too little to speak of
     talk(*(bill(0, 0, 3000) for _ in range(4)), head=None, breakpoint=None),  # nothing was written
-    [replace(one, sent=None, answered=None) for one in NEVER],
+    [replace(turn, sent=None, answered=None) for turn in NEVER],
 ])  # fmt: skip
 def test_readable_or_unreadable_writes_are_no_finding(turns):
     assert "LORE305" not in chain_codes(turns)
 
 
 def test_cause_shown_by_bytes_replaces_the_finding():
-    turns = [asked(60 * n, body(*TEXTS[: 2 * n + 1], system=f"{SYSTEM} {n}:00"), bill(0, 3000)) for n in range(4)]
+    turns = [
+        answered_turn(60 * n, body(*TEXTS[: 2 * n + 1], system=f"{SYSTEM} {n}:00"), bill(0, 3000)) for n in range(4)
+    ]
     assert chain_codes(turns) == []
 
 
 def test_entry_read_by_another_chain_is_not_unread():
-    aside = asked(500, body("beside"), bill(2500, 60), "side")
+    aside = answered_turn(500, body("beside"), bill(2500, 60), "side")
     assert "LORE305" not in chain_codes([*NEVER, aside])
     assert "LORE305" in chain_codes(
-        [*NEVER, asked(500, body("beside", model="claude-opus-4-8"), bill(2500, 60), "side")]
+        [*NEVER, answered_turn(500, body("beside", model="claude-opus-4-8"), bill(2500, 60), "side")]
     )

@@ -24,10 +24,10 @@ OTHER_SYSTEM = body(LONG, system="Be careful.")
 COMPACTED = {"changes": (Change("LORE125", "compacted"),)}
 
 
-def judged(left, right, *, usages=(None, None), **fields):
+def judged(previous, current, *, usages=(None, None), **fields):
     judge = Dated().judge()
-    judge.turn(turn(parsed(left), 1, usage=usages[0], sent=0.0))
-    return judge.turn(turn(parsed(right), 2, usage=usages[1], sent=10.0, **fields))
+    judge.turn(turn(parsed(previous), 1, usage=usages[0], sent=0.0))
+    return judge.turn(turn(parsed(current), 2, usage=usages[1], sent=10.0, **fields))
 
 
 def lead(verdict):
@@ -50,11 +50,11 @@ def test_lost_tokens_count_under_the_leading_cause(right, fields, code, sums):
 def test_fallen_read_ending_at_new_shape_names_it(read, code):
     """Claude takes text and block for one value, unless its read stops there and nothing else explains it."""
     model, notes = "claude-fable-5-1", {"role": "system", "content": [{"type": "text", "text": LONG}]}
-    left, right = [
+    previous, current = [
         body("Hi.", {**notes, "content": content}, assistant("Done."), *more, model=model, system=LONG[:4_000])
         for content, more in ((notes["content"], ()), (LONG, ("Go on.",)))
     ]
-    verdict = judged(left, right, usages=(Usage(3, 0, 11_000), Usage(3, read, 11_010 - read)))
+    verdict = judged(previous, current, usages=(Usage(3, 0, 11_000), Usage(3, read, 11_010 - read)))
     assert (lead(verdict), verdict.unexplained_tokens) == (code, 11_000 - read)
 
 
@@ -63,9 +63,9 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
     # two turns 20 seconds apart were said to cost thousands of dollars a day
     judge = Dated().judge()
     model = "claude-sonnet-4-5"
-    sent = [body(LONG, "it is 10:30", model=model), body(LONG, assistant("b"), "c", "it is 10:40", model=model)]
-    judge.turn(turn(parsed(sent[0]), 1, sent=START))
-    (cause,) = judge.turn(turn(parsed(sent[1]), 2, sent=START + seconds)).causes
+    bodies = [body(LONG, "it is 10:30", model=model), body(LONG, assistant("b"), "c", "it is 10:40", model=model)]
+    judge.turn(turn(parsed(bodies[0]), 1, sent=START))
+    (cause,) = judge.turn(turn(parsed(bodies[1]), 2, sent=START + seconds)).causes
     assert cause.code == "LORE156"
     assert (cause.evidence.dollars_a_day is not None) is says
     if says:  # one turn in ten minutes, $3 a million tokens
@@ -82,18 +82,20 @@ def test_tail_has_daily_cost_once_pace_is_known(seconds, says):
 ])  # fmt: skip
 def test_loss_costs_the_difference_to_a_read(model, usages, dollars):
     judge = Dated().judge()
-    for number, (sent, usage) in enumerate(zip((ONE, OTHER_SYSTEM), usages, strict=True), 1):
-        verdict = judge.turn(turn(parsed(sent | {"model": model}), number, usage=usage, sent=START + 10 * number))
-    ((_, found),) = findings_of(verdict.pair, PLACE)
-    assert found.lost_dollars == (None if dollars is None else pytest.approx(dollars))
+    for number, (request_body, usage) in enumerate(zip((ONE, OTHER_SYSTEM), usages, strict=True), 1):
+        verdict = judge.turn(
+            turn(parsed(request_body | {"model": model}), number, usage=usage, sent=START + 10 * number)
+        )
+    ((_, finding),) = findings_of(verdict.pair, PLACE)
+    assert finding.lost_dollars == (None if dollars is None else pytest.approx(dollars))
 
 
 def test_waste_leads_and_remarks_never_do():
-    left = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
-    right = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
-    verdict = judged(left, right, usages=(Usage(0, 0, 9000), Usage(0, 500, 8600)))
+    previous = body(LONG, assistant("two"), "three", tools=[{"name": "a"}, {"name": "b"}])
+    current = body(LONG, assistant("TWO"), "three", tools=[{"name": "b"}, {"name": "a"}])
+    verdict = judged(previous, current, usages=(Usage(0, 0, 9000), Usage(0, 500, 8600)))
     assert lead(verdict) == "LORE102"  # it loses most
-    verdict = judged(left, right, usages=(Usage(0, 0, 9000), Usage(0, 9000, 100)))
+    verdict = judged(previous, current, usages=(Usage(0, 0, 9000), Usage(0, 9000, 100)))
     assert {cause.code for cause in verdict.causes} > {"LORE102", "LORE302"}
     assert (lead(verdict), verdict.lost_tokens) == (None, 0)  # the bill read all of it
 
@@ -109,8 +111,8 @@ def test_waste_leads_and_remarks_never_do():
 def test_loss_is_at_most_the_unread_prompt(usage, lost):
     verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 9000), usage))
     assert (verdict.lost_tokens, verdict.wasted_tokens) == (lost, lost if lost > 128 else 0)
-    found = findings_of(verdict.pair, PLACE)[0][1]
-    assert (found.lost_tokens, found.tokens) == (lost, "recorded")
+    finding = findings_of(verdict.pair, PLACE)[0][1]
+    assert (finding.lost_tokens, finding.tokens) == (lost, "recorded")
 
 
 @pytest.mark.parametrize("sign", ["", "effort", "skill"])
@@ -118,9 +120,9 @@ def test_quick_judge_agrees_on_a_transcript(sign):
     talk, verdicts = Talk(), []
     judges = [Dated().judge(quick=quick) for quick in (False, True)]
     steps = [bill(10_000, 2_000), bill(12_000, 300), bill(10_000, 2_500), bill(12_500, 50), None, bill(0, 20_000)]
-    for number, one in enumerate(steps):
+    for number, usage in enumerate(steps):
         talk.use() if number else talk.ask()
-        talk.turn(one, signs=(sign,) if sign and number == 2 else ())
+        talk.turn(usage, signs=(sign,) if sign and number == 2 else ())
         verdicts.append([judge.turn(talk.last) for judge in judges])
     for whole, quick in verdicts:
         assert whole.causes == quick.causes
@@ -131,18 +133,18 @@ def test_quick_judge_agrees_on_a_transcript(sign):
 
 
 def test_prediction_does_not_use_the_turns_usage():
-    found = []
+    outcomes = []
     for last in (bill(10_000, 2_500), bill(0, 12_500), bill(12_300, 200)):
         talk, judge, levels = Talk(), Dated().judge(), LazyTranscriptPredictor(packaged)
         talk.ask()
-        for number, one in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
-            talk.turn(one, signs=("effort",) if number == 2 else ())
+        for number, usage in enumerate((bill(10_000, 2_000), bill(12_000, 300), last)):
+            talk.turn(usage, signs=("effort",) if number == 2 else ())
             levels.take(talk.last)
             levels.state()
             verdict = judge.turn(talk.last, levels.latest)
             talk.use()
-        found.append((lead(verdict), verdict.predicted.prediction.read, verdict.was_foreseen))
-    assert found == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
+        outcomes.append((lead(verdict), verdict.predicted.prediction.read, verdict.was_foreseen))
+    assert outcomes == [("LORE120", 10_000, True), ("LORE120", 10_000, True), (None, 10_000, None)]
 
 
 def test_given_prediction_outlasts_a_waiting_turn():
@@ -150,10 +152,10 @@ def test_given_prediction_outlasts_a_waiting_turn():
     talk.ask()
     talk.turn(bill(10_000, 2_000))
     levels.take(talk.last)
-    own = levels.state()
+    cache_state = levels.state()
     levels.take(talk.last)
-    levels.take(talk.last, Predicted("anthropic", UNKNOWN, state=own))
-    assert levels.state() is own
+    levels.take(talk.last, Predicted("anthropic", UNKNOWN, state=cache_state))
+    assert levels.state() is cache_state
 
 
 def test_turn_after_many_waiting_ones_has_a_state():
@@ -175,11 +177,11 @@ def test_drop_is_predicted_from_evidence_before_the_turn(read, foreseen):
     judge.turn(talk.last)
     talk.use()
     talk.turn(bill(5_000, 7_500))
-    said = Predicted("anthropic", Prediction(read, 0, 0, "rule"))
-    assert judge.turn(talk.last, said).was_foreseen is foreseen
+    prediction = Predicted("anthropic", Prediction(read, 0, 0, "rule"))
+    assert judge.turn(talk.last, prediction).was_foreseen is foreseen
     talk.use()
     talk.turn(bill(12_500, 100))
-    assert judge.turn(talk.last, said).was_foreseen is None
+    assert judge.turn(talk.last, prediction).was_foreseen is None
 
 
 def test_forgotten_chain_is_reported_once():
@@ -188,7 +190,7 @@ def test_forgotten_chain_is_reported_once():
     for number in range(1, 4):
         prompt = parsed(body(*texts[: 2 * number - 1], model="claude-opus-5"))
         judge.turn(turn(prompt, number, sent=START + 60.0 * number))
-    assert [one.code for one in judge.forget(["main"], PLACE)] == ["LORE114"]
+    assert [finding.code for finding in judge.forget(["main"], PLACE)] == ["LORE114"]
     assert (judge.forget(["main"], PLACE), judge.finish(PLACE)) == ([], [])
     assert (judge.chains, judge.turns) == (1, 3)
 
@@ -200,10 +202,10 @@ def test_forgotten_chain_is_reported_once():
 def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
     usage = Usage(0, prompt - lost, lost)
     verdict = judged(ONE, OTHER_SYSTEM, usages=(Usage(0, 0, 400_000), usage))
-    (found,) = [one for _, one in findings_of(verdict.pair, PLACE) if one.is_break]
-    assert found.kind == ("expected" if kind == "expected" else "waste")
-    assert (found.severity == "note", found.lost_tokens) == (kind != "waste", lost)
-    assert ("hardly anything" in found.message) == (kind != "waste")
+    (finding,) = [candidate for _, candidate in findings_of(verdict.pair, PLACE) if candidate.is_break]
+    assert finding.kind == ("expected" if kind == "expected" else "waste")
+    assert (finding.severity == "note", finding.lost_tokens) == (kind != "waste", lost)
+    assert ("hardly anything" in finding.message) == (kind != "waste")
 
 
 @each("last, actor", [
@@ -213,10 +215,10 @@ def test_loss_below_block_or_one_percent_is_note(lost, prompt, kind):
 def test_setting_changed_before_a_result_is_the_authors(last, actor):
     """Nobody sits between a call and its result: the agent itself asked for thinking in one request of the two."""
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}]}
-    left = body(LONG, model="claude-opus-5", thinking={"type": "adaptive"})
-    right = body(LONG, call, {"role": "user", "content": [last]}, model="claude-opus-5")
-    verdict = judged(left, right, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
-    (finding,) = [made for _, made in findings_of(verdict.pair, PLACE) if made.code == "LORE120"]
+    previous = body(LONG, model="claude-opus-5", thinking={"type": "adaptive"})
+    current = body(LONG, call, {"role": "user", "content": [last]}, model="claude-opus-5")
+    verdict = judged(previous, current, usages=(Usage(0, 0, 9_000), Usage(0, 0, 9_100)))
+    (finding,) = [candidate for _, candidate in findings_of(verdict.pair, PLACE) if candidate.code == "LORE120"]
     assert finding.actor == actor
 
 
@@ -230,6 +232,6 @@ def test_prediction_above_the_prompt_is_at_best():
 
 def test_miss_larger_than_the_unread_is_named():
     missed = Verdict("messages_changed", 231_391)
-    sent = turn(parsed(body("Hi.")), 2, usage=Usage(2, 304_375, 10_781), verdict=missed)
-    assert provider_verdict(sent).unread == 10_783
-    assert provider_verdict(replace(sent, verdict=Verdict("messages_changed", 9_000))).unread is None
+    request = turn(parsed(body("Hi.")), 2, usage=Usage(2, 304_375, 10_781), verdict=missed)
+    assert provider_verdict(request).unread == 10_783
+    assert provider_verdict(replace(request, verdict=Verdict("messages_changed", 9_000))).unread is None

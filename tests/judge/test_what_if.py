@@ -19,14 +19,14 @@ def bill(read, write, uncached=3, *, hour=False):
 
 
 def of(code):
-    return lambda one: one.code == code
+    return lambda cache_break: cache_break.code == code
 
 
 def play(*turns, without="LORE102"):
     """Replay turns (usage, cached tokens before it, causes) without a code; return the changed usage by turn."""
     every = [PaidTurn("main", paid, stood, tuple(breaks)) for paid, stood, *breaks in turns]
-    found = replay_without(every, of(without))
-    return {number: (paid.read_tokens, paid.write_tokens, paid.uncached_tokens) for number, paid in found}
+    usages = replay_without(every, of(without))
+    return {number: (paid.read_tokens, paid.write_tokens, paid.uncached_tokens) for number, paid in usages}
 
 
 def test_flipping_tools_each_read_the_previous_turn():
@@ -53,11 +53,11 @@ def test_weak_second_cause_breaks_nothing():
     assert play((bill(0, 5100), 5000, broken(), broken("LORE161", strength="weak", leads=False))) == {0: (5000, 100, 3)}
 
 
-@pytest.mark.parametrize(("section", "left"), [("tools", 0), ("messages", 5000)])
-def test_provider_verdict_of_another_section_keeps_its_loss(section, left):
+@pytest.mark.parametrize(("section", "remaining"), [("tools", 0), ("messages", 5000)])
+def test_provider_verdict_of_another_section_keeps_its_loss(section, remaining):
     """With a change of tools, `tools_changed` confirms it; `messages_changed` is another cause."""
-    said = broken("LORE159", strength="strong", section=section, kind="unattributable", leads=False)
-    assert remaining_loss((broken(), said), of("LORE102")) == left
+    verdict_break = broken("LORE159", strength="strong", section=section, kind="unattributable", leads=False)
+    assert remaining_loss((broken(), verdict_break), of("LORE102")) == remaining
 
 
 def test_unexplained_fall_cannot_be_removed():
@@ -72,8 +72,8 @@ def test_what_if_reads_at_most_the_prompt():
 @pytest.mark.parametrize(("stood", "read"), [(0, 3), (2000, 2000), (5000, 5000), (None, 8000)])
 def test_what_if_reads_at_most_the_cached_tokens(stood, read):
     """Bytes may say that more was lost than the bill before left in the cache."""
-    found = play((bill(3, 9000), stood, broken(loses=7997)))
-    assert found == ({0: (read, 9003 - read, 3)} if read > 3 else {})
+    usage_by_turn = play((bill(3, 9000), stood, broken(loses=7997)))
+    assert usage_by_turn == ({0: (read, 9003 - read, 3)} if read > 3 else {})
 
 
 def test_unwritten_prefix_is_read_by_the_next_turn():

@@ -16,7 +16,13 @@ BEGIN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses", thoughts=0):
     """A session log of another program: `bills` are (seconds since the begin, whole prompt, read)."""
-    apart = {"uncached_tokens": 0, "read_tokens": 0, "write_tokens": 0, "output_tokens": thoughts, "kind": "thoughts"}
+    thoughts_usage = {
+        "uncached_tokens": 0,
+        "read_tokens": 0,
+        "write_tokens": 0,
+        "output_tokens": thoughts,
+        "kind": "thoughts",
+    }
 
     def at(seconds):
         return (BEGIN + timedelta(seconds=seconds)).isoformat()
@@ -28,7 +34,7 @@ def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses", thoughts=0
         call = {"type": "tool_call", "uuid": f"c{turn}", "call_id": f"c{turn}", "name": "shell", "input": {},
                 "status": "completed", "output": "line " * 800, "response_id": f"r{turn}"}  # fmt: skip
         usage = {"uncached_tokens": whole - read, "read_tokens": read, "output_tokens": 90,
-                 "iterations": [apart] * bool(thoughts)}  # fmt: skip
+                 "iterations": [thoughts_usage] * bool(thoughts)}  # fmt: skip
         records += [{"kind": "turn_started", "turn": turn, "at": at(seconds)}, {"kind": "append", "item": call},
                     {"kind": "turn_completed", "turn": turn, "at": at(seconds + 5), "usage": usage,
                      "response_id": f"r{turn}"}]  # fmt: skip
@@ -37,20 +43,20 @@ def log(tmp_path, bills, model="gpt-5.4", dialect="openai-responses", thoughts=0
     return path
 
 
-def found(path):
+def only_finding(path):
     (finding,) = json.loads(lore("check", str(path), "--json").out)["findings"]
     return finding
 
 
 def test_pause_over_documented_lifetime_is_expiry(tmp_path):
     """Eight hours between two turns were shown as a miss of the server's, their lifetime as not recorded."""
-    finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]))
+    finding = only_finding(log(tmp_path, [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]))
     assert (finding["code"], finding["evidence"]["lifetime"]) == ("LORE128", 600.0)
 
 
 def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
     """Two requests of one turn lost 4,456 tokens in between; nothing shows that it was the client."""
-    finding = found(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
+    finding = only_finding(log(tmp_path, [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 26_000, 9_600)]))
     assert (finding["code"], finding["kind"], finding["strength"]) == ("LORE117", "unattributable", "weak")
     assert "the client or the provider removed something" in finding["message"]
 
@@ -59,25 +65,27 @@ def test_prompt_shrunk_by_itself_is_no_waste(tmp_path):
 def test_prompt_shrunk_by_thoughts_was_not_cleared(thoughts, code, tmp_path):
     """Gemini counts the thoughts since the user's prompt in some requests, and leaves them out of others."""
     bills = [(0, 20_000, 9_600), (30, 30_000, 19_968), (60, 25_600, 9_600)]
-    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini", thoughts))
+    finding = only_finding(log(tmp_path, bills, "gemini-3-pro", "gemini", thoughts))
     assert (finding["code"], finding["kind"]) == (code, "unattributable")
 
 
 @pytest.mark.parametrize(("read", "code"), [(98_048, "LORE116"), (97_920, "LORE130")])
 def test_read_two_percent_short_of_reasoning_is_exact(read, code, tmp_path):
     """Reads of long prompts often stop a few blocks before the end of what is cached."""
-    made = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
-    made.thought().call("c2").result("c2").count(104_000, 99_968).message("assistant", "done").count(108_000, 103_936)
-    made.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
+    rollout = Rollout().meta().context().user("look").thought().call("c1").result("c1").count(100_000, 9_984)
+    rollout.thought().call("c2").result("c2").count(104_000, 99_968).message("assistant", "done").count(
+        108_000, 103_936
+    )
+    rollout.user("and now?").thought().message("assistant", "that, too").count(105_000, read)
     path = tmp_path / "rollout.jsonl"
-    path.write_bytes(made.data())
-    assert found(path)["code"] == code
+    path.write_bytes(rollout.data())
+    assert only_finding(path)["code"] == code
 
 
 def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
     """Findings about Gemini's implicit cache named the 60 minutes of its explicit ones."""
     bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (1_500, 22_000, 9_600)]
-    finding = found(log(tmp_path, bills, "gemini-3-pro", "gemini"))
+    finding = only_finding(log(tmp_path, bills, "gemini-3-pro", "gemini"))
     assert finding["code"] == "LORE130"
     expiry = next(reason for reason in finding["ruled_out"] if reason["reason"] == "expiry")
     assert (expiry["out"], expiry["limit"]) == (None, None)
@@ -88,14 +96,14 @@ def test_cache_without_documented_lifetime_has_no_expiry(tmp_path):
 def test_loss_reaches_previous_end_if_earlier_reads_did(read, lost, tmp_path):
     """The usage of these caches reports no writes, so only reads show how much of a prompt is kept."""
     bills = [(0, 20_000, 9_600), (30, 24_000, min(read, 19_968)), (60, 30_000, read), (90, 31_000, 9_600)]
-    assert found(log(tmp_path, bills))["lost_tokens"] == lost
+    assert only_finding(log(tmp_path, bills))["lost_tokens"] == lost
 
 
 @pytest.mark.parametrize(("model", "dialect"), [("gemini-3-pro", "gemini"), ("gpt-5.5", "openai-responses")])
 def test_hours_within_unsure_lifetime_may_be_expiry(model, dialect, tmp_path):
     """A miss after 7.6 hours was shown as the server's; no entry of GPT-5.5 (24 hours) outlived 31 minutes."""
     bills = [(0, 20_000, 9_600), (30, 21_000, 19_968), (9_000, 22_000, 9_600)]
-    finding = found(log(tmp_path, bills, model, dialect))
+    finding = only_finding(log(tmp_path, bills, model, dialect))
     assert (finding["code"], finding["strength"], finding["actor"]) == ("LORE128", "weak", "nobody")
     assert finding["evidence"]["lifetime"] is None
     assert "5 min" not in finding["message"]
@@ -129,7 +137,7 @@ def of_turns(path):
     """Causes by turn, as `check` and `simulate` say them: code, tokens lost."""
     checked = json.loads(lore("check", str(path), "--json").out)["findings"]
     simulated = json.loads(lore("simulate", str(path), "--json").out)["turns"]
-    of_check = {found["turn"]: (found["code"], found["lost_tokens"]) for found in checked}
+    of_check = {finding["turn"]: (finding["code"], finding["lost_tokens"]) for finding in checked}
     of_play = {turn["turn"]: (cause["code"], cause["lost_tokens"]) for turn in simulated for cause in turn["causes"]}
     assert of_check == of_play
     return of_check
@@ -159,7 +167,7 @@ def test_read_of_head_alone_after_unread_turn_is_reported(tmp_path):
 def test_never_read_history_is_reported_without_number(tmp_path):
     path = log(tmp_path, [(0, 20_000, 0), (30, 21_000, 0), (60, 22_000, 19_968)])
     assert of_turns(path) == {2: ("LORE130", 0)}
-    finding = found(path)
+    finding = only_finding(path)
     assert finding["evidence"] == {"type": "nothing-read", "tokens": 20_000}
     assert finding["message"].startswith("nothing was read, though the conversation continues a prompt of 20,000")
     assert "an unknown number of tokens in 1 cache break" in lore("check", str(path)).out

@@ -56,9 +56,9 @@ def test_assembled_bodies_draw_no_waste(path, dialect, tail, tmp_path):
     result = judged(log, dialect, tail, tmp_path)
     assert result.summary.turns == result.summary.pairs + result.summary.chains
     assert not result.problems
-    found = {one.code for one in result.findings if one.kind == "waste"}
-    assert found == ASKED_FOR.get(stem, set()), [one.message for one in result.findings]
-    assert {one.code for one in result.findings if one.kind == "unattributable"} <= (
+    wasteful_codes = {finding.code for finding in result.findings if finding.kind == "waste"}
+    assert wasteful_codes == ASKED_FOR.get(stem, set()), [finding.message for finding in result.findings]
+    assert {finding.code for finding in result.findings if finding.kind == "unattributable"} <= (
         SHORT if dialect in ("anthropic", "bedrock") else SHORT | UNMARKED
     )
     assert result.summary.unattributable == 0
@@ -66,17 +66,19 @@ def test_assembled_bodies_draw_no_waste(path, dialect, tail, tmp_path):
 
 def test_tail_after_first_message_is_noted(tmp_path):
     result = judged(ROOT / "fixtures" / "sessions" / "plain.jsonl", "anthropic", "user", tmp_path)
-    assert [one.turn for one in result.findings if one.code == "LORE156"] == list(range(2, result.summary.turns + 1))
+    assert [finding.turn for finding in result.findings if finding.code == "LORE156"] == list(
+        range(2, result.summary.turns + 1)
+    )
     assert result.summary.breaks == 0
 
 
 @pytest.mark.parametrize("tail", POLICIES)
 def test_assembled_bodies_pass_check_command(tail, desk):
     log = str(ROOT / "fixtures" / "sessions" / "tool_loop.jsonl")
-    made = lore("assemble", log, "--all", "--full", "--tail", tail).lines
-    (desk / "bodies.jsonl").write_text("".join(json.dumps(one["body"]) + "\n" for one in made))
-    ran = lore("check", "bodies.jsonl", "--json")
-    assert (ran.code, ran.json["summary"]["waste"]) == (0, 0)
+    lines = lore("assemble", log, "--all", "--full", "--tail", tail).lines
+    (desk / "bodies.jsonl").write_text("".join(json.dumps(line["body"]) + "\n" for line in lines))
+    result = lore("check", "bodies.jsonl", "--json")
+    assert (result.code, result.json["summary"]["waste"]) == (0, 0)
 
 
 MODELS = {"anthropic": "claude-opus-5", "bedrock": "anthropic.claude-opus-5-v1:0", "openai-chat": "gpt-5.6",
@@ -98,7 +100,7 @@ def test_assembled_bodies_pass_lint(dialect, script, ttls):
     for played in Agent(dialect, rules, model=MODELS[dialect]).play(script).turns:
         prompt = DIALECTS[dialect].parse(played.body, "wire", Memo())
         defects = linter().defects(Turn("main", 1, prompt))
-        faults = {each.broken.code for each in defects if each.broken.kind != "expected"}
+        faults = {defect.broken.code for defect in defects if defect.broken.kind != "expected"}
         faults = {code for code in faults if CODES[code].kind != "expected"}
         assert faults <= OF_CONTENT
         linter().outlook(Turn("main", 1, prompt))

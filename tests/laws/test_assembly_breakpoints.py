@@ -54,12 +54,12 @@ def test_breakpoints_avoid_tail_empty_text_and_thinking(script, setup, model):
 @given(scripts(), setups, st.sampled_from(WITH_BREAKPOINTS))
 def test_last_message_has_breakpoint(script, setup, dialect_and_model):
     dialect, model = dialect_and_model
-    steps = [one for one in script if one[0] != "change" or "model" not in one[2]]
+    steps = [step for step in script if step[0] != "change" or "model" not in step[2]]
     for turn in Agent(dialect, setup[1], model=model).play(steps).turns:
         messages = range(len(turn.prompt.head), turn.prompt.stable)
-        said = [at for at in messages if _may_carry(dialect, turn.prompt.segment_at(at))]
-        held = [at for at in turn.prompt.breakpoints if at in messages]
-        assert said[-1:] == held[-1:]
+        allowed = [at for at in messages if _may_carry(dialect, turn.prompt.segment_at(at))]
+        marked = [at for at in turn.prompt.breakpoints if at in messages]
+        assert allowed[-1:] == marked[-1:]
 
 
 def _may_carry(dialect, segment):
@@ -78,13 +78,13 @@ def test_longer_lived_breakpoints_come_first(script, ttls):
         hours = [b"1h" in value for value in turn.prompt.breakpoint_values]
         assert hours == sorted(hours, reverse=True)
         head = [position < len(turn.prompt.head) for position in turn.prompt.breakpoints]
-        assert hours == [ttls[0] == "1h" if one else ttls[1] == "1h" for one in head]
+        assert hours == [ttls[0] == "1h" if is_head else ttls[1] == "1h" for is_head in head]
 
 
 @given(scripts(max_size=8), setups)
 def test_breakpoints_change_no_content(script, setup):
     dialect, rules = setup
-    own, bare = (Agent(dialect, one).play(script) for one in (rules, replace(rules, breakpoints="none")))
-    for one, other in zip(own.turns, bare.turns, strict=True):
-        assert list(one.prompt) == list(other.prompt)
-        assert other.prompt.breakpoints == ()
+    marked, bare = (Agent(dialect, policy).play(script) for policy in (rules, replace(rules, breakpoints="none")))
+    for turn, bare_turn in zip(marked.turns, bare.turns, strict=True):
+        assert list(turn.prompt) == list(bare_turn.prompt)
+        assert bare_turn.prompt.breakpoints == ()

@@ -48,38 +48,42 @@ def test_estimate_is_at_least_real_count(name):
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
-def test_delta_entries_keep_to_budget(found, budget):
-    text = delta_text("s", News(changed=tuple(found)), shorten_ids([fact.id for fact in found], {}), budget).text
-    kept = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
-    assert all(tokens("## " + part) <= budget for part in kept)
+def test_delta_entries_keep_to_budget(known_facts, budget):
+    text = delta_text(
+        "s", News(changed=tuple(known_facts)), shorten_ids([fact.id for fact in known_facts], {}), budget
+    ).text
+    entries = [part for part in text.split("\n\n## ") if part.startswith(HEADING[3:])]
+    assert all(tokens("## " + part) <= budget for part in entries)
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
-def test_every_changed_entry_is_shown_or_counted(found, budget):
-    ids = [fact.id for fact in found]
-    made = delta_text("s", News(changed=tuple(found), outdated=frozenset(ids[::2])), shorten_ids(ids, {}), budget)
-    more = next((int(line.split()[1]) for line in made.text.splitlines() if " in later updates" in line), 0)
-    shown = {name for name in ids if f"**[{name[:5]}" in made.text}
-    assert len(shown) + more == len(ids)
-    assert shown == made.delivered | made.shortened
-    assert all(f"[{name[:5]}" in made.text for name in ids[::2])
+def test_every_changed_entry_is_shown_or_counted(known_facts, budget):
+    ids = [fact.id for fact in known_facts]
+    delta = delta_text(
+        "s", News(changed=tuple(known_facts), outdated=frozenset(ids[::2])), shorten_ids(ids, {}), budget
+    )
+    more = next((int(line.split()[1]) for line in delta.text.splitlines() if " in later updates" in line), 0)
+    shown_ids = {name for name in ids if f"**[{name[:5]}" in delta.text}
+    assert len(shown_ids) + more == len(ids)
+    assert shown_ids == delta.delivered | delta.shortened
+    assert all(f"[{name[:5]}" in delta.text for name in ids[::2])
 
 
 @given(facts, st.sampled_from([20, 60, 400]))
-def test_later_deltas_deliver_what_did_not_fit(found, budget):
-    waiting, ids = list(found), shorten_ids([fact.id for fact in found], {})
-    for _ in found:
-        made = delta_text("s", News(changed=tuple(waiting)), ids, budget)
+def test_later_deltas_deliver_what_did_not_fit(known_facts, budget):
+    waiting, ids = list(known_facts), shorten_ids([fact.id for fact in known_facts], {})
+    for _ in known_facts:
+        delta = delta_text("s", News(changed=tuple(waiting)), ids, budget)
         if waiting:
-            assert made.delivered
-        waiting = [fact for fact in waiting if fact.id not in made.delivered]
+            assert delta.delivered
+        waiting = [fact for fact in waiting if fact.id not in delta.delivered]
     assert not waiting
 
 
 @given(facts)
-def test_delta_is_bounded(found):
-    grown = tuple(Fact(one.id, one.category, one.title * 50, one.content * 50) for one in found)
-    text = delta_text("s", News(changed=grown), shorten_ids([one.id for one in grown], {}), 400).text
+def test_delta_is_bounded(known_facts):
+    grown = tuple(Fact(fact.id, fact.category, fact.title * 50, fact.content * 50) for fact in known_facts)
+    text = delta_text("s", News(changed=grown), shorten_ids([fact.id for fact in grown], {}), 400).text
     assert len(text) <= 400 * 8 + 3 * (500 + 500 + 60) * 3 + 12 * 50 + 300
 
 
@@ -103,6 +107,6 @@ def test_first_entry_is_cut_at_grapheme(size):
     agent.know("abcdef", "a " * (size // 2) + "x" * (size % 2) + FAMILY * 400, title="t")
     agent.user()
     text = json.loads(agent.turn().deltas[0].data)["text"]
-    shown = text.partition("**: ")[2].rstrip("…")
-    assert shown.endswith((FAMILY, "x", " ", "a"))
+    excerpt = text.partition("**: ")[2].rstrip("…")
+    assert excerpt.endswith((FAMILY, "x", " ", "a"))
     assert FAMILY * 401 not in text

@@ -53,7 +53,7 @@ def test_turn_without_tail_is_prefix_of_next(script, setup):
 @in_every_shape
 @given(scripts(), setups)
 def test_reset_keeps_tools_prompt_and_layers(script, setup):
-    steps = [one for one in script if one[0] != "change"]
+    steps = [step for step in script if step[0] != "change"]
     for before, turn in _pairs(Agent(*setup).play(steps).turns):
         shared = [segment for segment in before.prompt.head if is_shared(segment)]
         assert shared
@@ -64,7 +64,7 @@ def test_reset_keeps_tools_prompt_and_layers(script, setup):
 @given(scripts(), setups)
 def test_deltas_keep_their_order(script, setup):
     for turn in _played(script, setup):
-        numbers = [int(one.origin.split()[2]) for one in turn.deltas]
+        numbers = [int(delta.origin.split()[2]) for delta in turn.deltas]
         assert numbers == sorted(numbers)
         assert len(set(numbers)) == len(numbers) <= 8
 
@@ -75,9 +75,9 @@ def test_every_fact_is_sent_exactly_once(script, setup):
     agent = Agent(*setup)
     for step in script:
         agent.play([step])
-        for chain in {one.chain for one in agent.turns}:
+        for chain in {turn.chain for turn in agent.turns}:
             _assert_sent(agent, chain, setup)
-    for chain in {one.chain for one in agent.turns}:  # the agent itself has nothing left to send either
+    for chain in {turn.chain for turn in agent.turns}:  # the agent itself has nothing left to send either
         agent.user("w", chain)
         agent.turn(None, chain)
         _send_rest(agent, chain)
@@ -100,11 +100,11 @@ def _assert_sent(agent, chain, setup):
     copy.restart()
     copy.count = 10_000
     copy.user("u", chain)
-    sent = copy.turn(None, chain)
+    first_turn = copy.turn(None, chain)
     _send_rest(copy, chain)
-    text = "\n".join(map(shapes.text_of, sent.prompt))
-    for fact in sent.state.knowledge.values():
-        again = [one for one in sent.state.chain(chain).pinned or () if one.id == fact.id]
+    text = "\n".join(map(shapes.text_of, first_turn.prompt))
+    for fact in first_turn.state.knowledge.values():
+        again = [pinned for pinned in first_turn.state.chain(chain).pinned or () if pinned.id == fact.id]
         same = again and signature(again[0].title, again[0].content) == signature(fact.title, fact.content)
         assert fact.content[:40] in text or same
 
@@ -112,9 +112,9 @@ def _assert_sent(agent, chain, setup):
 @given(scripts(max_size=8), setups)
 def test_restart_before_each_turn_sends_same_bytes(script, setup):
     for way in ("log", "lost"):
-        often = [step for one in script for step in (("restart", way), one)]
+        often = [step for following in script for step in (("restart", way), following)]
         whole, broken = Agent(*setup).play(script, restarts=False), Agent(*setup).play(often)
-        assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
+        assert [turn.body for turn in broken.turns] == [turn.body for turn in whole.turns]
 
 
 TAIL = "context of this turn"
@@ -125,32 +125,32 @@ ADDED = ("context_injection: ", TAIL)
 @given(scripts(), setups)
 def test_result_directly_follows_its_call(script, setup):
     for turn in _played(script, setup):
-        said = [one for one in shapes.parts(setup[0], turn.body) if one.kind != "output"]
-        while said:
-            calls = list(takewhile(lambda one: one.kind == "call", said))
-            results = said[len(calls) : 2 * len(calls)]
-            assert calls or said[0].kind != "result"
-            assert [(one.kind, one.text) for one in results] == [("result", one.text) for one in calls]
-            behind = range(1, len(calls) + 1) if setup[0] in shapes.ITEMS else [1] * len(calls)
-            assert [one.message - calls[-1].message for one in results] == list(behind)
-            said = said[2 * len(calls) or 1 :]
+        parts = [part for part in shapes.parts(setup[0], turn.body) if part.kind != "output"]
+        while parts:
+            calls = list(takewhile(lambda part: part.kind == "call", parts))
+            results = parts[len(calls) : 2 * len(calls)]
+            assert calls or parts[0].kind != "result"
+            assert [(part.kind, part.text) for part in results] == [("result", part.text) for part in calls]
+            offsets = range(1, len(calls) + 1) if setup[0] in shapes.ITEMS else [1] * len(calls)
+            assert [part.message - calls[-1].message for part in results] == list(offsets)
+            parts = parts[2 * len(calls) or 1 :]
 
 
 @in_every_shape
 @given(scripts(), setups)
 def test_every_call_is_written_once(script, setup):
     for turn in _played(script, setup):
-        held = [one.item for one in turn.state.chain(turn.chain).entries]
-        known = [one.call_id for one in held if isinstance(one, ToolCall)]
-        said = [one.text for one in shapes.parts(setup[0], turn.body) if one.kind == "call"]
-        assert said == ([f"#{number}" for number in range(len(known))] if setup[0] in TEXT else known)
+        items = [entry.item for entry in turn.state.chain(turn.chain).entries]
+        call_ids = [item.call_id for item in items if isinstance(item, ToolCall)]
+        written_ids = [part.text for part in shapes.parts(setup[0], turn.body) if part.kind == "call"]
+        assert written_ids == ([f"#{number}" for number in range(len(call_ids))] if setup[0] in TEXT else call_ids)
 
 
 @in_every_shape
 @given(scripts(), setups)
 def test_delta_and_persisted_context_are_never_last(script, setup):
     for turn in _played(script, setup):
-        stable = [one for one in turn.prompt.messages if one.kind != "envelope"]
+        stable = [segment for segment in turn.prompt.messages if segment.kind != "envelope"]
         origin = stable[-1].origin if stable else ""
         assert not origin.startswith("context_injection: ") or origin.endswith(AFTER_RESULTS)
 
@@ -160,12 +160,12 @@ def test_delta_and_persisted_context_are_never_last(script, setup):
 def test_text_added_after_result_is_no_user_turn(script, setup):
     """If roles alternate, results, a delta and the user's words after it may be one message."""
     for turn in _played(script, setup):
-        said = _placed(turn)
-        for at, (message, origin) in enumerate(said):
+        placed = _placed(turn)
+        for at, (message, origin) in enumerate(placed):
             if not origin.startswith(ADDED):
                 continue
-            before = next((one for one in reversed(said[:at]) if not one[1].startswith(ADDED)), (-1, ""))
-            after = next((one for one in said[at:] if not one[1].startswith(ADDED)), (-1, ""))
+            before = next((block for block in reversed(placed[:at]) if not block[1].startswith(ADDED)), (-1, ""))
+            after = next((block for block in placed[at:] if not block[1].startswith(ADDED)), (-1, ""))
             if before[1] == "tool":
                 assert after[1] == "user" or (origin.endswith((TAIL, AFTER_RESULTS)) and message == before[0])
             else:
@@ -174,20 +174,20 @@ def test_text_added_after_result_is_no_user_turn(script, setup):
 
 def _placed(turn):
     """Return message number and origin of each block; a tail in the system role is left out."""
-    number, found = 0, []
-    for one in [*turn.prompt.messages, *turn.prompt.tail]:
-        if one.kind == "envelope":
+    number, placed = 0, []
+    for segment in [*turn.prompt.messages, *turn.prompt.tail]:
+        if segment.kind == "envelope":
             number += 1
-        elif not (turn.prompt.tail and one is turn.prompt.tail[-1] and b"system" in turn.prompt.tail[0].data):
-            found.append((number, one.origin))
-    return found
+        elif not (turn.prompt.tail and segment is turn.prompt.tail[-1] and b"system" in turn.prompt.tail[0].data):
+            placed.append((number, segment.origin))
+    return placed
 
 
 @in_every_shape
 @given(scripts(), setups)
 def test_tail_is_last(script, setup):
     for turn in _played(script, setup):
-        origins = [origin for origin, _ in turn.texts]
-        tails = [at for at, one in enumerate(origins) if one == TAIL]
+        origins = [name for name, _ in turn.texts]
+        tails = [at for at, origin in enumerate(origins) if origin == TAIL]
         assert tails == list(range(len(origins) - len(tails), len(origins)))
         assert len(tails) <= 2  # the author's words, and text that the author quotes

@@ -66,9 +66,9 @@ def test_restarted_loop_sends_same_bytes(rounds, shape):
     """The session continues from a dump, its log, a log without derived events, or in one process."""
     agent = looped(rounds, shape)
     assert [turn.body for turn in looped(rounds, shape, restarts=False).turns] == [turn.body for turn in agent.turns]
-    kept = [one for one in agent.events if not is_derived(one)]
-    late = [one for one in agent.events if is_derived(one) and getattr(one, "turn", None) is not None]
-    for events in (kept, [*kept, *late]):  # derived events at the end, as `lore assemble --persist` writes them
+    recorded = [event for event in agent.events if not is_derived(event)]
+    late = [event for event in agent.events if is_derived(event) and getattr(event, "turn", None) is not None]
+    for events in (recorded, [*recorded, *late]):  # derived events at the end, as `lore assemble --persist` writes them
         session = restored(events, dialect=shape[0], rules=shape[1])
         again = restored(agent.events, dialect=shape[0], rules=shape[1])
         assert session.write(session.assembled().prompt) == again.write(again.assembled().prompt)
@@ -80,7 +80,7 @@ def test_news_enter_loop_at_configured_intervals(rounds, shape):
     quiet = [(calls, news, "") for calls, news, _ in rounds] + [(1, [], "")] * most
     agent, latest = looped(quiet, shape), 0
     for number, turn in enumerate(agent.turns):
-        if any(isinstance(one, e.PromptDelta) for one in turn.events):
+        if any(isinstance(event, e.PromptDelta) for event in turn.events):
             assert has_place
             assert number - latest >= most
             latest = number
@@ -92,10 +92,10 @@ def test_news_enter_loop_at_configured_intervals(rounds, shape):
 
 def test_news_follow_results_rendered_before():
     agent, plain = (news_after(20, ("anthropic", Rules(max_loop_turns=21))) for _ in range(2))
-    for one in (agent, plain):
-        one.calls()
-        if one is agent:
-            one.session.assembled()
+    for news_agent in (agent, plain):
+        news_agent.calls()
+        if news_agent is agent:
+            news_agent.session.assembled()
     assert agent.turn().body == plain.turn().body
     assert agent.turns[-1].deltas
 

@@ -69,7 +69,7 @@ def test_turn_without_tail_is_prefix_of_next(plot, setup):
 @given(plots(), setups)
 def test_restart_after_compaction_sends_same_bytes(plot, setup):
     whole, broken = Compacted(*setup).live(plot, ways=False), Compacted(*setup).live(plot)
-    assert [one.body for one in broken.turns] == [one.body for one in whole.turns]
+    assert [turn.body for turn in broken.turns] == [turn.body for turn in whole.turns]
     assert [events for events, _, _ in broken.made] == [events for events, _, _ in whole.made]
 
 
@@ -80,7 +80,7 @@ def test_knowledge_is_pinned_again_only_after_compaction(plot, setup):
         chain, had = turn.state.chain(turn.chain), before.state.chain(turn.chain)
         if not turn.entitled:
             assert chain.pinned == had.pinned
-        elif not any(isinstance(one, e.CacheReset) for one in turn.events):
+        elif not any(isinstance(event, e.CacheReset) for event in turn.events):
             assert chain.pinned == tuple(turn.state.knowledge.values())
             assert not chain.deltas
 
@@ -89,7 +89,7 @@ def test_knowledge_is_pinned_again_only_after_compaction(plot, setup):
 @given(plots(), setups)
 def test_compaction_only_appends_to_log(plot, setup):
     for events, before, after in Compacted(*setup).live(plot, ways=False).made:
-        assert after == before + b"".join(e.encode(one) + b"\n" for one in events)
+        assert after == before + b"".join(e.encode(event) + b"\n" for event in events)
 
 
 @given(plots(max_size=2), st.integers(0, 4))
@@ -97,9 +97,9 @@ def test_same_session_gives_same_compaction(plot, keep):
     agents = [Compacted().live(plot, ways=ways) for ways in (True, False)]
     for agent in agents:
         agent.squeeze(keep, 99)
-    first, second = ([[e.encode(one) for one in events] for events, _, _ in agent.made] for agent in agents)
+    first, second = ([[e.encode(event) for event in events] for events, _, _ in agent.made] for agent in agents)
     assert first == second
-    names = [one.uuid for events, _, _ in agents[0].made for one in events if isinstance(one, e.CompactApplied)]
+    names = [event.uuid for events, _, _ in agents[0].made for event in events if isinstance(event, e.CompactApplied)]
     assert len(set(names)) == len(names)
 
 
@@ -111,7 +111,7 @@ def test_outside_context_directly_precedes_user_message_once(plot, setup):
         texts = turn.texts
         for at, (origin, _) in enumerate(texts):
             if origin.startswith("context_injection: outside"):
-                assert next(one for one, _ in texts[at:] if not one.startswith(ADDED)) == "user"
+                assert next(following for following, _ in texts[at:] if not following.startswith(ADDED)) == "user"
         for number in range(4):
             assert sum(OUTSIDE.format(number).encode() in data for _, data in texts) <= 1
 
@@ -141,29 +141,31 @@ keeps = st.integers(0, 8)
 @given(scripts(), keeps)
 def test_cut_keeps_last_messages_and_whole_responses(script, keep):
     entries = timeline(script)
-    made = find_cut(entries, keep)
-    if made is None:
+    cut = find_cut(entries, keep)
+    if cut is None:
         return
-    stay, gone = kept_entries(entries, made), pruned_entries(entries, made)
-    assert sorted([*stay, *gone], key=list(entries).index) == list(entries)
+    stay, pruned = kept_entries(entries, cut), pruned_entries(entries, cut)
+    assert sorted([*stay, *pruned], key=list(entries).index) == list(entries)
     last = [entry for entry in entries if is_message(entry.item)][-keep:] if keep else []
     assert all(entry in stay for entry in last)
-    assert not {entry.group for entry in stay} & {entry.group for entry in gone}
-    assert not any(isinstance(one.item, ToolCall) and one.item.status == "running" for one in gone)
-    assert any(is_message(entry.item) for entry in gone)
+    assert not {entry.group for entry in stay} & {entry.group for entry in pruned}
+    assert not any(
+        isinstance(pruned_entry.item, ToolCall) and pruned_entry.item.status == "running" for pruned_entry in pruned
+    )
+    assert any(is_message(entry.item) for entry in pruned)
 
 
 @given(scripts(), keeps)
 def test_cut_in_exchange_names_its_beginning(script, keep):
     entries = timeline(script)
-    made = find_cut(entries, keep)
-    if made is None or made.exchange is None:
-        assert made is None or opening_entries(entries, made) == ()
+    cut = find_cut(entries, keep)
+    if cut is None or cut.exchange is None:
+        assert cut is None or opening_entries(entries, cut) == ()
         return
-    assert is_real(entries[made.exchange].item) or isinstance(entries[made.exchange - 1].item, CompactDivider)
-    between = [entries[at] for at in range(made.exchange + 1, min(made.place + 1, len(entries)))]
+    assert is_real(entries[cut.exchange].item) or isinstance(entries[cut.exchange - 1].item, CompactDivider)
+    between = [entries[at] for at in range(cut.exchange + 1, min(cut.place + 1, len(entries)))]
     assert not any(is_real(entry.item) for entry in between)
-    assert set(map(id, opening_entries(entries, made))) <= set(map(id, pruned_entries(entries, made)))
+    assert set(map(id, opening_entries(entries, cut))) <= set(map(id, pruned_entries(entries, cut)))
 
 
 ODD = [("exchange", "main", None), ("compact", "main", 3), *[("exchange", "main", None)] * 3]
@@ -184,9 +186,11 @@ def test_overflow_plan_equals_its_result(script, window, overhead):
     after = agent.entries()
     assert overhead + tokens_of(after) == plan.tokens
     assert plan.final == (plan.tokens > window * 0.9)
-    left = {entry.item.uuid for entry in after}
+    remaining_ids = {entry.item.uuid for entry in after}
     drained = [entry.item.uuid for entry in pruned_entries(entries, plan.cut) if is_message(entry.item)]
-    assert drained == [entry.item.uuid for entry in entries if is_message(entry.item) and entry.item.uuid not in left]
+    assert drained == [
+        entry.item.uuid for entry in entries if is_message(entry.item) and entry.item.uuid not in remaining_ids
+    ]
     assert not drained or f"{len(drained)} earlier messages" in plan.marker
 
 
@@ -216,25 +220,25 @@ def test_due_compactions_apply_to_real_recording(recording):
     def ask(event, when):
         nonlocal fired, applied
         chain = with_streamed_text(read.state.chain(event.chain))
-        seen, at = tracker.chain(event.chain), parse_timestamp(event.at)
-        firing = find_due(PolicyInput(seen, chain.entries, settings, at, event.agent_id), when)
+        activity, at = tracker.chain(event.chain), parse_timestamp(event.at)
+        firing = find_due(PolicyInput(activity, chain.entries, settings, at, event.agent_id), when)
         if firing is None:
             return
         fired += 1
-        stay, gone = kept_entries(chain.entries, firing.cut), pruned_entries(chain.entries, firing.cut)
-        assert not {entry.group for entry in stay} & {entry.group for entry in gone}
-        for one in compaction_events(read.state, event.chain, firing, "so far", at=event.at):
-            assert read._folding.apply(one) == ()
-            tracker.add(one)
-            applied += isinstance(one, e.CompactApplied)
+        stay, pruned = kept_entries(chain.entries, firing.cut), pruned_entries(chain.entries, firing.cut)
+        assert not {entry.group for entry in stay} & {entry.group for entry in pruned}
+        for compaction_event in compaction_events(read.state, event.chain, firing, "so far", at=event.at):
+            assert read._folding.apply(compaction_event) == ()
+            tracker.add(compaction_event)
+            applied += isinstance(compaction_event, e.CompactApplied)
         after = read.state.chain(event.chain).entries
-        assert [entry.item.uuid for entry in after.since(1)] == [entry.item.uuid for entry in stay] or not gone
+        assert [entry.item.uuid for entry in after.since(1)] == [entry.item.uuid for entry in stay] or not pruned
 
-    for one in read.reads():
-        event = one.value
+    for reading in read.reads():
+        event = reading.value
         if isinstance(event, e.TurnStarted):
             ask(event, BEFORE_TURN)
-        read.apply(one, event)
+        read.apply(reading, event)
         tracker.add(event)
         applied += isinstance(event, e.CompactApplied)
         if isinstance(event, e.TurnCompleted):

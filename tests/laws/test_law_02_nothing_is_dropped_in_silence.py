@@ -52,9 +52,9 @@ def test_every_line_of_claude_log_is_reported(data):
 @each(["user", "assistant"])
 def test_unknown_claude_content_is_kept_and_reported(kind, content):
     line = f'{{"type":"{kind}","uuid":"u","sessionId":"s","message":{{"id":"m","content":{content}}}}}\n'.encode()
-    found = [read.value for read in read_all(ClaudeCode(), line)]
-    assert any(isinstance(one, Problem) for one in found)
-    assert any(isinstance(one, OpaqueEvent) and bytes(one.record) == line.strip() for one in found)
+    values = [read.value for read in read_all(ClaudeCode(), line)]
+    assert any(isinstance(value, Problem) for value in values)
+    assert any(isinstance(value, OpaqueEvent) and bytes(value.record) == line.strip() for value in values)
 
 
 def test_attachment_between_boundary_and_summary_is_reported():
@@ -69,18 +69,18 @@ def test_attachment_between_boundary_and_summary_is_reported():
 
 @given(body_files())
 def test_every_line_of_body_file_is_reported(data):
-    found = read_all(Bodies(), data)
-    whole = len(found) == 1 and isinstance(found[0].value, Exchange)
-    assert whole or {read.line for read in found} == set(_numbers(data))
+    reads = read_all(Bodies(), data)
+    whole = len(reads) == 1 and isinstance(reads[0].value, Exchange)
+    assert whole or {read.line for read in reads} == set(_numbers(data))
 
 
 @given(conversations())
-def test_damaged_first_line_hides_no_later_body(made):
-    lines = [write(body) for body in made]
+def test_damaged_first_line_hides_no_later_body(request_bodies):
+    lines = [write(body) for body in request_bodies]
     data = b"\n".join([lines[0][: len(lines[0]) // 2], *lines]) + b"\n"
-    found = read_all(Bodies(), data)
-    assert [read.value.body for read in found if isinstance(read.value, Exchange)] == lines
-    assert [read.line for read in found if isinstance(read.value, Problem)] == [1]
+    reads = read_all(Bodies(), data)
+    assert [read.value.body for read in reads if isinstance(read.value, Exchange)] == lines
+    assert [read.line for read in reads if isinstance(read.value, Problem)] == [1]
 
 
 @given(lore_logs())

@@ -40,19 +40,19 @@ def test_step_never_changes_earlier_states(events):
         states.append(state)
         dumps.append(dump_state(state))
         state = step(state, event).state
-    assert [dump_state(one) for one in states] == dumps
+    assert [dump_state(earlier_state) for earlier_state in states] == dumps
 
 
 @given(any_events(max_size=10), any_events(max_size=6), any_events(max_size=6))
-def test_branches_from_one_state_are_independent(stem, one, other):
+def test_branches_from_one_state_are_independent(stem, branch_events, other_events):
     state = _folded(stem)
-    alone = dump_state(_folded([*stem, *other]))
-    for event in one:
+    alone = dump_state(_folded([*stem, *other_events]))
+    for event in branch_events:
         step(state, event)
     branch = state
-    for event in one:
+    for event in branch_events:
         branch = step(branch, event).state
-    for event in other:
+    for event in other_events:
         state = step(state, event).state
     assert dump_state(state) == alone
 
@@ -92,9 +92,9 @@ def test_recorded_events_never_change_earlier_states(recording):
     events = events_of(data, reader)
     state = FoldedSession(format=reader.name)
     every = max(1, len(events) // 8)
-    kept = []
+    snapshots = []
     for number, event in enumerate(events):
         if number % every == 0:
-            kept.append((state, dump_state(state)))
+            snapshots.append((state, dump_state(state)))
         state = step(state, event).state
-    assert all(dump_state(one) == dump for one, dump in kept)
+    assert all(dump_state(earlier_state) == dump for earlier_state, dump in snapshots)

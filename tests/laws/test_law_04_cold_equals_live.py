@@ -22,8 +22,8 @@ def _fold(state: FoldedSession, reads) -> tuple[FoldedSession, list[Problem]]:
     problems: list[Problem] = []
     for read in reads:
         if not isinstance(read.value, Problem | Exchange):
-            state, found = step(state, read.value)
-            problems.extend(found)
+            state, new_problems = step(state, read.value)
+            problems.extend(new_problems)
     return state, problems
 
 
@@ -38,10 +38,10 @@ class _Warm:
 
     def assert_same_when_cut(self, at: int) -> None:
         """Read to the cut, then the rest; compare reads, folds and problems."""
-        reads, rest = fed_in_two(self.reader(), self.data, at)
+        reads, remaining_reads = fed_in_two(self.reader(), self.data, at)
         state, problems = _fold(FoldedSession(format=self.reader.name), reads)
-        state, more = _fold(state, rest)
-        assert [*reads, *rest] == self.reads, f"cut at byte {at}: other reads"
+        state, more = _fold(state, remaining_reads)
+        assert [*reads, *remaining_reads] == self.reads, f"cut at byte {at}: other reads"
         assert dump_state(state) == self.saved, f"cut at byte {at}: another state"
         assert [*problems, *more] == self.problems, f"cut at byte {at}: other problems"
 

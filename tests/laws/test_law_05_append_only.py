@@ -38,18 +38,20 @@ class _Witness:
         self.entitled: set[str] = set()
 
     def see(self, state: FoldedSession, event: e.Event) -> None:
-        sent = self.sent.setdefault(event.chain, set())
+        sent_ids = self.sent.setdefault(event.chain, set())
         match event:
             case e.TurnStarted():
                 for entry in state.chain(event.chain).entries:
-                    sent.add(entry.item.uuid)
+                    sent_ids.add(entry.item.uuid)
                     if isinstance(entry.item, ToolCall):
-                        sent.add(f"call {entry.item.call_id}")
-            case e.PatchText(uuid=uuid) if uuid in sent:
+                        sent_ids.add(f"call {entry.item.call_id}")
+            case e.PatchText(uuid=uuid) if uuid in sent_ids:
                 self.entitled.add(event.chain)
-            case e.PatchToolCall(call_id=call_id) if f"call {call_id}" in sent:
+            case e.PatchToolCall(call_id=call_id) if f"call {call_id}" in sent_ids:
                 self.entitled.add(event.chain)
-            case e.Append(item=item) if item.uuid in {one.item.uuid for one in state.chain(event.chain).entries}:
+            case e.Append(item=item) if item.uuid in {
+                existing.item.uuid for existing in state.chain(event.chain).entries
+            }:
                 self.entitled.add(event.chain)
             case _ if isinstance(event, _OTHERWISE):
                 self.entitled.add(event.chain)
@@ -79,19 +81,19 @@ def _prompts(events, dialect, rules, format="lore", watch=True):
             witness.entitled.add(name)
         numbers[name] = event.turn
         assembler = assemblers.setdefault(name, Assembler(dialect, rules))
-        made = assembler.assemble(state, state.chain(name))
-        yield state, name, last.get(name), made, name in witness.entitled
+        assembly = assembler.assemble(state, state.chain(name))
+        yield state, name, last.get(name), assembly, name in witness.entitled
         witness.entitled.discard(name)
-        last[name] = made.prompt
+        last[name] = assembly.prompt
 
 
 @given(lore_logs(), shapes)
 def test_turn_without_tail_is_prefix_of_next(log, shape):
-    for _, name, before, made, entitled in _prompts(log.events, *shape):
+    for _, name, before, assembly, entitled in _prompts(log.events, *shape):
         if before is None or entitled:
             continue
-        prompt, size = made.prompt, before.stable
-        assert [one.data for one in before][:size] == [one.data for one in prompt][:size], name
+        prompt, size = assembly.prompt, before.stable
+        assert [segment.data for segment in before][:size] == [segment.data for segment in prompt][:size], name
         assert compare_prompts(before, prompt).is_covered
         if shape[1].tail == "persist":
             assert not before.tail
@@ -100,8 +102,8 @@ def test_turn_without_tail_is_prefix_of_next(log, shape):
 @given(lore_logs(damage=False, odd_lines=False), shapes)
 def test_body_without_tail_is_byte_prefix_of_next(log, shape):
     dialect = shape[0]
-    for _, _, before, made, entitled in _prompts(log.events, *shape):
-        prompt = made.prompt
+    for _, _, before, assembly, entitled in _prompts(log.events, *shape):
+        prompt = assembly.prompt
         if before is None or entitled or before.model != prompt.model:
             continue
         bare = dialect.write(_without_tail(before)).rstrip(b"}]")
@@ -114,18 +116,22 @@ def _without_tail(prompt):
 
 @given(st.one_of(any_events(), lore_logs().map(lambda log: log.events)), shapes)
 def test_incremental_assembler_equals_fresh_one(events, shape):
-    for state, name, _, made, _ in _prompts(events, *shape, watch=False):
+    for state, name, _, assembly, _ in _prompts(events, *shape, watch=False):
         fresh = Assembler(*shape).assemble(state, state.chain(name))
-        assert [(one.path, one.data) for one in made.prompt] == [(one.path, one.data) for one in fresh.prompt]
-        assert list(made.omitted) == list(fresh.omitted)
+        assert [(segment.path, segment.data) for segment in assembly.prompt] == [
+            (segment.path, segment.data) for segment in fresh.prompt
+        ]
+        assert list(assembly.omitted) == list(fresh.omitted)
 
 
 @given(lore_logs(), shapes)
 def test_written_prompt_parses_to_same_segments(log, shape):
     dialect = shape[0]
-    for _, _, _, made, _ in _prompts(log.events, *shape):
-        parsed = dialect.parse(dialect.write(made.prompt), "wire", Memo())
-        assert [(one.path, one.data) for one in parsed] == [(one.path, one.data) for one in made.prompt]
+    for _, _, _, assembly, _ in _prompts(log.events, *shape):
+        parsed = dialect.parse(dialect.write(assembly.prompt), "wire", Memo())
+        assert [(segment.path, segment.data) for segment in parsed] == [
+            (segment.path, segment.data) for segment in assembly.prompt
+        ]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
@@ -168,5 +174,5 @@ def test_recorded_session_appends_unless_event_resets(recording, name):
     reader = recognise(data[: 1 << 18])
     if reader.yields != "events":
         pytest.skip("holds bodies, not events")
-    for _, chain, before, made, entitled in _prompts(events_of(data, reader), DIALECTS[name], RULES, reader.name):
-        assert before is None or entitled or compare_prompts(before, made.prompt).is_covered, chain
+    for _, chain, before, assembly, entitled in _prompts(events_of(data, reader), DIALECTS[name], RULES, reader.name):
+        assert before is None or entitled or compare_prompts(before, assembly.prompt).is_covered, chain

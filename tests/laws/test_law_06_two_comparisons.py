@@ -22,9 +22,12 @@ def _parsed(raw: bytes):
     return dialect_of(raw).parse(raw, "wire", Memo())
 
 
-def _codes(left: bytes, right: bytes) -> set[str]:
-    one, other = _parsed(left), _parsed(right)
-    return {cause.code for cause in find_causes(one, other, compare_prompts(one, other), ())}
+def _codes(first: bytes, second: bytes) -> set[str]:
+    first_prompt, second_prompt = _parsed(first), _parsed(second)
+    return {
+        cause.code
+        for cause in find_causes(first_prompt, second_prompt, compare_prompts(first_prompt, second_prompt), ())
+    }
 
 
 SPOKEN = ("anthropic", "openai-chat")  # the shapes whose messages hold text blocks or a string
@@ -37,27 +40,27 @@ def _as_texts(body: dict) -> dict:
         alone = isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"}
         return content[0]["text"] if alone else content
 
-    return {**body, "messages": [{**one, "content": short(one["content"])} for one in body["messages"]]}
+    return {**body, "messages": [{**message, "content": short(message["content"])} for message in body["messages"]]}
 
 
 @given(bodies(), styles, styles)
-def test_another_spelling_differs_on_the_wire_only(body, one, other):
-    left, right = _parsed(write(body, one)), _parsed(write(body, other))
-    found = compare_prompts(left, right)
-    assert found.is_covered_canonically
-    assert found.canonical == left.stable == right.stable
+def test_another_spelling_differs_on_the_wire_only(body, style, other_style):
+    first, second = _parsed(write(body, style)), _parsed(write(body, other_style))
+    comparison = compare_prompts(first, second)
+    assert comparison.is_covered_canonically
+    assert comparison.canonical == first.stable == second.stable
 
 
 @given(bodies(), styles, styles)
-def test_the_cause_of_another_spelling_is_serialisation(body, one, other):
-    assert _codes(write(body, one), write(body, other)) <= SERIALISATION
+def test_the_cause_of_another_spelling_is_serialisation(body, style, other_style):
+    assert _codes(write(body, style), write(body, other_style)) <= SERIALISATION
 
 
 @given(bodies(), styles)
 def test_other_spelling_on_wire_has_cause(body, style):
-    left, right = write(body), write(body, style)
-    assume([one.data for one in _parsed(left)] != [one.data for one in _parsed(right)])
-    assert _codes(left, right)
+    first, second = write(body), write(body, style)
+    assume([segment.data for segment in _parsed(first)] != [segment.data for segment in _parsed(second)])
+    assert _codes(first, second)
 
 
 @given(bodies())
@@ -81,8 +84,8 @@ def test_text_instead_of_one_block_is_lore112(body, style):
 
 @given(bodies(), styles)
 def test_a_respelled_body_shares_its_conversation(body, style):
-    left, right = _parsed(write(body)), _parsed(write(body, style))
-    assert name_relation(left, right, compare_prompts(left, right)) != "unrelated"
+    first, second = _parsed(write(body)), _parsed(write(body, style))
+    assert name_relation(first, second, compare_prompts(first, second)) != "unrelated"
 
 
 @given(bodies(SPOKEN), styles, st.data())
@@ -90,13 +93,13 @@ def test_another_content_differs_in_both(body, style, data):
     changed = json.loads(json.dumps(body))
     where = data.draw(st.integers(0, len(changed["messages"]) - 1))
     changed["messages"][where]["content"] = [{"type": "text", "text": "something else entirely"}]
-    left, right = _parsed(write(body)), _parsed(write(changed, style))
-    assert not compare_prompts(left, right).is_covered_canonically
+    first, second = _parsed(write(body)), _parsed(write(changed, style))
+    assert not compare_prompts(first, second).is_covered_canonically
 
 
 @given(values, styles, styles)
-def test_spellings_of_value_have_one_canonical_form(value, one, other):
-    assert canonical(write(value, one)) == canonical(write(value, other))
+def test_spellings_of_value_have_one_canonical_form(value, style, other_style):
+    assert canonical(write(value, style)) == canonical(write(value, other_style))
 
 
 STRICT = (b"0", b"0.0", b"false", b'""', b"null", b"[]", b"{}", b"1", b"1.0", b"true", b'"1"', b"18446744073709551616",
@@ -104,8 +107,8 @@ STRICT = (b"0", b"0.0", b"false", b'""', b"null", b"[]", b"{}", b"1", b"1.0", b"
 
 
 @each(STRICT)
-def test_different_values_have_different_canonical_forms(left):
-    assert [right for right in STRICT if canonical(right) == canonical(left)] == [left]
+def test_different_values_have_different_canonical_forms(value):
+    assert [other for other in STRICT if canonical(other) == canonical(value)] == [value]
 
 
 @pytest.mark.parametrize("around", [b"%s", b'[%s,"\\ud83d"]', b"[%s,18446744073709551616]"], ids=str)

@@ -42,22 +42,26 @@ def test_breakpoints_do_not_change_segments(body, style, first, data):
         _parsed(write(body, style)),
         _parsed(write(with_breakpoints(body, _some(data.draw, body), first=first), style)),
     )
-    assert [(one.path, one.data) for one in other] == [(one.path, one.data) for one in bare]
+    assert [(segment.path, segment.data) for segment in other] == [(segment.path, segment.data) for segment in bare]
 
 
 @given(bodies(WITH_BREAKPOINTS), styles, st.data())
 def test_moving_breakpoints_changes_no_comparison(body, style, data):
-    left = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
-    right = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
-    found = compare_prompts(left, right)
-    assert (found.is_covered, found.common, name_relation(left, right, found)) == (True, left.stable, "identical")
-    assert find_causes(left, right, found, ()) == ()
+    first = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
+    second = _parsed(write(with_breakpoints(body, _some(data.draw, body)), style))
+    comparison = compare_prompts(first, second)
+    assert (comparison.is_covered, comparison.common, name_relation(first, second, comparison)) == (
+        True,
+        first.stable,
+        "identical",
+    )
+    assert find_causes(first, second, comparison, ()) == ()
 
 
 @given(conversations(WITH_BREAKPOINTS), styles, st.data())
-def test_moving_breakpoint_keeps_one_chain(made, style, data):
+def test_moving_breakpoint_keeps_one_chain(request_bodies, style, data):
     chains, memo = Chains(), Memo()
-    for body in made:
+    for body in request_bodies:
         raw = write(with_breakpoints(body, _some(data.draw, body)), style)
         assert chains.add(dialect_of(raw).parse(raw, "wire", memo))[0] == "main"
 
@@ -72,7 +76,8 @@ def test_breakpoints_are_kept_apart_from_bytes(body, data):
 def test_message_breakpoint_is_on_last_segment(body, data):
     number = data.draw(st.integers(0, len(body["messages"]) - 1))
     messages = [
-        {**one, "cache_control": CACHE_CONTROL} if n == number else one for n, one in enumerate(body["messages"])
+        {**message, "cache_control": CACHE_CONTROL} if n == number else message
+        for n, message in enumerate(body["messages"])
     ]
     assert list(_parsed(write({**body, "messages": messages}))) == list(_parsed(write(body)))
 
@@ -97,8 +102,10 @@ def test_an_input_named_like_a_breakpoint_is_content():
 
 def test_moving_breakpoints_is_no_cache_break(desk, capsys):
     @given(conversations(WITH_BREAKPOINTS), st.data())
-    def law(made, data):
-        lines = [write(with_breakpoints(body, _some(data.draw, body))) for body in [*made, made[-1]]]
+    def law(request_bodies, data):
+        lines = [
+            write(with_breakpoints(body, _some(data.draw, body))) for body in [*request_bodies, request_bodies[-1]]
+        ]
         (desk / "log.jsonl").write_bytes(b"\n".join(lines) + b"\n")
         main(["check", "log.jsonl", "--json"])
         summary = json.loads(capsys.readouterr().out)["summary"]
@@ -124,8 +131,8 @@ def test_breakpoints_on_recorded_body_change_no_comparison(recording):
     data = recording.read_bytes()
     if recognise(data[: 1 << 18]) is not Bodies:
         pytest.skip("holds events, not bodies")
-    found = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
-    body = json.loads(found[-1])
+    recorded_bodies = [read.value.body for read in read_all(Bodies(), data) if isinstance(read.value, Exchange)]
+    body = json.loads(recorded_bodies[-1])
     places = {0, len(places_for_breakpoints(body)) - 1}
-    one, other = _parsed(write(body)), _parsed(write(with_breakpoints(body, places)))
-    assert compare_prompts(one, other).is_covered
+    plain, marked = _parsed(write(body)), _parsed(write(with_breakpoints(body, places)))
+    assert compare_prompts(plain, marked).is_covered

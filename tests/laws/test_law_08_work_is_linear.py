@@ -30,9 +30,9 @@ def _lore(turns: int) -> list[bytes]:
     header = {"kind": "session_started", "session_id": "s", "model": "claude-x", "system": "You help."}
     lines = [write(header), write({"kind": "layer", "name": "clock", "when": "every_turn", "text": "tick"})]
     for n in range(turns):
-        asked = {"type": "user_message", "uuid": f"u{n}", "text": f"question {n}"}
+        question = {"type": "user_message", "uuid": f"u{n}", "text": f"question {n}"}
         call = {"type": "tool_call", "uuid": f"t{n}", "call_id": f"c{n}", "name": "read", "input": {"n": n}}
-        lines.append(write({"kind": "append", "item": asked}))
+        lines.append(write({"kind": "append", "item": question}))
         lines.append(write({"kind": "turn_started", "turn": n + 1, "context": {"current_time": f"{n}"}}))
         lines.append(write({"kind": "append", "item": call}))
         lines.append(
@@ -45,12 +45,16 @@ def _lore(turns: int) -> list[bytes]:
 def _claude(turns: int) -> list[bytes]:
     lines = []
     for n in range(turns):
-        own = {"sessionId": "s", "isSidechain": False}
+        session_fields = {"sessionId": "s", "isSidechain": False}
         parent = f"a{n - 1}" if n else None
-        asked = {"role": "user", "content": f"question {n}"}
-        lines.append(write({"type": "user", "uuid": f"u{n}", "parentUuid": parent, **own, "message": asked}))
-        said = {"id": f"m{n}", "model": "claude-x", "content": [{"type": "text", "text": f"answer {n}"}]}
-        lines.append(write({"type": "assistant", "uuid": f"a{n}", "parentUuid": f"u{n}", **own, "message": said}))
+        question = {"role": "user", "content": f"question {n}"}
+        lines.append(
+            write({"type": "user", "uuid": f"u{n}", "parentUuid": parent, **session_fields, "message": question})
+        )
+        answer = {"id": f"m{n}", "model": "claude-x", "content": [{"type": "text", "text": f"answer {n}"}]}
+        lines.append(
+            write({"type": "assistant", "uuid": f"a{n}", "parentUuid": f"u{n}", **session_fields, "message": answer})
+        )
     return lines
 
 
@@ -128,14 +132,14 @@ def test_each_claude_code_line_is_decoded_once(judge, monkeypatch):
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
 def test_body_is_sliced_a_fixed_number_of_times(judge, monkeypatch, dialect):
-    seen: Tally[int] = Tally()
+    sliced_sizes: Tally[int] = Tally()
     for module in (bodies, anthropic, openai, gemini, bedrock, messages):
         original = module.raw_members
-        monkeypatch.setattr(module, "raw_members", lambda raw, f=original: seen.update([len(raw)]) or f(raw))
+        monkeypatch.setattr(module, "raw_members", lambda raw, f=original: sliced_sizes.update([len(raw)]) or f(raw))
     lines = MAKERS[dialect](90)
     judge(lines)
-    behind_the_head = [len(line) for line in lines[-50:]]
-    assert max(seen[size] for size in behind_the_head) <= 3
+    sizes_after_head = [len(line) for line in lines[-50:]]
+    assert max(sliced_sizes[size] for size in sizes_after_head) <= 3
 
 
 @pytest.mark.parametrize("dialect", list(DIALECTS))
@@ -143,10 +147,10 @@ def test_each_distinct_message_is_parsed_once(judge, monkeypatch, dialect):
     built: Tally[bytes] = Tally()
     original = Memo.get
 
-    def counted(self, index, raw, build):
+    def count_and_call(self, index, raw, build):
         return original(self, index, raw, lambda: built.update([bytes(raw)]) or build())
 
-    monkeypatch.setattr(Memo, "get", counted)
+    monkeypatch.setattr(Memo, "get", count_and_call)
     judge(MAKERS[dialect](60))
     assert set(built.values()) == {1}
 
@@ -155,12 +159,12 @@ def _equalities(judge, monkeypatch, lines) -> int:
     count = [0]
     original = Segment.__eq__
 
-    def counted(self, other):
+    def count_and_call(self, other):
         count[0] += 1
         return original(self, other)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Segment, "__eq__", counted)
+        patch.setattr(Segment, "__eq__", count_and_call)
         judge(lines)
     return count[0]
 
@@ -181,23 +185,25 @@ def test_each_entry_is_rendered_once(judge, monkeypatch, dialect):
     rendered: Tally[str] = Tally()
     original = base.Rendered
 
-    def counted(segments, *args):
-        rendered.update(one.data.decode() for one in segments if one.kind != "envelope")
+    def count_and_call(segments, *args):
+        rendered.update(segment.data.decode() for segment in segments if segment.kind != "envelope")
         return original(segments, *args)
 
-    monkeypatch.setattr(anthropic, "Rendered", counted)
-    monkeypatch.setattr(messages, "Rendered", counted)
+    monkeypatch.setattr(anthropic, "Rendered", count_and_call)
+    monkeypatch.setattr(messages, "Rendered", count_and_call)
     lines = _lore(60)
     lines[0] = lines[0].replace(b'"session_id"', f'"dialect":"{dialect}","session_id"'.encode())
     judge(lines)
-    asked = {text: times for text, times in rendered.items() if "question" in text}
-    assert set(asked.values()) == {1}
+    rendered_questions = {text: times for text, times in rendered.items() if "question" in text}
+    assert set(rendered_questions.values()) == {1}
 
 
 def _canonicalised(judge, monkeypatch, lines) -> int:
     count = [0]
     original = overlap.canonical_of
-    monkeypatch.setattr(overlap, "canonical_of", lambda one: count.__setitem__(0, count[0] + 1) or original(one))
+    monkeypatch.setattr(
+        overlap, "canonical_of", lambda segment: count.__setitem__(0, count[0] + 1) or original(segment)
+    )
     judge(lines)
     return count[0]
 
@@ -225,8 +231,8 @@ class _Weigher:
         self.asked[data] += 1
         return len(data)
 
-    def common(self, left: bytes, right: bytes) -> int:
-        return common_prefix(left, right)
+    def common(self, first: bytes, second: bytes) -> int:
+        return common_prefix(first, second)
 
 
 @pytest.mark.parametrize("name", list(MAKERS))
@@ -234,9 +240,9 @@ def test_each_segment_of_growing_session_is_measured_once(desk, name):
     (desk / "log.jsonl").write_bytes(b"\n".join(MAKERS[name](40)) + b"\n")
     weigher = _Weigher()
     assert list(diff_session("log.jsonl", TurnComparison(Options(counter=weigher))))
-    asked = {text: times for text, times in weigher.asked.items() if b"question" in text}
-    assert len(asked) == 40
-    assert set(asked.values()) == {1}
+    measured_questions = {text: times for text, times in weigher.asked.items() if b"question" in text}
+    assert len(measured_questions) == 40
+    assert set(measured_questions.values()) == {1}
 
 
 class _Encoding:

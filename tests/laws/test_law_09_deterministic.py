@@ -79,11 +79,11 @@ def run_in(world: str, commands: Sequence[tuple[str, ...]], folder: Path) -> Out
     env = {
         name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONHASH", "TZ"))
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**env, **WORLDS[world], "COMMANDS": repr(commands)}, cwd=folder,
         capture_output=True, timeout=120, check=False,
     )  # fmt: skip
-    return done.stdout, done.stderr
+    return process.stdout, process.stderr
 
 
 def fixture_commands() -> list[tuple[str, ...]]:
@@ -96,7 +96,11 @@ def fixture_commands() -> list[tuple[str, ...]]:
     real = [str(path) for path in sorted((CORPUS / "claude-code").glob("*_compact1.jsonl"))[:1]]
     return [
         ("check", "--json", "fixtures"),
-        *(("assemble", name, "--all", "--full", "--dialect", one) for name in sessions for one in dialect_names()),
+        *(
+            ("assemble", name, "--all", "--full", "--dialect", dialect)
+            for name in sessions
+            for dialect in dialect_names()
+        ),
         *(("fold", "--json", name) for name in [*sessions, *real]),
         *(("diff-prefix", "--json", name) for name in [*sessions, *names("recordings/*.jsonl")]),
         *(("diff-prefix", "--json", "--no-tokens", name) for name in real),

@@ -30,7 +30,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", some([" ".join(one) for one in COMMANDS]))
+@pytest.mark.parametrize("command", some([" ".join(parts) for parts in COMMANDS]))
 def test_jobs_do_not_change_answer(folder, command):
     words, stdin = command.split(), session(session_id="piped")
     alone = lore(*words, "--jobs", "1", stdin=stdin)
@@ -43,7 +43,7 @@ def test_jobs_do_not_change_truncated_findings(folder, monkeypatch):
     alone = lore("check", "--json", "logs", "--jobs", "1")
     patch = "import lore.judge.totals\nlore.judge.totals.FINDINGS_KEPT = 2"
     assert pooled("check", "--json", "logs", "--jobs", "3", patch=patch).out == alone.out
-    severities = [one["severity"] for one in alone.json["findings"]]
+    severities = [finding["severity"] for finding in alone.json["findings"]]
     assert max(map(severities.count, severities)) == 2
     assert alone.json["summary"]["breaks"] > 2
 

@@ -43,7 +43,10 @@ def _log(*usages) -> bytes:
 @pytest.mark.parametrize("usages", [(None, None), ({}, {}), *(({name: 7}, None) for name in COUNTS)])
 def test_fold_has_only_recorded_counts(answer, usages):
     (folded,) = answer("fold", "a.jsonl", a_jsonl=_log(*usages))
-    assert {one: folded["usage"][one] for one in COUNTS} == {**dict.fromkeys(COUNTS), **(usages[0] or {})}
+    assert {count_name: folded["usage"][count_name] for count_name in COUNTS} == {
+        **dict.fromkeys(COUNTS),
+        **(usages[0] or {}),
+    }
     assert folded["session"]["fidelity"] == "reconstructed"
 
 
@@ -66,7 +69,7 @@ def test_replaced_end_without_usage_leaves_null():
 
 def test_diff_without_usage_and_tokens_has_nulls(answer):
     (diff,) = answer("diff-prefix", "a.json", "b.json", a_json=write(BODY), b_json=write(OTHER))
-    assert [one["confidence"] for one in diff["caches"]] == ["ceiling"]  # without times and usage: the best case
+    assert [cache["confidence"] for cache in diff["caches"]] == ["ceiling"]  # without times and usage: the best case
     (diff,) = answer("diff-prefix", "a.json", "b.json", "--no-tokens")
     assert (diff["billed"], diff["verdict"]) == (None, None)
     tokens = [diff["prompt"][name] for name in ("left_tokens", "right_tokens", "common_prefix_tokens", "tokenizer")]
@@ -94,22 +97,22 @@ def test_diff_of_texts_has_no_prompt_figures(answer):
 
 @pytest.mark.parametrize("command", ["pair", "session"])
 def test_fidelity_is_on_both_sides_of_a_diff(answer, command):
-    one, other = write(BODY), write(OTHER)
-    named = ("a.json", "b.json") if command == "pair" else ("c.jsonl",)
-    (diff,) = answer("diff-prefix", *named, a_json=one, b_json=other, c_jsonl=one + b"\n" + other)
+    previous, current = write(BODY), write(OTHER)
+    file_names = ("a.json", "b.json") if command == "pair" else ("c.jsonl",)
+    (diff,) = answer("diff-prefix", *file_names, a_json=previous, b_json=current, c_jsonl=previous + b"\n" + current)
     assert (diff["left"]["fidelity"], diff["right"]["fidelity"]) == ("wire", "wire")
 
 
 def test_findings_of_turn_have_fidelity_and_source(answer):
     (checked,) = answer("check", "a.jsonl", "--min-reuse", "0.99", a_jsonl=write(BODY) + b"\n" + write(OTHER))
-    found = {one["code"]: (one["fidelity"], one["tokens"]) for one in checked["findings"]}
-    assert found == {"LORE100": ("wire", "estimated"), "LORE401": ("wire", None)}
+    fidelities = {finding["code"]: (finding["fidelity"], finding["tokens"]) for finding in checked["findings"]}
+    assert fidelities == {"LORE100": ("wire", "estimated"), "LORE401": ("wire", None)}
 
 
 def test_fallen_read_without_cause_is_unattributable(answer):
     usage = {"read_tokens": 0, "write_tokens": 50_000}
     (checked,) = answer("check", "a.jsonl", a_jsonl=_log(usage, usage))
-    assert [(one["code"], one["kind"], one["tokens"]) for one in checked["findings"]] == [
+    assert [(finding["code"], finding["kind"], finding["tokens"]) for finding in checked["findings"]] == [
         ("LORE301", "unattributable", "recorded")
     ]
 
@@ -121,6 +124,6 @@ def test_missing_usage_is_no_finding(answer):
 
 def test_findings_of_recording_have_fidelity(recording, answer):
     (checked,) = answer("check", str(recording))
-    about_turns = [one for one in checked["findings"] if one["turn"] is not None]
-    assert {one["fidelity"] for one in about_turns} <= FIDELITIES
-    assert all(one["tokens"] in ("recorded", "counted", "estimated") for one in about_turns)
+    about_turns = [finding for finding in checked["findings"] if finding["turn"] is not None]
+    assert {finding["fidelity"] for finding in about_turns} <= FIDELITIES
+    assert all(finding["tokens"] in ("recorded", "counted", "estimated") for finding in about_turns)

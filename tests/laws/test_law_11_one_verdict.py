@@ -46,7 +46,7 @@ READ = Options()
 def listed(*folders: Path) -> list[str]:
     """Return the recordings in folders, each file or packed folder once."""
     every = inputs([str(folder) for folder in folders if folder.is_dir()])
-    return [one.path for one in every if reader_of(one.path) is not None]
+    return [recording.path for recording in every if reader_of(recording.path) is not None]
 
 
 @cache
@@ -86,18 +86,18 @@ class Shown(NamedTuple):
 Verdicts = dict[tuple[str, int], Counter[Shown]]
 
 
-def said(causes) -> Counter[Shown]:
+def count_causes(causes) -> Counter[Shown]:
     """Count the causes of one turn, without their order: some commands show the leading cause first."""
-    return Counter(Shown(*(getattr(one, field) for field in Shown._fields)) for one in causes)
+    return Counter(Shown(*(getattr(cause, field) for field in Shown._fields)) for cause in causes)
 
 
 def by_turn(findings: list[Finding]) -> Verdicts:
     """Return findings about turns, by turn."""
-    found = defaultdict(list)
-    for one in findings:
-        if one.turn is not None and one.code.startswith(OF_TURNS):
-            found[one.chain, one.turn].append(one)
-    return {turn: said(causes) for turn, causes in found.items()}
+    grouped = defaultdict(list)
+    for finding in findings:
+        if finding.turn is not None and finding.code.startswith(OF_TURNS):
+            grouped[finding.chain, finding.turn].append(finding)
+    return {turn: count_causes(causes) for turn, causes in grouped.items()}
 
 
 def checked(path: str, options: Options = READ) -> Verdicts:
@@ -108,12 +108,15 @@ def checked(path: str, options: Options = READ) -> Verdicts:
 def simulated(path: str, *caches: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore simulate`, with predictions by these `caches`."""
     (result,) = simulate([path], CheckContext(options=options), caches=caches)
-    return {(one.chain, one.turn): said(one.causes) for one in result.turns if one.causes}
+    return {(turn.chain, turn.turn): count_causes(turn.causes) for turn in result.turns if turn.causes}
 
 
 def of_session(path: str, options: Options = READ) -> Verdicts:
     """Return the verdicts of `lore diff-prefix SESSION`."""
-    return {(one.chain, one.turn): said(one.causes) for one in compare_names(path, None, TurnComparison(options))}
+    return {
+        (comparison.chain, comparison.turn): count_causes(comparison.causes)
+        for comparison in compare_names(path, None, TurnComparison(options))
+    }
 
 
 class Two(NamedTuple):
@@ -126,21 +129,21 @@ class Two(NamedTuple):
 def pairs(path: str, options: Options = READ) -> list[Two]:
     """Return all pairs of turns that are compared; failed turns are in none."""
     recording = options.open(path, Problems())
-    found = []
+    compared = []
     for verdict, _ in verdicts(recording, PACKAGED.judge(), Place(path)):
         pair = None if verdict is None else verdict.pair
         if pair is not None:
-            names = tuple(f"{path}#{one.chain}:{one.number}" for one in (pair.previous, pair.current))
-            found.append(Two((pair.current.chain, pair.current.number), names))
-    return found
+            names = tuple(f"{path}#{turn.chain}:{turn.number}" for turn in (pair.previous, pair.current))
+            compared.append(Two((pair.current.chain, pair.current.number), names))
+    return compared
 
 
 def sampled(every: list[Two], expected: Verdicts) -> list[Two]:
     """Return all pairs of a small file; of a longer one some with causes, and others at equal distances."""
     if len(every) <= SMALL:
         return every
-    broken = [one for one in every if one.right in expected]
-    plain = [one for one in every if one.right not in expected]
+    broken = [two for two in every if two.right in expected]
+    plain = [two for two in every if two.right not in expected]
     return [*broken[:SAMPLE], *plain[:: max(1, len(plain) // SAMPLE)]][:SAMPLE]
 
 
@@ -152,11 +155,11 @@ def assert_agrees(path: str, options: Options = READ) -> Verdicts:
         pytest.skip("no recording")
     expected = checked(path, options)
     assert simulated(path, options=options) == expected
-    rights = {one.right for one in every}
+    rights = {two.right for two in every}
     of_pairs = {turn: causes for turn, causes in expected.items() if turn in rights}
-    for one in sampled(every, expected):
-        (diff,) = compare_names(*one.names, TurnComparison(options))
-        assert said(diff.causes) == expected.get(one.right, Counter()), one.names
+    for two in sampled(every, expected):
+        (diff,) = compare_names(*two.names, TurnComparison(options))
+        assert count_causes(diff.causes) == expected.get(two.right, Counter()), two.names
     if every:
         together = of_session(path, options)
         assert {turn: causes for turn, causes in together.items() if causes and turn in rights} == of_pairs
@@ -177,7 +180,7 @@ def test_commands_agree_on_real_turns(path):
 
 @pytest.mark.parametrize("cache", some(["anthropic", "openai"]))
 def test_chosen_cache_changes_no_verdict(cache, tmp_path):
-    for path in [one for one in OWN if reader_of(one) in ("lore", "claude-code")]:
+    for path in [recording for recording in OWN if reader_of(recording) in ("lore", "claude-code")]:
         assert simulated(path, cache) == checked(path), path
     log = tmp_path / "unserved.jsonl"  # the cache of its model is unknown
     log.write_bytes(
@@ -198,17 +201,21 @@ def is_bodies(path: str) -> bool:
 
 def assert_plugin_agrees(path: str) -> None:
     """Assert that `lore check` and the pytest plugin agree on a file of bodies."""
-    found = [
-        one for one in check([path], CheckContext(options=READ)).result.findings
-        if one.turn is not None and one.code.startswith(OF_TURNS)
+    findings = [
+        finding for finding in check([path], CheckContext(options=READ)).result.findings
+        if finding.turn is not None and finding.code.startswith(OF_TURNS)
     ]  # fmt: skip
     judged = judge_records(bodies(path))
-    assert judged.codes == {one.code for one in found}
-    counted = [one for moved in judged.moved for one in moved.findings]
-    assert said(one for one in counted if one.kind == "waste") == said(one for one in found if one.kind == "waste")
-    assert not said(counted) - said(found)
-    lost = [one for one in counted if "under-minimum" not in one.qualifiers]  # the prompts of tests are short
-    assert all(one.kind in ("waste", "unattributable") for one in lost)
+    assert judged.codes == {finding.code for finding in findings}
+    plugin_findings = [finding for moved in judged.moved for finding in moved.findings]
+    assert count_causes(finding for finding in plugin_findings if finding.kind == "waste") == count_causes(
+        finding for finding in findings if finding.kind == "waste"
+    )
+    assert not count_causes(plugin_findings) - count_causes(findings)
+    lost = [
+        finding for finding in plugin_findings if "under-minimum" not in finding.qualifiers
+    ]  # the prompts of tests are short
+    assert all(finding.kind in ("waste", "unattributable") for finding in lost)
 
 
 @each([path for path in OWN if is_bodies(path)])
@@ -236,12 +243,12 @@ def assert_case_agrees(case: Case | Happened, folder: Path, options: Options) ->
     verdicts = assert_agrees(str(path), options)
     alone.write_bytes(b"".join(spelled(case.capture, turn).encode() + b"\n" for turn in case.capture.turns))
     assert_plugin_agrees(str(alone))
-    return {one.code for causes in verdicts.values() for one in causes}
+    return {cause.code for causes in verdicts.values() for cause in causes}
 
 
 def first(code: str) -> Case:
     """Return one case of a cause, of its first form that can be injected; causes use different dialects."""
-    forms = (alone(number) for number, one in enumerate(FAULTS) if one.code == code)
+    forms = (alone(number) for number, fault in enumerate(FAULTS) if fault.code == code)
     cases = next(filter(None, forms))
     return cases[CODES.index(code) % len(cases)]
 
@@ -252,7 +259,9 @@ EACH_OR_ALL = [False, pytest.param(True, marks=pytest.mark.soak)]
 @pytest.mark.parametrize("every", EACH_OR_ALL, ids=["one", "all"])
 @pytest.mark.parametrize("code", some(CODES, 6))
 def test_commands_agree_on_fault(code, every, injected, tmp_path):
-    cases = [case for number, one in enumerate(FAULTS) if one.code == code for case in alone(number)] if every else []
+    cases = (
+        [case for number, fault in enumerate(FAULTS) if fault.code == code for case in alone(number)] if every else []
+    )
     for case in cases or [first(code)]:
         assert code in assert_case_agrees(case, tmp_path, injected) or every, case.name
 
@@ -276,17 +285,17 @@ def test_commands_agree_on_two_faults_in_turn(injected, tmp_path):
 ])  # fmt: skip
 def test_json_of_commands_agrees(path):
     name = str(FIXTURES / path)
-    rows = [one for one in lore("check", "-v", name, "--json").json["findings"] if one["turn"] is not None]
+    rows = [row for row in lore("check", "-v", name, "--json").json["findings"] if row["turn"] is not None]
     fields = Shown._fields[:-2]
-    expected = Counter((one["chain"], one["turn"], *(one[field] for field in fields)) for one in rows)
+    expected = Counter((row["chain"], row["turn"], *(row[field] for field in fields)) for row in rows)
     turns = lore("simulate", name, "--json").json["turns"]
     assert expected == Counter(
-        (turn["chain"], turn["turn"], *(one[field] for field in fields)) for turn in turns for one in turn["causes"]
+        (turn["chain"], turn["turn"], *(row[field] for field in fields)) for turn in turns for row in turn["causes"]
     )
     diffs = [json.loads(line) for line in lore("diff-prefix", name, "--json", "--no-tokens").out.splitlines()]
-    rights = {(one["chain"], one["turn"]) for one in diffs}
-    assert Counter({one: times for one, times in expected.items() if one[:2] in rights}) == Counter(
-        (diff["chain"], diff["turn"], *(one[field] for field in fields)) for diff in diffs for one in diff["causes"]
+    rights = {(row["chain"], row["turn"]) for row in diffs}
+    assert Counter({row: times for row, times in expected.items() if row[:2] in rights}) == Counter(
+        (diff["chain"], diff["turn"], *(row[field] for field in fields)) for diff in diffs for row in diff["causes"]
     )
 
 
@@ -298,8 +307,8 @@ def test_configured_rules_hold_for_every_command(desk):
     codes = []
     for settings in ("", '[simulate]\nrules = "own.toml"\n'):
         (desk / "lore.toml").write_text(settings)
-        found = {one["code"] for one in lore("check", name, "--json").json["findings"]}
+        codes_of_check = {entry["code"] for entry in lore("check", name, "--json").json["findings"]}
         turns = lore("simulate", name, "--json").json["turns"]
-        assert found == {one["code"] for turn in turns for one in turn["causes"]}
-        codes.append("LORE306" in found)
+        assert codes_of_check == {entry["code"] for turn in turns for entry in turn["causes"]}
+        codes.append("LORE306" in codes_of_check)
     assert codes == [True, False]

@@ -31,13 +31,13 @@ from lore.run.spending.overview import OverviewRequest, sum_spending
 CENT = 0.005
 
 
-def here(home: Path) -> Surroundings:
+def surroundings_of(home: Path) -> Surroundings:
     return Surroundings({}, str(home), "linux", str(home))
 
 
 def assert_same_money(*dollars: float | None) -> None:
     """Assert equal amounts; one that is not known is one of nothing."""
-    assert max(each or 0.0 for each in dollars) - min(each or 0.0 for each in dollars) < CENT
+    assert max(amount or 0.0 for amount in dollars) - min(amount or 0.0 for amount in dollars) < CENT
 
 
 def assert_rows_add_up(path: str, simulated: SimulateResult) -> None:
@@ -60,29 +60,31 @@ def assert_rows_add_up(path: str, simulated: SimulateResult) -> None:
 
 def assert_same_sums(path: str, home: Path) -> None:
     checked = check([path]).result
-    counted, causes = checked.summary, Counter(finding.code for finding in checked.findings if finding.is_break)
-    assert counted.breaks == counted.waste + counted.unattributable + counted.expected <= causes.total()
-    if not counted.turns:
+    summary, causes = checked.summary, Counter(finding.code for finding in checked.findings if finding.is_break)
+    assert summary.breaks == summary.waste + summary.unattributable + summary.expected <= causes.total()
+    if not summary.turns:
         return
-    assert counted.lost_tokens == counted.waste_tokens + counted.unexplained_tokens
+    assert summary.lost_tokens == summary.waste_tokens + summary.unexplained_tokens
     (simulated,) = simulate([path], CheckContext())
     played = simulated.totals
-    assert (counted.waste_tokens, counted.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
-    assert_same_money(counted.waste_dollars, played.cost.waste)
-    assert_same_money(counted.unexplained_dollars, played.cost.unexplained)
+    assert (summary.waste_tokens, summary.unexplained_tokens) == (played.waste_tokens, played.unexplained_tokens)
+    assert_same_money(summary.waste_dollars, played.cost.waste)
+    assert_same_money(summary.unexplained_dollars, played.cost.unexplained)
     assert_rows_add_up(path, simulated)
-    overview = sum_spending(here(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    overview = sum_spending(
+        surroundings_of(home), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())
+    ).result.total
     side = SelectedSide(path, path)
-    compared = compare(here(home), side, side, Ledgers(Options())).left.spending
+    compared = compare(surroundings_of(home), side, side, Ledgers(Options())).left.spending
     pages = [read_session(file, CheckContext()) for file in inputs([path])]
     for spending in (overview, compared, *(page.spending for page in pages if page is not None and len(pages) == 1)):
-        assert spending.breaks == counted.breaks
-        assert spending.paid_again_tokens == counted.waste_tokens
-        assert spending.unexplained_tokens == counted.unexplained_tokens
-        assert_same_money(spending.paid_again, counted.waste_dollars)
-        assert_same_money(spending.unexplained, counted.unexplained_dollars)
-        assert spending.expected_tokens == counted.expected_tokens
-        assert_same_money(spending.expected, counted.expected_dollars)
+        assert spending.breaks == summary.breaks
+        assert spending.paid_again_tokens == summary.waste_tokens
+        assert spending.unexplained_tokens == summary.unexplained_tokens
+        assert_same_money(spending.paid_again, summary.waste_dollars)
+        assert_same_money(spending.unexplained, summary.unexplained_dollars)
+        assert spending.expected_tokens == summary.expected_tokens
+        assert_same_money(spending.expected, summary.expected_dollars)
     if len(pages) == 1 and not overview.subagent_requests:  # a status line leaves out files of subagents
         running = judge_running(path, Options(), PACKAGED).running
         assert (running.requests, running.breaks) == (overview.requests, overview.breaks)
@@ -94,20 +96,22 @@ def assert_same_sums(path: str, home: Path) -> None:
         logs = home / ".claude" / "projects" / "-app"
         logs.mkdir(parents=True)
         shutil.copy(path, logs / "log.jsonl")
-        (row,) = list_sessions(here(home), Ledgers(Options())).sessions
+        (row,) = list_sessions(surroundings_of(home), Ledgers(Options())).sessions
         if row.read_tokens is not None:  # else no usage is recorded
-            assert (row.paid_again_tokens, row.unexplained_tokens) == (counted.waste_tokens, counted.unexplained_tokens)
-        assert_same_money(row.paid_again_dollars, counted.waste_dollars)
+            assert (row.paid_again_tokens, row.unexplained_tokens) == (summary.waste_tokens, summary.unexplained_tokens)
+        assert_same_money(row.paid_again_dollars, summary.waste_dollars)
 
 
 def test_plateau_tokens_are_never_rebilled(tmp_path):
     whole = [5_900 + 1_800 * number for number in range(6)]
     bills = [(whole[0], 0), *((tokens - 4_867, 4_867) for tokens in whole[1:])]
     path = session(tmp_path / "plateau.jsonl", *bills)
-    (found,) = check([path]).result.findings
-    assert (found.code, found.is_break, bool(found.lost_tokens)) == ("LORE307", False, True)
+    (finding,) = check([path]).result.findings
+    assert (finding.code, finding.is_break, bool(finding.lost_tokens)) == ("LORE307", False, True)
     assert_same_sums(path, tmp_path)
-    total = sum_spending(here(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())).result.total
+    total = sum_spending(
+        surroundings_of(tmp_path), OverviewRequest(None, 2e9, paths=(path,)), Ledgers(Options())
+    ).result.total
     assert (total.paid_again_tokens, total.unexplained_tokens, total.expected_tokens) == (0, 0, 0)
 
 

@@ -199,10 +199,10 @@ _times = st.sampled_from([None, "2026-01-01T00:00:00Z", "1999-01-01T00:00:00Z"])
 def answer(call: Callable[[], Any]) -> Any:
     """Return the value of a call, or its error with the heads that it names."""
     try:
-        found = call()
+        value = call()
     except StoreError as error:
         return type(error), str(error), getattr(error, "base", None), getattr(error, "stored", None)
-    return list(found) if isinstance(found, list) else found
+    return list(value) if isinstance(value, list) else value
 
 
 class Alike(RuleBasedStateMachine):
@@ -228,19 +228,19 @@ class Alike(RuleBasedStateMachine):
         assert answer(lambda: call(self.subject)) == expected
         return expected
 
-    def _known(self, found: Any) -> None:
-        if isinstance(found, Head):
-            self.heads.append(found)
+    def _record_head(self, value: Any) -> None:
+        if isinstance(value, Head):
+            self.heads.append(value)
 
     @initialize(name=_names)
     def begin(self, name):
-        self._known(self.both(lambda store: store.create(header(name))))
+        self._record_head(self.both(lambda store: store.create(header(name))))
 
     @rule(name=_names, parent=st.one_of(st.none(), _names), project=st.one_of(st.none(), _projects))
     def create(self, name, parent, project):
         more = {"parent_session_id": parent, "project_id": project}
         text = header(name, **{key: value for key, value in more.items() if value is not None})
-        self._known(self.both(lambda store: store.create(text)))
+        self._record_head(self.both(lambda store: store.create(text)))
 
     @rule(
         name=_names, back=st.integers(0, 3), new=st.lists(_lines, max_size=3), leaf=_leaves, metadata=_metadata,
@@ -255,14 +255,14 @@ class Alike(RuleBasedStateMachine):
             updated_at=at,
         )  # fmt: skip
         for _ in range(1 + twice):
-            self._known(self.both(lambda store: store.save_delta(name, delta)))
+            self._record_head(self.both(lambda store: store.save_delta(name, delta)))
 
     @rule(name=_names, after=st.integers(-1, 6))
     def load(self, name, after):
         self.both(lambda store: store.load(name, after=after))
-        found = self.both(lambda store: store.load(name))
-        if not isinstance(found, tuple):
-            self.loaded.append(found)
+        loaded = self.both(lambda store: store.load(name))
+        if not isinstance(loaded, tuple):
+            self.loaded.append(loaded)
 
     @rule(back=st.integers(1, 3), new=st.lists(_lines, max_size=2), metadata=_metadata, drop=st.booleans())
     def save(self, back, new, metadata, drop):
@@ -271,7 +271,7 @@ class Alike(RuleBasedStateMachine):
             data = self.loaded[-min(back, len(self.loaded))]
             events = (*(data.events[:-1] if drop else data.events), *new)
             data = msgspec.structs.replace(data, events=events, metadata=metadata)
-            self._known(self.both(lambda store: store.save(data)))
+            self._record_head(self.both(lambda store: store.save(data)))
 
     @rule(name=_names)
     def delete(self, name):
@@ -296,8 +296,8 @@ class Alike(RuleBasedStateMachine):
 
     @invariant()
     def they_hold_the_same(self):
-        for one in self.both(lambda store: store.list()):
-            self.both(lambda store, name=one.session_id: store.load(name))
+        for summary in self.both(lambda store: store.list()):
+            self.both(lambda store, name=summary.session_id: store.load(name))
         self.both(lambda store: [store.resolve(key) for key in ("c", "C", "nobody")])
         self.both(lambda store: store.list("p"))
         assert self.subject.verify().damage == ()

@@ -15,17 +15,17 @@ OTHER_TOOL = {"name": "write", "description": "Writes a file.", "input_schema": 
 
 
 def explain(
-    previous: Any, current: Any, *changes: str, dialect: str = "anthropic", endpoint: str = "", **known: Any
+    previous: Any, current: Any, *changes: str, dialect: str = "anthropic", endpoint: str = "", **options: Any
 ) -> tuple[Cause, ...]:
     """Return the causes between two bodies; `changes` are codes that the session recorded between them."""
     prompts = [drop_unrendered(parsed(body, dialect), endpoint) for body in (previous, current)]
-    calls = {"previous_call": Call(endpoint=endpoint), "current_call": Call(endpoint=endpoint), **known}
+    calls = {"previous_call": Call(endpoint=endpoint), "current_call": Call(endpoint=endpoint), **options}
     return find_causes(*prompts, compare_prompts(*prompts), [Change(code, code) for code in changes], **calls)
 
 
-def codes(previous: Any, current: Any, *changes: str, **known: Any) -> list[str]:
+def codes(previous: Any, current: Any, *changes: str, **options: Any) -> list[str]:
     """Return the codes of the causes between two bodies."""
-    return [cause.code for cause in explain(previous, current, *changes, **known)]
+    return [cause.code for cause in explain(previous, current, *changes, **options)]
 
 
 def text(words: str, **fields: Any) -> dict[str, Any]:

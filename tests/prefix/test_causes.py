@@ -93,8 +93,8 @@ def test_cause_names_section_place_and_both_texts():
 
 def test_spelling_and_content_are_two_causes():
     previous = json.dumps(body("é", "one", "x"), separators=(",", ":")).encode()
-    found = explain(previous, dumps(body("é", "two", "x")))
-    assert [(cause.code, cause.position) for cause in found] == [("LORE106", 2), ("LORE100", 4)]
+    causes = explain(previous, dumps(body("é", "two", "x")))
+    assert [(cause.code, cause.position) for cause in causes] == [("LORE106", 2), ("LORE100", 4)]
 
 
 @pytest.mark.parametrize("code", EXPECTED[1:])
@@ -127,10 +127,10 @@ def test_detail_of_an_image_is_not_its_bytes():
 
 
 def test_missing_cached_content_explains_a_longer_body():
-    asked = {"contents": [{"role": "user", "parts": [{"text": "Find the bug."}]}]}
-    named = {**asked, "cachedContent": "cachedContents/a"}
-    whole = {**asked, "systemInstruction": {"parts": [{"text": "Be brief."}]}}
-    assert codes(named, whole, dialect="gemini") == ["LORE122"]
+    request = {"contents": [{"role": "user", "parts": [{"text": "Find the bug."}]}]}
+    with_cache_name = {**request, "cachedContent": "cachedContents/a"}
+    whole = {**request, "systemInstruction": {"parts": [{"text": "Be brief."}]}}
+    assert codes(with_cache_name, whole, dialect="gemini") == ["LORE122"]
 
 
 def test_renamed_model_with_a_read_is_no_cause():
@@ -140,8 +140,8 @@ def test_renamed_model_with_a_read_is_no_cause():
 
 def test_partial_prompt_is_a_continuation():
     prompts = parsed(body("a", "b")), msgspec.structs.replace(parsed(body("c")), partial=True)
-    found = find_causes(*prompts, compare_prompts(*prompts), ())
-    assert [cause.code for cause in found] == ["LORE132"]
+    causes = find_causes(*prompts, compare_prompts(*prompts), ())
+    assert [cause.code for cause in causes] == ["LORE132"]
 
 
 def test_credential_in_evidence_is_masked():
@@ -169,9 +169,9 @@ def test_billing_header_is_dropped_by_anthropic_only(endpoint, kind):
     (body("x", assistant("y"), "Plan: a"), body("x", assistant("z"), "Plan: a"), "LORE100"),
 ])  # fmt: skip
 def test_rewritten_last_message_without_breakpoint_is_one_cause(previous, current, code):
-    found = explain(*({**side, "model": "gpt-5.6-sol"} for side in (previous, current)), dialect="openai-chat")
-    assert [cause.code for cause in found] == [code]
-    assert (code != "LORE133") or "Plan: a" in found[0].also[0].evidence.before
+    causes = explain(*({**side, "model": "gpt-5.6-sol"} for side in (previous, current)), dialect="openai-chat")
+    assert [cause.code for cause in causes] == [code]
+    assert (code != "LORE133") or "Plan: a" in causes[0].also[0].evidence.before
 
 
 def test_reload_explains_a_first_message_rendered_again():
@@ -220,13 +220,13 @@ def test_changed_field_costs_what_the_provider_documents(endpoint, fell, kind):
     assert cause.position == (len(parsed(previous).head) if "anthropic" in endpoint else 0)
 
 
-def fields(before, after, **known):
-    return [cause.evidence for cause in explain(body("a", **before), body("a", "b", **after), **known)]
+def fields(before, after, **options):
+    return [cause.evidence for cause in explain(body("a", **before), body("a", "b", **after), **options)]
 
 
 def test_unknown_member_of_a_field_is_content():
-    known = ParameterChanged("output_config.effort", "low", "high", "generation", "claude", "messages")
-    assert fields({"output_config": {"effort": "low"}}, {"output_config": {"effort": "high"}}) == [known]
+    expected = ParameterChanged("output_config.effort", "low", "high", "generation", "claude", "messages")
+    assert fields({"output_config": {"effort": "low"}}, {"output_config": {"effort": "high"}}) == [expected]
     other = ParameterChanged("output_config", None, "1", "features", "claude", "unknown", member="mine")
     assert fields({}, {"output_config": {"mine": 1}}) == [other]
 
@@ -250,11 +250,11 @@ XLSX, PDF = ({"type": "anthropic", "skill_id": name, "version": "latest"} for na
 ])  # fmt: skip
 def test_stored_content_that_a_field_names_is_compared(field, before, after, kinds):
     is_claude = field == "container"
-    asked = body("x") if is_claude else {"model": "gpt-5.2", "input": "x"}
+    request = body("x") if is_claude else {"model": "gpt-5.2", "input": "x"}
     endpoint = "api.anthropic.com/v1/messages" if is_claude else "api.openai.com/v1/responses"
     dialect = "anthropic" if is_claude else "openai-responses"
-    found = explain({**asked, field: before}, {**asked, field: after}, dialect=dialect, endpoint=endpoint)
-    assert [(cause.code, cause.kind) for cause in found] == [("LORE122", kind) for kind in kinds]
+    causes = explain({**request, field: before}, {**request, field: after}, dialect=dialect, endpoint=endpoint)
+    assert [(cause.code, cause.kind) for cause in causes] == [("LORE122", kind) for kind in kinds]
 
 
 def test_changed_beta_features_are_named():

@@ -28,7 +28,7 @@ def chains_of(*requests):
     """The chain of each request: a body, or a body with its exchange."""
     chains = Chains(join=lambda output: output.raw)
     pairs = [request if isinstance(request, tuple) else (request, None) for request in requests]
-    return [chains.add(parsed(sent), answer)[0] for sent, answer in pairs]
+    return [chains.add(parsed(request_body), answer)[0] for request_body, answer in pairs]
 
 
 def test_interleaved_conversations_are_separate_chains():
@@ -129,7 +129,7 @@ def test_notice_before_system_prompt_keeps_its_chain():
     other = [second[0], {"role": "system", "content": "Another agent."}, *second[2:]]
     for messages, expected in ((second, ["main", "main"]), (other, ["main", "chain-2"])):
         chains = Chains()
-        prompts = [parsed({"model": "qwen3", "messages": sent}, "openai-chat") for sent in (first, messages)]
+        prompts = [parsed({"model": "qwen3", "messages": variant}, "openai-chat") for variant in (first, messages)]
         assert [chains.add(prompt)[0] for prompt in prompts] == expected
 
 
@@ -160,8 +160,11 @@ def test_main_loop_side_calls_and_subagents_are_separate():
 
 def test_name_of_forgotten_agent_is_not_reused():
     chains = Chains(remembered=1)
-    one, other = exchange("s", "a1"), exchange("s", "a2")
-    added = [chains.add(parsed(body(text)), sent) for text, sent in (("dig", one), ("look", other), ("dig", one))]
+    first_agent, second_agent = exchange("s", "a1"), exchange("s", "a2")
+    added = [
+        chains.add(parsed(body(text)), agent)
+        for text, agent in (("dig", first_agent), ("look", second_agent), ("dig", first_agent))
+    ]
     assert added == [("a1", 1), ("a2", 1), ("agent-2", 1)]
 
 
@@ -222,24 +225,24 @@ def test_request_without_documents_is_known_by_reply(request_body, session, chai
 
 def test_reply_joins_requests_that_name_other_sessions():
     """A client sent a random cache key with each request, which is read as its session."""
-    asked = body("Why?"), exchange("key-1", output=StreamedOutput(dumps([assistant(LONG)])))
+    question = body("Why?"), exchange("key-1", output=StreamedOutput(dumps([assistant(LONG)])))
     for answer, chain in ((LONG, "main"), ("Another answer.", "chain-2")):
-        assert chains_of(asked, (body("Why?", assistant(answer), "And?"), exchange("key-2")))[1] == chain
+        assert chains_of(question, (body("Why?", assistant(answer), "And?"), exchange("key-2")))[1] == chain
 
 
 def test_replies_are_joined_only_if_nothing_else_decides():
-    joined = []
-    chains = Chains(join=lambda output: joined.append(output) or b"")
+    joined_outputs = []
+    chains = Chains(join=lambda output: joined_outputs.append(output) or b"")
     history = ["a"]
     for number in range(5):
         chains.add(parsed(body(*history)), exchange(output=StreamedOutput(b'"x"')))
         history += [assistant(f"{LONG} {number}"), "more"]
     for number in range(5):
         chains.add(parsed(body(f"A question of its own: {number}")), exchange(output=StreamedOutput(b'"x"')))
-    assert joined == []
+    assert joined_outputs == []
     for number in range(3):  # the first message has changed: the reply may show whose it is
         chains.add(parsed(body(f"Changed {number}", assistant(LONG), "more")), exchange())
-    assert len(joined) == 6  # replies: each is joined once, though three requests asked for it
+    assert len(joined_outputs) == 6  # replies: each is joined once, though three requests asked for it
 
 
 # Memory
@@ -256,10 +259,10 @@ def test_forgotten_chain_is_not_continued():
 def test_memory_of_chains_is_bounded():
     chains = Chains(remembered=1_000_000)
     for number in range(300):
-        sent = body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))
-        chains.add(parsed(sent), exchange(f"s{number}", response_id=f"r{number}"))
-    kept = vars(chains)["_chains"]
-    assert sum(len(segment.data) for chain in kept.values() for segment in chain.prompt) < 1_000_000
+        request_body = body(f"It is {number}. " + "x" * 5_000, *["y", assistant("z")] * (number % 7))
+        chains.add(parsed(request_body), exchange(f"s{number}", response_id=f"r{number}"))
+    kept_chains = vars(chains)["_chains"]
+    assert sum(len(segment.data) for chain in kept_chains.values() for segment in chain.prompt) < 1_000_000
 
 
 def test_replies_count_as_memory_of_chains():
@@ -279,7 +282,7 @@ def request(number, messages, *, tools=None, chain="main", **fields):
 
 def last_end(*requests):
     ends = RequestEnds()
-    return [ends.add(one) for one in requests][-1]
+    return [ends.add(request) for request in requests][-1]
 
 
 def test_a_chain_that_grows_continues_its_last_request():

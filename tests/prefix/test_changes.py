@@ -116,8 +116,8 @@ def test_inserted_text_is_quoted_at_its_place(is_removed):
         body(FIRST, system=f"{'Go on. ' * 9}<memory>\n- tabs{more}\n</memory>") for more in ("", "\n- no comments")
     ]
     (cause,) = explain(*(sides[::-1] if is_removed else sides))
-    shown = sorted(cause.evidence.quoted_change(), key=lambda text: "no comments" in text)
-    assert ["- tabs\\n</memory>" in shown[0], "- tabs\\n- no comments" in shown[1]] == [True, True]
+    quotes = sorted(cause.evidence.quoted_change(), key=lambda text: "no comments" in text)
+    assert ["- tabs\\n</memory>" in quotes[0], "- tabs\\n- no comments" in quotes[1]] == [True, True]
 
 
 WINDOW = [user(str(number)) if number % 2 else assistant(str(number)) for number in range(1, 9)]
@@ -187,7 +187,7 @@ def test_volatile_block_added_to_system_is_named():
     """An agent added a block with a count of the tokens left in each request, and kept the old ones."""
     counts = [f"<system_warning>Token usage: {used}/200000; {200_000 - used} remaining</system_warning>"
               for used in (12_000, 15_400)]  # fmt: skip
-    before, after = ([text("You are an agent.")] + [text(one) for one in counts[:size]] for size in (1, 2))
+    before, after = ([text("You are an agent.")] + [text(count) for count in counts[:size]] for size in (1, 2))
     assert codes(body("a", system=before), body("a", assistant("b"), "c", system=after)) == ["LORE109"]
 
 
@@ -230,14 +230,16 @@ def chat_call(call_id, arguments='{"path": "a.py", "lines": 40}'):
 
 def chat(*calls):
     """A chat in which the model made these calls, each answered."""
-    results = [{"role": "tool", "tool_call_id": made["id"], "content": "def parse(text): ..."} for made in calls]
-    asked = {"role": "assistant", "content": None, "tool_calls": list(calls)}
-    return {"messages": [{"role": "user", "content": "Repair it."}, asked, *results]}
+    results = [
+        {"role": "tool", "tool_call_id": tool_call["id"], "content": "def parse(text): ..."} for tool_call in calls
+    ]
+    answer = {"role": "assistant", "content": None, "tool_calls": list(calls)}
+    return {"messages": [{"role": "user", "content": "Repair it."}, answer, *results]}
 
 
 def test_renamed_calls_of_a_chat_are_ids():
-    sent, renamed = chat(chat_call("c1"), chat_call("c2")), chat(chat_call("a1"), chat_call("a2"))
-    assert codes(sent, renamed, dialect="openai-chat") == ["LORE108"]
+    original, renamed = chat(chat_call("c1"), chat_call("c2")), chat(chat_call("a1"), chat_call("a2"))
+    assert codes(original, renamed, dialect="openai-chat") == ["LORE108"]
 
 
 def test_reordered_arguments_of_a_chat_are_spelling():
@@ -247,9 +249,9 @@ def test_reordered_arguments_of_a_chat_are_spelling():
 
 def test_ids_that_several_calls_share_were_redacted():
     calls = [(f"toolu_{number}", {"path": f"{number}.py"}) for number in range(3)]
-    sent = [(model(tool_use(value, name)), user(tool_result(value["path"], name))) for name, value in calls]
+    originals = [(model(tool_use(value, name)), user(tool_result(value["path"], name))) for name, value in calls]
     stored = [(model(tool_use(value, "REDACTED")), user(tool_result(value["path"], "REDACTED"))) for _, value in calls]
-    bodies = [body(FIRST, *(message for pair in pairs for message in pair)) for pairs in (sent, stored)]
+    bodies = [body(FIRST, *(message for pair in pairs for message in pair)) for pairs in (originals, stored)]
     (cause,) = explain(*bodies)
     assert (cause.code, cause.kind, cause.qualifiers) == ("LORE108", "expected", ("stored-otherwise",))
 
@@ -277,10 +279,10 @@ def test_text_and_its_part_are_equal_in_responses():
 
 
 def test_dropped_thought_signature_of_gemini_is_thinking():
-    made = {"functionCall": {"name": "ls", "args": {"path": "a.py"}}}
+    function_call = {"functionCall": {"name": "ls", "args": {"path": "a.py"}}}
     bodies = [
         {"contents": [{"role": "user", "parts": [{"text": "x"}]}, {"role": "model", "parts": [part]}]}
-        for part in ({**made, "thoughtSignature": "CtQBAcu98Pa"}, made)
+        for part in ({**function_call, "thoughtSignature": "CtQBAcu98Pa"}, function_call)
     ]
     assert codes(*bodies, dialect="gemini") == ["LORE115"]
 
@@ -290,9 +292,9 @@ def test_result_after_its_call_was_sent_is_named(dialect):
     late = event("patch_tool_call", call_id="c", status="completed", output="done")
     state, assembler, prompts = FoldedSession(), Assembler(DIALECTS[dialect]), []
     begin = [append(user_item("u")), event("turn_started", turn=1), append(call("t", "c", status="running"))]
-    for one in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
-        state = step(state, one).state
-        if type(one).__name__ == "TurnStarted":
+    for log_event in (started(), *begin, event("turn_started", turn=2), late, event("turn_started", turn=3)):
+        state = step(state, log_event).state
+        if type(log_event).__name__ == "TurnStarted":
             prompts.append(assembler.assemble(state, state.main()).prompt)
     (cause,) = find_causes(prompts[1], prompts[2], compare_prompts(prompts[1], prompts[2]), ())
     assert (cause.code, type(cause.evidence)) == ("LORE147", ResultSentEarly)

@@ -20,10 +20,10 @@ def anthropic(*blocks, **fields):
 
 def chat(model_name="gpt-5", body_fields=None, **fields):
     """A chat whose answer has more members."""
-    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", **fields}]
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", **fields}]
     return "openai-chat", {
         "model": model_name,
-        "messages": [*said, {"role": "user", "content": "c"}],
+        "messages": [*messages, {"role": "user", "content": "c"}],
         **(body_fields or {}),
     }
 
@@ -36,8 +36,8 @@ def called(model_name="gpt-5", **fields):
 
 
 def responses(*items, **fields):
-    asked = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}
-    return "openai-responses", {"model": "gpt-5-codex", "input": [asked, *items, asked], **fields}
+    question = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}]}
+    return "openai-responses", {"model": "gpt-5-codex", "input": [question, *items, question], **fields}
 
 
 def gemini(*parts, **fields):
@@ -115,9 +115,9 @@ def causes(previous, current, endpoint=""):
 
 @each(EQUAL)
 def test_members_that_hold_nothing_break_no_cache(pair):
-    for found in (causes(*pair), causes(*reversed(pair))):
-        assert all(cause.is_harmless for cause in found)
-        assert [cause.code for cause in found] in ([], ["LORE106"])
+    for pair_causes in (causes(*pair), causes(*reversed(pair))):
+        assert all(cause.is_harmless for cause in pair_causes)
+        assert [cause.code for cause in pair_causes] in ([], ["LORE106"])
 
 
 @each(DIFFERENT)
@@ -134,5 +134,5 @@ def test_chat_template_may_print_empty_members(pair):
 
 
 def test_other_change_beside_empty_members_is_named():
-    found = causes(anthropic(TEXT, system=""), anthropic({**TEXT, "text": "good bye", "citations": None}))
-    assert [(cause.code, cause.is_harmless) for cause in found] == [("LORE127", False), ("LORE106", True)]
+    pair_causes = causes(anthropic(TEXT, system=""), anthropic({**TEXT, "text": "good bye", "citations": None}))
+    assert [(cause.code, cause.is_harmless) for cause in pair_causes] == [("LORE127", False), ("LORE106", True)]

@@ -161,8 +161,8 @@ def divergence(previous, current):
     (body("a", tools=[TOOL, {**TOOL, "name": "cat"}]), body("a", tools=[TOOL]), "tools", "tools[1]", 0),
 ])  # fmt: skip
 def test_divergence_names_innermost_value_and_byte(previous, current, section, path, offset):
-    found = divergence(previous, current)
-    assert (found.section, found.path, found.offset) == (section, path, offset)
+    difference = divergence(previous, current)
+    assert (difference.section, difference.path, difference.offset) == (section, path, offset)
 
 
 def test_prompt_offset_counts_segments_without_punctuation():
@@ -171,8 +171,8 @@ def test_prompt_offset_counts_segments_without_punctuation():
 
 
 def test_divergence_shows_both_sides_in_context():
-    found = divergence(body("x" * 50 + "left" + "y" * 200), body("x" * 50 + "right" + "y" * 200))
-    assert (found.left, found.right) == ("x" * 20 + "left" + "y" * 76, "x" * 20 + "right" + "y" * 75)
+    difference = divergence(body("x" * 50 + "left" + "y" * 200), body("x" * 50 + "right" + "y" * 200))
+    assert (difference.left, difference.right) == ("x" * 20 + "left" + "y" * 76, "x" * 20 + "right" + "y" * 75)
 
 
 def test_excerpt_leaves_out_cut_code_points():
@@ -186,15 +186,15 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "\n".join(["MIIEowIBAAKCAQEAx" + "Q7
 
 @each([*["sk-ant-" + "Q7b9" * size for size in (5, 15, 75, 225, 625)] + [KEY, KEY + "Q7b9" * 3000]])
 def test_excerpt_masks_credentials_beyond_its_ends(secret):
-    found = divergence(body(f"key {secret}x rest"), body(f"key {secret}y rest"))
-    assert "Q7b9" not in found.left + found.right
+    difference = divergence(body(f"key {secret}x rest"), body(f"key {secret}y rest"))
+    assert "Q7b9" not in difference.left + difference.right
 
 
 def test_offsets_hold_beside_a_masked_credential():
     secret = "ghp_" + "a1B2" * 9
-    found = divergence(body(f"{secret} 1"), body(f"{secret} 2"))
-    assert found.left.endswith('** 1"')
-    assert dumps(f"{secret} 1")[found.offset : found.offset + 1] == b"1"
+    difference = divergence(body(f"{secret} 1"), body(f"{secret} 2"))
+    assert difference.left.endswith('** 1"')
+    assert dumps(f"{secret} 1")[difference.offset : difference.offset + 1] == b"1"
 
 
 # Sums over a chain
@@ -230,7 +230,7 @@ def test_a_changing_head_leaves_the_history_measured():
     for turn in range(50):
         messages = messages.append(history[turn])
         current = Prompt("anthropic", "wire", head=(Segment("system", "system", b"at %d" % turn),), messages=messages)
-        found = sums.advance(current, 0 if previous is None else compare_prompts(previous, current).common)
-        assert found.current == total(current)
+        totals = sums.advance(current, 0 if previous is None else compare_prompts(previous, current).common)
+        assert totals.current == total(current)
         previous = current
     assert len(measured) == 100

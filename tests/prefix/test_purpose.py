@@ -50,17 +50,17 @@ def test_side_call_is_known_by_client_and_endpoint(call, expected):
     assert is_side("Repair the bug.", call=call, tools=TOOLS) is expected
 
 
-@pytest.mark.parametrize(("asked", "expected"), [
+@pytest.mark.parametrize(("words", "expected"), [
     ("Your task is to create a detailed summary of the conversation so far.", True),
     ("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.", True),
     ("You are performing a CONTEXT CHECKPOINT COMPACTION.", True),
     ("Provide a detailed prompt for continuing our conversation above.", True),
     ("Write a summary of the module.", False),
 ])  # fmt: skip
-def test_compaction_is_known_by_the_last_words(asked, expected):
-    assert asks_to_compact(parsed(body(*HISTORY, asked, tools=TOOLS))) is expected
-    assert not asks_to_compact(parsed(body(asked, tools=TOOLS)))  # there is nothing to summarise yet
-    assert not asks_to_compact(parsed(body(*HISTORY, user(tool_result(asked)))))
+def test_compaction_is_known_by_the_last_words(words, expected):
+    assert asks_to_compact(parsed(body(*HISTORY, words, tools=TOOLS))) is expected
+    assert not asks_to_compact(parsed(body(words, tools=TOOLS)))  # there is nothing to summarise yet
+    assert not asks_to_compact(parsed(body(*HISTORY, user(tool_result(words)))))
 
 
 @pytest.mark.parametrize(("messages", "expected"), [
@@ -136,7 +136,9 @@ def test_short_text_about_removed_messages_is_a_placeholder():
 
 
 def test_summary_retells_names_of_the_messages():
-    gone = segments("Repair lore/parse.py", assistant("I changed parse_line() and ran test_empty_line: 4711 passed."))
-    assert retells(segment("In lore/parse.py, parse_line was changed; test_empty_line passes now."), gone)
-    assert not retells(segment("In lore/store.py, save_all was changed; test_full_disk passes now."), gone)
-    assert not retells(segment("It was changed, and all is well now."), gone)
+    removed = segments(
+        "Repair lore/parse.py", assistant("I changed parse_line() and ran test_empty_line: 4711 passed.")
+    )
+    assert retells(segment("In lore/parse.py, parse_line was changed; test_empty_line passes now."), removed)
+    assert not retells(segment("In lore/store.py, save_all was changed; test_full_disk passes now."), removed)
+    assert not retells(segment("It was changed, and all is well now."), removed)

@@ -108,7 +108,7 @@ AGENTS = ["finder: finds files", "planner: plans work", "tester: writes tests"]
 ])  # fmt: skip
 def test_list_in_a_tool_that_is_shuffled_is_named(agents, shuffled):
     tools = [
-        {**TOOL, "description": "\n".join(listed), "input_schema": {"enum": [one[:6] for one in listed]}}
+        {**TOOL, "description": "\n".join(listed), "input_schema": {"enum": [line[:6] for line in listed]}}
         for listed in (AGENTS, agents)
     ]
     (cause,) = explain(*(body("Go.", tools=[tool]) for tool in tools))

@@ -49,9 +49,9 @@ EVENTS = [
 
 def states(events):
     state = FoldedSession(format="lore")
-    for one in events:
-        state, _ = step(state, one)
-        yield one, state
+    for next_event in events:
+        state, _ = step(state, next_event)
+        yield next_event, state
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -62,7 +62,7 @@ def test_assembler_with_history_equals_a_new_one(dialect, policy):
         prompt = live.assemble(state, state.main()).prompt
         fresh = assembled(state, dialect, policy)
         assert list(prompt) == list(fresh)
-        assert [one.path for one in prompt] == [one.path for one in fresh]
+        assert [segment.path for segment in prompt] == [segment.path for segment in fresh]
 
 
 def _body(dialect, policy, *events, model=None):
@@ -81,8 +81,8 @@ def test_no_user_tail_after_a_response(dialect):
     """The tail was once a message of the user there, and models answered it."""
     assert _body(dialect, "user", *AFTER_MODEL)["messages"][-1]["role"] == "assistant"
     fold = Fold(started(), *AFTER_MODEL)
-    made = Assembler(DIALECTS[dialect], Rules(tail="user")).assemble(fold.state, fold.state.main())
-    assert [one.code for one in made.problems] == ["LORE219"]
+    assembled = Assembler(DIALECTS[dialect], Rules(tail="user")).assemble(fold.state, fold.state.main())
+    assert [problem.code for problem in assembled.problems] == ["LORE219"]
 
 
 @pytest.mark.parametrize("dialect", TAKES)
@@ -119,8 +119,8 @@ def test_assembler_names_what_the_dialect_omits():
     block = {"type": "thinking", "text": "hm", "signature": "s"}
     item = {"type": "assistant_message", "uuid": "a", "blocks": [block, {"type": "text", "text": "x"}]}
     fold = Fold(started(), append(user("u")), append(item))
-    made = Assembler(DIALECTS["openai-chat"]).assemble(fold.state, fold.state.main())
-    assert list(made.omitted) == ["thinking"]
+    assembled = Assembler(DIALECTS["openai-chat"]).assemble(fold.state, fold.state.main())
+    assert list(assembled.omitted) == ["thinking"]
     assert len(Assembler(DIALECTS["anthropic"]).assemble(fold.state, fold.state.main()).omitted) == 0
 
 
@@ -148,9 +148,9 @@ def test_empty_compaction_writes_no_summary_after_results(dialect):
         event("compact_applied", uuid="d", trigger="manual", preserved_uuids=["nobody"], summary="all of it"),
         event("turn_started", turn=1),
     ]
-    assert b"all of it" not in b"".join(one.data for one in assembled(Fold(started(), *events).state, dialect))
-    kept = [*events[:2], append(said("a1", "well")), *events[2:]]
-    assert b"all of it" in b"".join(one.data for one in assembled(Fold(started(), *kept).state, dialect))
+    assert b"all of it" not in b"".join(segment.data for segment in assembled(Fold(started(), *events).state, dialect))
+    with_answer = [*events[:2], append(said("a1", "well")), *events[2:]]
+    assert b"all of it" in b"".join(segment.data for segment in assembled(Fold(started(), *with_answer).state, dialect))
 
 
 SETTING = Rules(system_in_conversation=("qwen3-*", "Acme/*"), one_system_message=("acme-*",))
@@ -158,8 +158,8 @@ SETTING = Rules(system_in_conversation=("qwen3-*", "Acme/*"), one_system_message
 
 def rendered(role):
     """Return a template that writes system messages in place, or this text instead."""
-    each = "{{ '<' ~ m.role ~ '>' ~ (m.content or '') }}"
-    return JinjaTemplate("{% for m in messages %}" + role.replace("EACH", each) + "{% endfor %}")
+    template = "{{ '<' ~ m.role ~ '>' ~ (m.content or '') }}"
+    return JinjaTemplate("{% for m in messages %}" + role.replace("EACH", template) + "{% endfor %}")
 
 
 FIRST = "{% if m.role != 'system' or loop.first %}EACH{% endif %}"
@@ -237,7 +237,7 @@ def test_template_gets_leading_system_messages_it_writes(dialect, written):
     assert dialect.write(prompt).decode() == written
 
 
-@each("model, dialect, one", [
+@each("model, dialect, expected", [
     ("gpt-4o", "openai-chat", False),
     ("Qwen/Qwen3.5-27B", "openai-chat", True),
     ("Qwen/Qwen3.5-27B", "openai-responses", True),
@@ -250,8 +250,8 @@ def test_template_gets_leading_system_messages_it_writes(dialect, written):
     ("Acme-1", "openai-chat", True),
     (None, "openai-chat", False),
 ])  # fmt: skip
-def test_one_system_message_if_others_are_lost(model, dialect, one):
-    assert takes_one_system_message(model, dialect_named(dialect), SETTING) is one
+def test_one_system_message_if_others_are_lost(model, dialect, expected):
+    assert takes_one_system_message(model, dialect_named(dialect), SETTING) is expected
 
 
 def test_every_row_is_dated_and_has_a_source():

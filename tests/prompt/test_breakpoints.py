@@ -25,19 +25,19 @@ def assembled(*events, dialect="anthropic", rules=None, **fields):
     return Assembler(DIALECTS[dialect], rules=rules or Rules()).assemble(fold.state, fold.state.main())
 
 
-def places(made, dialect="anthropic"):
+def places(result, dialect="anthropic"):
     """Paths of the segments with a breakpoint."""
-    return [made.prompt.segment_at(place).path for place in made.prompt.breakpoints]
+    return [result.prompt.segment_at(place).path for place in result.prompt.breakpoints]
 
 
 def test_shared_part_session_and_both_ends_have_breakpoints():
-    made = assembled(event("layer", name="style", when="once_at_start", text="Use few words."), *TURNS)
-    assert places(made) == ["system[1]", "system[2]", "messages[0].content[0]", "messages[2].content[0]"]
-    assert [made.prompt.segment_at(at).origin for at in made.prompt.breakpoints[:2]] == [
+    result = assembled(event("layer", name="style", when="once_at_start", text="Use few words."), *TURNS)
+    assert places(result) == ["system[1]", "system[2]", "messages[0].content[0]", "messages[2].content[0]"]
+    assert [result.prompt.segment_at(at).origin for at in result.prompt.breakpoints[:2]] == [
         "layers",
         "session and knowledge",
     ]
-    body = json.loads(DIALECTS["anthropic"].write(made.prompt))
+    body = json.loads(DIALECTS["anthropic"].write(result.prompt))
     assert body["system"][1]["cache_control"] == body["messages"][2]["content"][0]["cache_control"]
     assert "cache_control" not in body["messages"][-1]["content"][-1]
 
@@ -49,17 +49,17 @@ def test_last_tool_has_a_breakpoint_if_room_remains():
 
 @pytest.mark.parametrize(("ttl", "written"), [({}, None), ({"ttl": "1h"}, "1h")])
 def test_automatic_breakpoint_of_caller_counts_as_one(ttl, written):
-    made = assembled(*TURNS, params={"cache_control": {"type": "ephemeral", **ttl}})
-    assert places(made) == ["system[0]", "system[1]", "messages[2].content[0]"]
-    assert {json.loads(one).get("ttl") for one in made.prompt.breakpoint_values} == {written}
-    assert made.prompt.auto_breakpoint
+    result = assembled(*TURNS, params={"cache_control": {"type": "ephemeral", **ttl}})
+    assert places(result) == ["system[0]", "system[1]", "messages[2].content[0]"]
+    assert {json.loads(value).get("ttl") for value in result.prompt.breakpoint_values} == {written}
+    assert result.prompt.auto_breakpoint
 
 
 def test_previous_end_keeps_its_breakpoint_when_far_away():
     calls = [append(call(f"t{n}", f"c{n}", status="completed", output="o", response_id="r")) for n in range(11)]
     events = [*TURNS[:3], *calls, event("turn_started", turn=2)]
-    made = assembled(*events, params={"cache_control": {"type": "ephemeral"}})
-    assert places(made) == ["system[0]", "messages[0].content[0]", "messages[2].content[10]"]
+    result = assembled(*events, params={"cache_control": {"type": "ephemeral"}})
+    assert places(result) == ["system[0]", "messages[0].content[0]", "messages[2].content[10]"]
 
 
 def test_sessions_of_one_agent_have_one_cache_key():
@@ -76,8 +76,8 @@ def test_sessions_of_one_agent_have_one_cache_key():
     ("gpt-6-sol", {"prompt_cache_key": "mine"}, "mine")],
 )  # fmt: skip
 def test_cache_key_is_the_callers_or_missing(model, params, key):
-    made = assembled(*TURNS, dialect="openai-responses", model=model, params=params)
-    assert json.loads(DIALECTS["openai-responses"].write(made.prompt)).get("prompt_cache_key") == key
+    result = assembled(*TURNS, dialect="openai-responses", model=model, params=params)
+    assert json.loads(DIALECTS["openai-responses"].write(result.prompt)).get("prompt_cache_key") == key
 
 
 def test_recorded_breakpoint_is_cut_out_of_a_tool():
@@ -87,18 +87,18 @@ def test_recorded_breakpoint_is_cut_out_of_a_tool():
 def test_a_session_may_keep_its_recorded_breakpoints():
     block = {"type": "raw", "json": {"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "1h"}}}
     events = [append({"type": "user_message", "uuid": "u", "blocks": [block]}), event("turn_started", turn=1)]
-    made = assembled(*events, rules=Rules(breakpoints="recorded"))
-    assert places(made) == ["tools[1]", "messages[0].content[0]"]
-    assert made.prompt.breakpoint_values[1] == b'{"type":"ephemeral","ttl":"1h"}'
-    body = json.loads(DIALECTS["anthropic"].write(made.prompt))
+    result = assembled(*events, rules=Rules(breakpoints="recorded"))
+    assert places(result) == ["tools[1]", "messages[0].content[0]"]
+    assert result.prompt.breakpoint_values[1] == b'{"type":"ephemeral","ttl":"1h"}'
+    body = json.loads(DIALECTS["anthropic"].write(result.prompt))
     assert body["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 
 def test_four_latest_recorded_breakpoints_are_kept():
     block = {"type": "raw", "json": {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}}
     events = [append({"type": "user_message", "uuid": f"u{n}", "blocks": [block]}) for n in range(9)]
-    made = assembled(*events, event("turn_started", turn=1), rules=Rules(breakpoints="recorded"))
-    assert places(made) == ["tools[1]", *(f"messages[{n}].content[0]" for n in (6, 7, 8))]
+    result = assembled(*events, event("turn_started", turn=1), rules=Rules(breakpoints="recorded"))
+    assert places(result) == ["tools[1]", *(f"messages[{n}].content[0]" for n in (6, 7, 8))]
 
 
 def test_no_breakpoints_if_rules_say_none():
@@ -106,29 +106,31 @@ def test_no_breakpoints_if_rules_say_none():
 
 
 def test_head_asks_for_a_longer_lifetime():
-    made = assembled(*TURNS, rules=Rules(head_ttl="1h"))
-    assert [json.loads(one).get("ttl") for one in made.prompt.breakpoint_values] == ["1h", "1h", None, None]
+    result = assembled(*TURNS, rules=Rules(head_ttl="1h"))
+    assert [json.loads(value).get("ttl") for value in result.prompt.breakpoint_values] == ["1h", "1h", None, None]
 
 
 @pytest.mark.parametrize("dialect", ["openai-chat", "openai-responses"])
 def test_exact_breakpoints_are_on_input_and_system_parts(dialect):
-    made = assembled(*TURNS, dialect=dialect, model="gpt-6-sol")
-    parts = [made.prompt.segment_at(place) for place in made.prompt.breakpoints]
-    assert [json.loads(one.data)["text"] for one in parts] == ["S", "ask", "more"]
-    assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(made.prompt)
+    result = assembled(*TURNS, dialect=dialect, model="gpt-6-sol")
+    parts = [result.prompt.segment_at(place) for place in result.prompt.breakpoints]
+    assert [json.loads(part.data)["text"] for part in parts] == ["S", "ask", "more"]
+    assert b'"prompt_cache_breakpoint":{"mode":"explicit"}' in DIALECTS[dialect].write(result.prompt)
 
 
 def test_breakpoints_far_apart_are_a_problem():
     calls = [append(call(f"t{n}", f"c{n}", status="completed", output="o", response_id="r")) for n in range(11)]
     events = [append(user("u1", "ask")), event("turn_started", turn=1), *calls, event("turn_started", turn=2)]
-    assert [(one.code, one.message.split()[0]) for one in assembled(*events).problems] == [("LORE148", "22")]
+    assert [(problem.code, problem.message.split()[0]) for problem in assembled(*events).problems] == [
+        ("LORE148", "22")
+    ]
     assert assembled(*events[:-3], event("turn_started", turn=2)).problems == ()
 
 
 def test_tool_listed_twice_is_one_problem():
     fold = Fold(started(tools=[*TOOLS, TOOLS[0]]), append(user("u1")), event("turn_started", turn=1))
-    made = Assembler(DIALECTS["anthropic"])
-    first = made.assemble(fold.state, fold.state.main())
-    assert [(one.code, one.message.rsplit(": ")[-1]) for one in first.problems] == [("LORE218", "a")]
+    assembler = Assembler(DIALECTS["anthropic"])
+    first = assembler.assemble(fold.state, fold.state.main())
+    assert [(problem.code, problem.message.rsplit(": ")[-1]) for problem in first.problems] == [("LORE218", "a")]
     fold.take(append(said("a1")), event("turn_started", turn=2))
-    assert made.assemble(fold.state, fold.state.main()).problems == ()
+    assert assembler.assemble(fold.state, fold.state.main()).problems == ()

@@ -32,7 +32,7 @@ class Provider:
     def create(self, **body):
         self.now += 7
         blocks = [*body["tools"], *body["system"]]
-        blocks += [{"role": one["role"], **block} for one in body["messages"] for block in one["content"]]
+        blocks += [{"role": message["role"], **block} for message in body["messages"] for block in message["content"]]
         marks = [at for at, block in enumerate(blocks) if "cache_control" in block]
         assert len(marks) <= 4
         digest, digests, tokens = hashlib.sha256(body["model"].encode()), [], [0]
@@ -43,20 +43,22 @@ class Provider:
             tokens.append(tokens[-1] + len(content) // 4)
         looked = (at for mark in reversed(marks) for at in range(mark, max(mark - 20, -1), -1))
         hit = next((at for at in looked if self.entries.get(digests[at], -1) > self.now), -1)
-        kept = [at for at in marks if at > hit and tokens[at + 1] >= 512]
-        for at in (*kept, *([hit] if hit >= 0 else [])):
+        written = [at for at in marks if at > hit and tokens[at + 1] >= 512]
+        for at in (*written, *([hit] if hit >= 0 else [])):
             self.entries[digests[at]] = self.now + 300
-        read, end = tokens[hit + 1], tokens[max([hit, *kept]) + 1]
+        read, end = tokens[hit + 1], tokens[max([hit, *written]) + 1]
         self.usages.append((read, end - read, tokens[-1] - end))
         return {"role": "assistant", "content": self._answer(body["messages"]), "stop_reason": "end_turn"}
 
     def _answer(self, messages):
         """Call a tool as often as the last question says, ten times and more in one response; then answer."""
         blocks = [block for message in messages for block in message["content"]]
-        asked = max(at for at, block in enumerate(blocks) if block.get("text", "").startswith("ASK"))
-        missing = int(blocks[asked]["text"].split()[1]) - sum(one["type"] == "tool_result" for one in blocks[asked:])
+        ask_index = max(at for at, block in enumerate(blocks) if block.get("text", "").startswith("ASK"))
+        missing = int(blocks[ask_index]["text"].split()[1]) - sum(
+            item["type"] == "tool_result" for item in blocks[ask_index:]
+        )
         if not missing:
-            return [text(f"Part {asked} lacks a check. " * 9)]
+            return [text(f"Part {ask_index} lacks a check. " * 9)]
         calls = range(missing) if missing > 10 else (0,)
         return [{"type": "tool_use", "id": f"c{len(blocks) + n}", "name": "grep", "input": {"n": n}} for n in calls]
 
@@ -97,14 +99,14 @@ def run_by_hand(provider, user):
     token = hashlib.sha256(f"s-{user}".encode()).hexdigest()[:8]
     about = f"[session]\nid: s-{user}\n{ANNOUNCED.format(token)}"
     heading = "## Long-term Knowledge\n### General\n"
-    known, release = f"* **[name-] name**: The person is called {user}.", "* **[relea] release**: 1.1 is out."
-    first, messages = f"{about}\n\n{heading}{known}", []
+    entry, release = f"* **[name-] name**: The person is called {user}.", "* **[relea] release**: 1.1 is out."
+    first, messages = f"{about}\n\n{heading}{entry}", []
     for number, question in enumerate(QUESTIONS):
         if number == 3:
             news = f"[knowledge update {token}]\n\n{heading}{release}"
             messages.append({"role": "user", "content": [text(news)]})
         if number == 5:
-            first = f"{about}\n\n{heading}{known}\n{release}"
+            first = f"{about}\n\n{heading}{entry}\n{release}"
             messages = [{"role": "user", "content": [text("Some parts were looked at.")]}]
         system = [text(RULES, **MARK), text(first, **MARK)]
         messages.append({"role": "user", "content": [text(question)]})
@@ -119,7 +121,7 @@ def run_by_hand(provider, user):
             calls = [block["id"] for block in answer["content"] if block["type"] == "tool_use"]
             if not calls:
                 break
-            results = [{"type": "tool_result", "tool_use_id": one, "content": result_of(one)} for one in calls]
+            results = [{"type": "tool_result", "tool_use_id": call, "content": result_of(call)} for call in calls]
             messages.append({"role": "user", "content": results})
 
 

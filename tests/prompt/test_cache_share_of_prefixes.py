@@ -44,14 +44,14 @@ def chat_body(system: str, history: list[tuple[str, Any]], context: str) -> dict
         "result": lambda pair: {"role": "tool", "tool_call_id": pair[0], "content": pair[1]},
     }
     messages = [write[kind](value) for kind, value in history]
-    tools = [{"type": "function", "function": one} for one in FUNCTIONS]
+    tools = [{"type": "function", "function": function} for function in FUNCTIONS]
     system_message, now = ({"role": "system", "content": text} for text in (system, context))
     return {"tools": tools, "messages": [system_message, *messages, now]}
 
 
 def responses_answer(text: str, call: str) -> Any:
-    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
-    return [{"type": "function_call", "call_id": call, "name": "grep", "arguments": "{}"}] if call else [said]
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+    return [{"type": "function_call", "call_id": call, "name": "grep", "arguments": "{}"}] if call else [message]
 
 
 def responses_body(system: str, history: list[tuple[str, Any]], context: str) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def responses_body(system: str, history: list[tuple[str, Any]], context: str) ->
         "result": lambda pair: [{"type": "function_call_output", "call_id": pair[0], "output": pair[1]}],
     }
     items = [item for kind, value in history for item in write[kind](value)]
-    tools = [{"type": "function", **one} for one in FUNCTIONS]
+    tools = [{"type": "function", **function} for function in FUNCTIONS]
     return {"tools": tools, "instructions": system, "input": [*items, {"role": "developer", "content": context}]}
 
 
@@ -140,22 +140,22 @@ def run_with_lore(api: Api, cache: PrefixCache) -> None:
             cache.bill(session.request(current_time=f"10:0{number}:0{step}", memory_recall=RECALLED))
             call = f"c{number}{step}" if step < calls else ""
             answered = session.assistant(api.response(api.answer(f"Part {number} lacks a check. " * 9, call)))
-            for made in answered.calls:
-                session.result(made.call_id, "a key and its value; " * 30)
+            for tool_call in answered.calls:
+                session.result(tool_call.call_id, "a key and its value; " * 30)
 
 
 def run_by_hand(api: Api, cache: PrefixCache) -> None:
     """Send the same in a layout made by hand: news before the question, the turn's context last."""
-    known, history = "1.0 is out.", list[tuple[str, Any]]()
+    entry, history = "1.0 is out.", list[tuple[str, Any]]()
     for number, calls in enumerate(LOOPS):
         if news(number):
             history.append(("user", f"<news>release: {news(number)}</news>"))
         if number == 5:
-            known, history = news(3), [("user", SUMMARY)]
+            entry, history = news(3), [("user", SUMMARY)]
         history.append(("user", f"Which check does part {number} lack?"))
         for step in range(calls + 1):
             context = f"<context>Now: 10:0{number}:0{step}. Memory: {RECALLED}</context>"
-            cache.bill(api.body(f"{RULES}\n\n## Known\n- release: {known}", history, context))
+            cache.bill(api.body(f"{RULES}\n\n## Known\n- release: {entry}", history, context))
             call = f"c{number}{step}" if step < calls else ""
             history.append(("answer", api.answer(f"Part {number} lacks a check. " * 9, call)))
             if call:

@@ -187,14 +187,14 @@ def test_every_segment_is_a_slice_of_the_body(body, dialect):
 
 
 def test_the_render_order_is_tools_system_messages():
-    assert [one.section for one in parsed(ANTHROPIC)][:5] == ["tools", "tools", "system", "system", "messages"]
-    assert [one.section for one in parsed(CHAT, "openai-chat")][:6] == ["tools", *["system"] * 4, "messages"]
+    assert [segment.section for segment in parsed(ANTHROPIC)][:5] == ["tools", "tools", "system", "system", "messages"]
+    assert [segment.section for segment in parsed(CHAT, "openai-chat")][:6] == ["tools", *["system"] * 4, "messages"]
 
 
 @pytest.mark.parametrize("system", [None, "S", []])
 def test_every_shape_of_system_is_read(system):
     prompt = parsed({"system": system, "messages": []})
-    assert [one.data for one in prompt] == ([b'"S"'] if system else [])
+    assert [segment.data for segment in prompt] == ([b'"S"'] if system else [])
 
 
 # breakpoints
@@ -232,8 +232,8 @@ def test_breakpoint_of_a_request_is_automatic(dialect):
 
 def test_messages_after_a_text_input_are_written():
     text, answered = {"model": "gpt-5", "input": "hello"}, {"role": "assistant", "content": "hi"}
-    whole, rest = (parsed(body, "openai-responses") for body in (text, {"input": [answered]}))
-    both = replace(whole, messages=whole.messages.extend(rest.messages))
+    whole, remaining = (parsed(body, "openai-responses") for body in (text, {"input": [answered]}))
+    both = replace(whole, messages=whole.messages.extend(remaining.messages))
     user = {"role": "user", "content": "hello"}
     assert json.loads(DIALECTS["openai-responses"].write(whole))["input"] == "hello"
     assert json.loads(DIALECTS["openai-responses"].write(both))["input"] == [user, answered]
@@ -259,8 +259,8 @@ def test_messages_after_a_text_input_are_written():
     ([], None),
 ])  # fmt: skip
 def test_dialect_of_recognises_bodies(body, name):
-    found = dialect_of(dumps(body))
-    assert (None if found is None else found.name) == name
+    dialect = dialect_of(dumps(body))
+    assert (None if dialect is None else dialect.name) == name
 
 
 # writing
@@ -290,7 +290,7 @@ def test_chat_writes_images_and_its_own_parts():
     rendered = assembled(
         Fold(started(), append({"type": "user_message", "uuid": "u", "blocks": blocks})).state, "openai-chat"
     )
-    assert [json.loads(one.data) for one in rendered.messages if one.kind == "block"] == [
+    assert [json.loads(segment.data) for segment in rendered.messages if segment.kind == "block"] == [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}},
         {"type": "input_audio", "x": 1},
         {"type": "text", "text": "t"},

@@ -35,13 +35,13 @@ def raw(value: object) -> RawBlock:
 
 
 def called(number: int = 0, **fields) -> ToolCall:
-    made = {"status": "completed", "output": Raw(b'"o"'), **fields}
+    members = {"status": "completed", "output": Raw(b'"o"'), **fields}
     return ToolCall(
         f"t{number}",
         f"c{number}",
         "ls",
         fields.pop("input", Raw(b'{"p":1}')),
-        **{k: v for k, v in made.items() if k != "input"},
+        **{k: v for k, v in members.items() if k != "input"},
     )
 
 
@@ -52,14 +52,14 @@ def rendered(dialect: str, *units: Unit):
     """Return the prompt of these units, and the names of omitted blocks."""
     place, segments, omitted = DIALECTS[dialect].first(()), [], []
     for unit in units:
-        made = DIALECTS[dialect].render(unit, place)
-        place = made.after
-        segments += made.segments
-        omitted += made.omitted
+        rendered_unit = DIALECTS[dialect].render(unit, place)
+        place = rendered_unit.after
+        segments += rendered_unit.segments
+        omitted += rendered_unit.omitted
     return Prompt(dialect, "reconstructed", messages=Vector(segments)), omitted
 
 
-def said(dialect: str, *units: Unit):
+def body_items(dialect: str, *units: Unit):
     """The messages that are written of these units."""
     body = json.loads(DIALECTS[dialect].write(rendered(dialect, *units)[0]))
     return next(body[key] for key in ("messages", "input", "contents") if key in body)
@@ -108,12 +108,14 @@ def test_units_are_written_read_back_and_never_moved(dialect):
                 unit = msgspec.structs.replace(unit, calls=())
             if unit.role == "assistant":  # what the model says opens a message of its own
                 unit = msgspec.structs.replace(unit, joins=False)
-            made = dialect_.render(unit, place)
-            place = made.after
-            segments += made.segments
+            rendered_unit = dialect_.render(unit, place)
+            place = rendered_unit.after
+            segments += rendered_unit.segments
             prompt = Prompt(dialect, "reconstructed", messages=Vector(segments))
             again = dialect_.parse(dialect_.write(prompt), "wire", Memo())
-            assert [(one.path, one.kind, one.data) for one in again] == [(s.path, s.kind, s.data) for s in segments]
+            assert [(segment.path, segment.kind, segment.data) for segment in again] == [
+                (s.path, s.kind, s.data) for s in segments
+            ]
 
     law()
 
@@ -122,11 +124,11 @@ def test_units_are_written_read_back_and_never_moved(dialect):
 def test_every_block_is_written_or_named(dialect):
     @given(st.sampled_from(["user", "assistant", "system"]), blocks)
     def law(role, some):
-        made = DIALECTS[dialect].render(Unit(role, some), Spot())
-        written = sum(one.kind != "envelope" for one in made.segments)
-        items = sum(one.kind == "envelope" and b'"role"' not in one.data for one in made.segments)
-        points = sum(one.breakpoint is not None for one in made.segments)
-        assert written + items + points + len(made.omitted) >= len(some)
+        rendered_unit = DIALECTS[dialect].render(Unit(role, some), Spot())
+        written = sum(segment.kind != "envelope" for segment in rendered_unit.segments)
+        items = sum(segment.kind == "envelope" and b'"role"' not in segment.data for segment in rendered_unit.segments)
+        points = sum(segment.breakpoint is not None for segment in rendered_unit.segments)
+        assert written + items + points + len(rendered_unit.omitted) >= len(some)
 
     law()
 
@@ -147,7 +149,9 @@ odd_bodies = st.one_of(
 def test_odd_bodies_keep_every_segment(dialect, body):
     prompt = DIALECTS[dialect].parse(write(body), "wire", Memo())
     again = DIALECTS[dialect].parse(DIALECTS[dialect].write(prompt), "wire", Memo())
-    assert [(one.path, one.kind, one.data) for one in again] == [(one.path, one.kind, one.data) for one in prompt]
+    assert [(segment.path, segment.kind, segment.data) for segment in again] == [
+        (segment.path, segment.kind, segment.data) for segment in prompt
+    ]
     assert again.breakpoints == prompt.breakpoints
 
 
@@ -156,8 +160,8 @@ def test_repeated_message_is_system_only_if_leading():
     memo, late = Memo(), {"role": "system", "content": "late"}
     first = {"messages": [{"role": "system", "content": "a"}, late]}
     second = {"messages": [{"role": "user", "content": "a"}, late]}
-    assert [one.section for one in parsed(first, "openai-chat", memo)][-1] == "system"
-    assert [one.section for one in parsed(second, "openai-chat", memo)][-1] == "messages"
+    assert [segment.section for segment in parsed(first, "openai-chat", memo)][-1] == "system"
+    assert [segment.section for segment in parsed(second, "openai-chat", memo)][-1] == "messages"
 
 
 # roles
@@ -165,21 +169,21 @@ def test_repeated_message_is_system_only_if_leading():
 
 @pytest.mark.parametrize("dialect", MERGING)
 def test_roles_alternate_and_system_becomes_user(dialect):
-    made = said(dialect, Unit("user", (text("a"),)), Unit("system", (text("b"),)), Unit("user", (text("c"),)),
+    messages = body_items(dialect, Unit("user", (text("a"),)), Unit("system", (text("b"),)), Unit("user", (text("c"),)),
                 Unit("assistant", (text("d"),)), Unit("assistant", (), (called(),)),
                 Unit("results", (), (called(),)), Unit("user", (text("e"),), joins=True))  # fmt: skip
     key = "parts" if dialect == "gemini" else "content"
-    assert [(one["role"], len(one[key])) for one in made] == [
+    assert [(message["role"], len(message[key])) for message in messages] == [
         ("user", 3), ("model" if dialect == "gemini" else "assistant", 2), ("user", 2)
     ]  # fmt: skip
-    assert [part["text"] for part in made[0][key]] == ["a", "b", "c"]
+    assert [part["text"] for part in messages[0][key]] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("dialect", ["openai-responses", *MERGING])
 def test_joining_unit_after_a_response_opens_a_message(dialect):
-    made = said(dialect, Unit("assistant", (text("a"),)), Unit("user", (text("b"),), joins=True))
-    assert [one["role"] for one in made][-1] == "user"
-    assert len(made) == 2
+    messages = body_items(dialect, Unit("assistant", (text("a"),)), Unit("user", (text("b"),), joins=True))
+    assert [message["role"] for message in messages][-1] == "user"
+    assert len(messages) == 2
 
 
 # content
@@ -188,13 +192,13 @@ def test_joining_unit_after_a_response_opens_a_message(dialect):
 @pytest.mark.parametrize(
     "given_tool", [TOOL, FUNCTION, FLAT, SPEC, DECLARED], ids=["anthropic", "chat", "flat", "spec", "declared"]
 )
-@each("dialect, made", [
+@each("dialect, expected", [
     ("anthropic", TOOL), ("openai-chat", FUNCTION), ("openai-responses", FLAT), ("gemini", DECLARED),
     ("bedrock", SPEC),
 ])  # fmt: skip
-def test_function_of_any_shape_keeps_its_schema(dialect, made, given_tool):
+def test_function_of_any_shape_keeps_its_schema(dialect, expected, given_tool):
     head = DIALECTS[dialect].head((Raw(dumps(given_tool)),), ())
-    assert [json.loads(one.data) for one in head] == [made]
+    assert [json.loads(segment.data) for segment in head] == [expected]
     assert b'{"type":"object","x":1.0}' in head[0].data
 
 
@@ -207,10 +211,10 @@ STRICT_TOOLS = {
 
 
 @pytest.mark.parametrize("given_dialect", STRICT_TOOLS)
-@each("dialect, made", [*STRICT_TOOLS.items(), ("gemini", DECLARED), ("bedrock", SPEC)])
-def test_strict_function_stays_strict_if_api_allows(dialect, made, given_dialect):
-    (one,) = DIALECTS[dialect].head((Raw(dumps(STRICT_TOOLS[given_dialect])),), ())
-    assert json.loads(one.data) == made
+@each("dialect, expected", [*STRICT_TOOLS.items(), ("gemini", DECLARED), ("bedrock", SPEC)])
+def test_strict_function_stays_strict_if_api_allows(dialect, expected, given_dialect):
+    (segment,) = DIALECTS[dialect].head((Raw(dumps(STRICT_TOOLS[given_dialect])),), ())
+    assert json.loads(segment.data) == expected
 
 
 @pytest.mark.parametrize("group", ["functionDeclarations", "function_declarations"])
@@ -230,16 +234,16 @@ OWN_TOOLS = [
 ]
 
 
-@pytest.mark.parametrize("own", OWN_TOOLS)
-def test_anthropic_tool_keeps_its_bytes(own):
-    assert [one.data for one in DIALECTS["anthropic"].head((Raw(own),), ())] == [own]
+@pytest.mark.parametrize("tool", OWN_TOOLS)
+def test_anthropic_tool_keeps_its_bytes(tool):
+    assert [segment.data for segment in DIALECTS["anthropic"].head((Raw(tool),), ())] == [tool]
 
 
 def test_anthropic_rewrites_functions_of_other_shapes():
     """Functions of other providers were once written as recorded, which the API answers with 400."""
     cached = {**FUNCTION, "cache_control": {"type": "ephemeral"}}
-    (one,) = DIALECTS["anthropic"].head((Raw(dumps(cached)),), ())
-    assert (json.loads(one.data), one.breakpoint) == (TOOL, b'{"type":"ephemeral"}')
+    (segment,) = DIALECTS["anthropic"].head((Raw(dumps(cached)),), ())
+    assert (json.loads(segment.data), segment.breakpoint) == (TOOL, b'{"type":"ephemeral"}')
     (bare,) = DIALECTS["anthropic"].head((Raw(b'{"type":"function","name":"b"}'),), ())
     assert json.loads(bare.data) == {"name": "b", "input_schema": {"type": "object", "properties": {}}}
 
@@ -248,9 +252,11 @@ def test_anthropic_rewrites_functions_of_other_shapes():
 def test_provider_tool_stays_as_it_is(dialect):
     tools = (Raw(dumps(TOOL)), Raw(b'{"type":"web_search"}'), Raw(dumps(FLAT)))
     head = DIALECTS[dialect].head(tools, (b'"S"',))
-    assert [one.data for one in head if one.section == "tools"][1] == b'{"type":"web_search"}'
+    assert [segment.data for segment in head if segment.section == "tools"][1] == b'{"type":"web_search"}'
     again = DIALECTS[dialect].parse(DIALECTS[dialect].write(Prompt(dialect, "wire", head=head)), "wire", Memo())
-    assert [(one.path, one.kind, one.data) for one in again.head] == [(one.path, one.kind, one.data) for one in head]
+    assert [(segment.path, segment.kind, segment.data) for segment in again.head] == [
+        (segment.path, segment.kind, segment.data) for segment in head
+    ]
 
 
 @pytest.mark.parametrize(("dialect", "first"), [
@@ -259,8 +265,8 @@ def test_provider_tool_stays_as_it_is(dialect):
     ("bedrock", {"toolUse": {"toolUseId": "c0", "name": "ls", "input": {"p": 1}}}),
 ])  # fmt: skip
 def test_call_is_written_in_each_shape(dialect, first):
-    made = said(dialect, Unit("assistant", (), (called(),)))
-    assert (made[0].get("parts") or made[0].get("content") or made)[0] == first
+    messages = body_items(dialect, Unit("assistant", (), (called(),)))
+    assert (messages[0].get("parts") or messages[0].get("content") or messages)[0] == first
 
 
 @pytest.mark.parametrize(("fields", "gemini", "bedrock"), [
@@ -272,15 +278,15 @@ def test_call_is_written_in_each_shape(dialect, first):
 ])  # fmt: skip
 def test_every_status_of_a_call_is_written(fields, gemini, bedrock):
     unit = Unit("results", (), (called(**fields),))
-    assert said("gemini", unit)[0]["parts"][0]["functionResponse"]["response"] == gemini
-    assert said("bedrock", unit)[0]["content"][0]["toolResult"].get("status") == bedrock
+    assert body_items("gemini", unit)[0]["parts"][0]["functionResponse"]["response"] == gemini
+    assert body_items("bedrock", unit)[0]["content"][0]["toolResult"].get("status") == bedrock
 
 
 def test_images_are_written_or_named():
     unit = Unit("user", (IMAGE, ImageBlock("image/tiff", Raw(b'"AA"'))))
-    assert said("openai-responses", unit)[0]["content"][0]["image_url"] == "data:image/png;base64,AA"
-    assert said("gemini", unit)[0]["parts"][0] == {"inlineData": {"mimeType": "image/png", "data": "AA"}}
-    assert said("bedrock", unit)[0]["content"] == [{"image": {"format": "png", "source": {"bytes": "AA"}}}]
+    assert body_items("openai-responses", unit)[0]["content"][0]["image_url"] == "data:image/png;base64,AA"
+    assert body_items("gemini", unit)[0]["parts"][0] == {"inlineData": {"mimeType": "image/png", "data": "AA"}}
+    assert body_items("bedrock", unit)[0]["content"] == [{"image": {"format": "png", "source": {"bytes": "AA"}}}]
     assert rendered("bedrock", unit)[1] == ["image/tiff image"]
     result = Unit("results", (), (called(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA"}]')),))
     assert rendered("gemini", result)[1] == ["image in a tool result"]
@@ -290,7 +296,7 @@ def test_thinking_is_written_only_for_bedrock():
     unit = Unit("assistant", (ThinkingBlock(Raw(b'"hm"'), "s"), text("a")))
     assert [rendered(name, unit)[1] for name in ("openai-responses", "gemini", "bedrock")] == [["thinking"]] * 2 + [[]]
     reasoning = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
-    assert said("bedrock", unit)[0]["content"][0] == reasoning
+    assert body_items("bedrock", unit)[0]["content"][0] == reasoning
 
 
 POINT = {"cachePoint": {"type": "default", "ttl": "1h"}}
@@ -303,20 +309,20 @@ def test_cache_point_in_a_session_is_a_breakpoint():
         append({"type": "user_message", "uuid": "u", "blocks": [
             {"type": "text", "text": "a"}, {"type": "raw", "json": POINT}, {"type": "text", "text": "b"}]}),
     ).state  # fmt: skip
-    made = Assembler(DIALECTS["bedrock"], rules=Rules(breakpoints="recorded")).assemble(state, state.main())
-    body = DIALECTS["bedrock"].write(made.prompt)
+    assembled = Assembler(DIALECTS["bedrock"], rules=Rules(breakpoints="recorded")).assemble(state, state.main())
+    body = DIALECTS["bedrock"].write(assembled.prompt)
     assert json.loads(body)["messages"][0]["content"] == [{"text": "a"}, POINT, {"text": "b"}]
     again = DIALECTS["bedrock"].parse(body, "wire", Memo())
     assert (list(again), again.breakpoints, again.breakpoint_values) == (
-        list(made.prompt), made.prompt.breakpoints, made.prompt.breakpoint_values
+        list(assembled.prompt), assembled.prompt.breakpoints, assembled.prompt.breakpoint_values
     )  # fmt: skip
-    assert not made.omitted
+    assert not assembled.omitted
 
 
 @pytest.mark.parametrize("some", [(POINT,), (POINT, {"text": "a"}), ({"text": "a"}, POINT, POINT)])
 def test_cache_point_without_a_block_is_named(some):
     assert rendered("bedrock", Unit("user", tuple(map(raw, some))))[1] == ["cachePoint"]
-    output = Raw(dumps([{"type": "raw", "json": one} for one in some]))
+    output = Raw(dumps([{"type": "raw", "json": block} for block in some]))
     assert set(rendered("bedrock", Unit("results", (), (called(output=output),)))[1]) == {"cachePoint"}
 
 
@@ -327,11 +333,11 @@ def test_cache_point_without_a_block_is_named(some):
 @each("recorded", [[1], None, "s", 2.0, {"p": 1}, {}])
 def test_arguments_are_always_an_object(dialect, where, recorded):
     """Arguments that were no object went out as they were to two of these APIs, which answer 400."""
-    made = said(dialect, Unit("assistant", (), (called(input=Raw(dumps(recorded))),)))
-    (found,) = made[0]["parts" if dialect == "gemini" else "content"]
+    messages = body_items(dialect, Unit("assistant", (), (called(input=Raw(dumps(recorded))),)))
+    (arguments,) = messages[0]["parts" if dialect == "gemini" else "content"]
     for key in where:
-        found = found[key]
-    assert found == (recorded if isinstance(recorded, dict) else {"input": recorded})
+        arguments = arguments[key]
+    assert arguments == (recorded if isinstance(recorded, dict) else {"input": recorded})
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -354,7 +360,7 @@ def test_cache_points_are_breakpoints_of_earlier_segments():
         "messages": [{"role": "user", "content": [{"text": "a"}, point, {"text": "b"}, point]}],
     }
     prompt = parsed(body, "bedrock")
-    assert [one.path for one in prompt] == [
+    assert [segment.path for segment in prompt] == [
         "toolConfig.tools[0]", "system[0]", "system[1]",
         "messages[0]", "messages[0].content[0]", "messages[0].content[1]",
     ]  # fmt: skip
@@ -374,4 +380,4 @@ def test_only_input_parts_take_a_breakpoint(item, may):
     dialect = DIALECTS["openai-responses"]
     prompt = parsed({"input": [item], "instructions": "I", "tools": [FLAT]}, "openai-responses")
     assert dialect.takes_breakpoint(prompt.messages[-1]) is may
-    assert not any(dialect.takes_breakpoint(one) for one in prompt.head)
+    assert not any(dialect.takes_breakpoint(segment) for segment in prompt.head)

@@ -18,7 +18,7 @@ RULES = Rules()
 
 def texts(*events, rules=RULES, **fields):
     fold = Fold(started(**fields), *events)
-    return [json.loads(one.text) for one in system_texts(fold.state, fold.state.main(), rules)]
+    return [json.loads(text.text) for text in system_texts(fold.state, fold.state.main(), rules)]
 
 
 def test_shared_texts_come_before_those_of_the_session():
@@ -33,8 +33,8 @@ def test_shared_texts_come_before_those_of_the_session():
 def shape(*events):
     fold = Fold(started(), *events)
     return [
-        (size, [(unit.role, len(unit.blocks), len(unit.calls)) for unit in found])
-        for size, found in build_units(iter(fold.state.main().entries))
+        (size, [(unit.role, len(unit.blocks), len(unit.calls)) for unit in units])
+        for size, units in build_units(iter(fold.state.main().entries))
     ]
 
 
@@ -64,7 +64,7 @@ def test_foreign_recording_gets_no_text_of_lore():
     import msgspec  # noqa: PLC0415
 
     state = msgspec.structs.replace(fold.state, format="claude-code")
-    assert [one.text for one in system_texts(state, state.main(), RULES)] == [b'"S"']
+    assert [text.text for text in system_texts(state, state.main(), RULES)] == [b'"S"']
 
 
 IDS = shorten_ids(["k1", "k2", "k3"], {})
@@ -142,14 +142,14 @@ def test_paths_with_odd_characters_are_left_out(path):
     assert tail(context)[0] == "[working-context]\nrecent_files:\n  - ok"
 
 
-@pytest.mark.parametrize(("entry", "shown"), [
+@pytest.mark.parametrize(("entry", "expected"), [
     ({"title": "T", "id": "k"}, "- T [k]"),
     ({"title": "T", "id": "k", "score": 1}, "- T [k] score=1.00"),
     ({"content": "only this"}, "- only this"),
     ({"title": "T", "content": "this"}, "  this"),
 ])  # fmt: skip
-def test_recalled_entries_show_what_they_have(entry, shown):
-    assert tail({"memory_recall": [entry]})[0].splitlines()[-1] == shown
+def test_recalled_entries_show_what_they_have(entry, expected):
+    assert tail({"memory_recall": [entry]})[0].splitlines()[-1] == expected
 
 
 WRONG = {

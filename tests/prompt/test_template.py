@@ -36,7 +36,7 @@ def text(words):
     return TextBlock(Raw(encode(words)))
 
 
-def made(call_id="c", **fields):
+def call(call_id="c", **fields):
     base = {"uuid": call_id, "call_id": call_id, "name": "ls", "input": Raw(b'{"p": 1e3}'), "status": "completed"}
     return ToolCall(**{**base, **fields})
 
@@ -60,7 +60,7 @@ def written(dialect, units, **parts):
     return dialect.write(prompt_of(dialect, units, **parts)[0]).decode()
 
 
-def seen(units, **parts):
+def template_input(units, **parts):
     return json.loads(written(JinjaTemplate(ECHO), units, **parts))
 
 
@@ -68,12 +68,12 @@ def seen(units, **parts):
 
 
 def test_chatml_writes_tools_system_calls_and_results():
-    calls = (made("c", output=Raw(b'"one"')), made("d", output=Raw(b'"two"')))
+    calls = (call("c", output=Raw(b'"one"')), call("d", output=Raw(b'"two"')))
     units = (Unit("user", (text("hi"),)), Unit("assistant", (text("yo"),), calls), Unit("results", (), calls))
     body = written(ChatML(), units, tools=TOOLS, system=(b'"S"', b'"T"'))
-    opening, rest = body.split("\n<tools>\n")
+    opening, remaining = body.split("\n<tools>\n")
     assert opening.startswith("<|im_start|>system\n# Tools")
-    assert rest.startswith(
+    assert remaining.startswith(
         '{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}\n</tools>\n'
     )
     assert body.endswith(
@@ -87,8 +87,8 @@ def test_chatml_writes_tools_system_calls_and_results():
 
 def test_chatml_puts_the_tail_after_results():
     """A trailing user message in a tool loop made a model answer it again and again, until its context was full."""
-    one = (made(output=Raw(b'"o"')),)
-    units = (Unit("user", (text("a"),)), Unit("assistant", (), one), Unit("results", (), one))
+    calls = (call(output=Raw(b'"o"')),)
+    units = (Unit("user", (text("a"),)), Unit("assistant", (), calls), Unit("results", (), calls))
     body = written(ChatML(), units, tail=(Unit("user", (text("now"),), joins=True),))
     assert body.endswith("<tool_response>\no\n</tool_response>\nnow<|im_end|>\n<|im_start|>assistant\n")
 
@@ -98,10 +98,10 @@ def test_chatml_says_what_it_leaves_out():
         ThinkingBlock(Raw(b'"hm"')), ImageBlock("image/png", Raw(b'"AA=="')), text("kept"),
         RawBlock(Raw(b'{"type":"audio"}')), RawBlock(Raw(b'{"type":"x","text":"own"}')),
     )  # fmt: skip
-    picture = made(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA=="},{"type":"text","text":"t"}]'))
+    picture = call(output=Raw(b'[{"type":"image","media_type":"image/png","data":"AA=="},{"type":"text","text":"t"}]'))
     prompt, omitted = prompt_of(ChatML(), (Unit("user", blocks), Unit("results", (), (picture,))))
     assert omitted == ["thinking", "image", "audio", "image in a tool result"]
-    assert [one.data for one in prompt.messages if one.kind == "block"] == [
+    assert [segment.data for segment in prompt.messages if segment.kind == "block"] == [
         b"kept", b"\nown", b"<tool_response>\nt\n</tool_response>",
     ]  # fmt: skip
 
@@ -116,8 +116,8 @@ def test_unit_without_text_opens_no_message(dialect):
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(LIKE_CHATML)])
 def test_half_a_surrogate_pair_is_replaced(dialect):
-    one = (made(name="\ud83d", input=Raw(b'{"p":"\\ud83d"}'), output=Raw(b'"\\ud83d"')),)
-    units = (Unit("user", (TextBlock(Raw(b'"a\\ud83d b"')),)), Unit("assistant", (), one), Unit("results", (), one))
+    calls = (call(name="\ud83d", input=Raw(b'{"p":"\\ud83d"}'), output=Raw(b'"\\ud83d"')),)
+    units = (Unit("user", (TextBlock(Raw(b'"a\\ud83d b"')),)), Unit("assistant", (), calls), Unit("results", (), calls))
     tool = Raw(b'{"name":"\\ud83d","input_schema":{}}')
     body = dialect.write(prompt_of(dialect, units, tools=(tool,), system=(b'"\\udc00"',))[0])
     assert "a\ufffd b" in body.decode()
@@ -129,17 +129,17 @@ def test_control_text_is_kept_in_chatml():
     assert not ChatML.capabilities["control text in content"].expressed
 
 
-@pytest.mark.parametrize(("fields", "shown"), [
+@pytest.mark.parametrize(("fields", "content"), [
     ({"output": Raw(b'"o"')}, "o"),
     ({"status": "failed", "error": Raw(b'"E"')}, "E"),
     ({"status": "running"}, "[no result recorded]"),
     ({"status": "completed"}, ""),
     ({"output": Raw(b'[{"type":"text","text":"a"},{"type":"text","text":"b"}]')}, "a\nb"),
 ])  # fmt: skip
-def test_result_is_output_error_or_a_note(fields, shown):
-    units = (Unit("results", (), (made(**fields),)),)
-    assert f"<tool_response>\n{shown}\n</tool_response>" in written(ChatML(), units)
-    assert seen(units)["messages"][0]["content"] == shown
+def test_result_is_output_error_or_a_note(fields, content):
+    units = (Unit("results", (), (call(**fields),)),)
+    assert f"<tool_response>\n{content}\n</tool_response>" in written(ChatML(), units)
+    assert template_input(units)["messages"][0]["content"] == content
 
 
 # both
@@ -177,8 +177,8 @@ def test_text_dialects_have_no_breakpoints(dialect):
 @each([ChatML(), JinjaTemplate(ECHO)])
 def test_functions_get_the_shape_of_templates(dialect, tool):
     """Only Anthropic's shape was once rewritten: templates that read `tool.function` failed on the others."""
-    shown = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
-    assert [one.data.strip() for one in dialect.head((tool,), ()) if one.kind == "tool"] == [shown]
+    expected = b'{"type":"function","function":{"name":"ls","description":"list","parameters":{"type": "object"}}}'
+    assert [segment.data.strip() for segment in dialect.head((tool,), ()) if segment.kind == "tool"] == [expected]
 
 
 @pytest.mark.parametrize("dialect", [ChatML(), JinjaTemplate(ECHO)])
@@ -191,7 +191,7 @@ def test_text_is_parsed_as_one_segment(dialect, body):
 
 WORDS = st.sampled_from(["a", "b\n", "\n\n", "<|im_end|>", "é\U0001f600", "\ud83d", "x" * 50, " "])
 BLOCKS = st.lists(WORDS.map(text), min_size=1, max_size=2).map(tuple)
-CALLS = st.lists(st.builds(made, st.sampled_from("cd"), output=WORDS.map(lambda words: Raw(encode(words)))), max_size=2)
+CALLS = st.lists(st.builds(call, st.sampled_from("cd"), output=WORDS.map(lambda words: Raw(encode(words)))), max_size=2)
 TURNS = st.lists(st.tuples(BLOCKS, CALLS.map(tuple), BLOCKS), min_size=1, max_size=6)
 TAILS = st.sampled_from(["system", "user"]).flatmap(
     lambda role: BLOCKS.map(lambda blocks: (Unit(role, blocks, joins=role == "user"),))
@@ -201,8 +201,8 @@ TAILS = st.sampled_from(["system", "user"]).flatmap(
 def steps_of(turns):
     """Yield the history of each request: the previous one and one more message."""
     units = []
-    for asked, calls, answer in turns:
-        units.append(Unit("user", asked))
+    for question, calls, answer in turns:
+        units.append(Unit("user", question))
         yield tuple(units)
         if calls:
             units += [Unit("assistant", (), calls), Unit("results", (), calls)]
@@ -254,13 +254,13 @@ def test_a_text_without_line_ends_is_cut_once():
 
 
 def test_template_gets_messages_as_from_engines():
-    one = (made(output=Raw(b'"o"')),)
+    calls = (call(output=Raw(b'"o"')),)
     units = (
         Unit("user", (text("a"), text("b"))),
-        Unit("assistant", (ThinkingBlock(Raw(b'"hm"')), text("yo")), one),
-        Unit("results", (), one),
+        Unit("assistant", (ThinkingBlock(Raw(b'"hm"')), text("yo")), calls),
+        Unit("results", (), calls),
     )
-    assert seen(units, tools=TOOLS, system=(b'"S"', b'"T"')) == {
+    assert template_input(units, tools=TOOLS, system=(b'"S"', b'"T"')) == {
         "messages": [
             {"role": "system", "content": "S"},
             {"role": "system", "content": "T"},
@@ -285,9 +285,9 @@ def test_template_gets_messages_as_from_engines():
 
 def test_tail_joins_or_opens_a_message():
     units = (Unit("user", (text("a"),)),)
-    joined = seen(units, tail=(Unit("user", (text("now"),), joins=True),))
-    opened = seen(units, tail=(Unit("system", (text("now"),)),))
-    assert joined["messages"] == [{"role": "user", "content": "a\nnow"}]
+    prompt = template_input(units, tail=(Unit("user", (text("now"),), joins=True),))
+    opened = template_input(units, tail=(Unit("system", (text("now"),)),))
+    assert prompt["messages"] == [{"role": "user", "content": "a\nnow"}]
     assert opened["messages"][1:] == [{"role": "system", "content": "now"}]
 
 
@@ -299,33 +299,45 @@ def test_injected_text_and_users_words_are_one_message():
     before = (Unit("user", (text("a"),)), Unit("assistant", (text("b"),)))
     context = Unit("user", (text("c"),), origin="context_injection: context of turn 2")
     last = Unit("user", (text("d"), IMAGE, text("e")), origin="user")
-    found = seen((*before, DELTA, context, last), tail=(Unit("user", (text("now"),), joins=True),))["messages"]
-    assert found[2:] == [{"role": "user", "content": "new\n\nc\n\nd\ne\nnow"}]
+    messages = template_input((*before, DELTA, context, last), tail=(Unit("user", (text("now"),), joins=True),))[
+        "messages"
+    ]
+    assert messages[2:] == [{"role": "user", "content": "new\n\nc\n\nd\ne\nnow"}]
     assert prompt_of(JinjaTemplate(ECHO), (DELTA, last))[1] == ["image"]
 
 
 @pytest.mark.parametrize(
     "after",
     [
-        Unit("assistant", (text("b"),)), Unit("system", (text("b"),)), Unit("results", (), (made(output=Raw(b'"o"')),)),
+        Unit("assistant", (text("b"),)), Unit("system", (text("b"),)), Unit("results", (), (call(output=Raw(b'"o"')),)),
         Unit("user", (IMAGE,)), Unit("user", (ThinkingBlock(Raw(b'"hm"')), text("b"))),
     ],
 )  # fmt: skip
 def test_injected_text_stays_a_message_otherwise(after):
-    alone, found = seen((DELTA,))["messages"], seen((DELTA, after))["messages"]
-    assert found[:1] == alone
-    assert len(found) == 1 + (after.blocks != (IMAGE,))
+    alone, messages = template_input((DELTA,))["messages"], template_input((DELTA, after))["messages"]
+    assert messages[:1] == alone
+    assert len(messages) == 1 + (after.blocks != (IMAGE,))
 
 
 def test_finish_separates_stable_text_and_tail():
     units = (Unit("user", (text("a\nb"),)),)
     dialect = JinjaTemplate(LIKE_CHATML, bos_token="<s>")
     prompt = dialect.finish(prompt_of(dialect, units, tail=(Unit("system", (text("now"),)),))[0])
-    assert [one.data for one in prompt.messages] == [b"<|im_start|>", b"user\n", b"a\n", b"b", b"<|im_end|>", b"\n"]
-    assert b"".join(one.data for one in prompt.tail) == b"<|im_start|>system\nnow<|im_end|>\n<|im_start|>assistant\n"
+    assert [segment.data for segment in prompt.messages] == [
+        b"<|im_start|>",
+        b"user\n",
+        b"a\n",
+        b"b",
+        b"<|im_end|>",
+        b"\n",
+    ]
+    assert (
+        b"".join(segment.data for segment in prompt.tail)
+        == b"<|im_start|>system\nnow<|im_end|>\n<|im_start|>assistant\n"
+    )
     assert prompt.fidelity == "rendered"
     assert dialect.finish(prompt) is prompt
-    assert dialect.write(prompt) == b"".join(one.data for one in prompt)
+    assert dialect.write(prompt) == b"".join(segment.data for segment in prompt)
 
 
 def test_template_that_rewrites_history_shows():
@@ -333,8 +345,10 @@ def test_template_that_rewrites_history_shows():
     source = "{% for m in messages %}{{ m.reasoning_content if loop.last }}{{ m.content }}\n{% endfor %}"
     dialect = JinjaTemplate(source)
     first = (Unit("user", (text("a"),)), Unit("assistant", (ThinkingBlock(Raw(b'"hm"')), text("yo"))))
-    one, two = (dialect.finish(prompt_of(dialect, units)[0]) for units in (first, (*first, Unit("user", (text("b"),)))))
-    assert [segment.data for segment in one.messages] == [b"a\n", b"hmyo\n"]
+    previous, two = (
+        dialect.finish(prompt_of(dialect, units)[0]) for units in (first, (*first, Unit("user", (text("b"),))))
+    )
+    assert [segment.data for segment in previous.messages] == [b"a\n", b"hmyo\n"]
     assert [segment.data for segment in two.messages] == [b"a\n", b"yo\n", b"b\n"]
 
 
@@ -342,11 +356,11 @@ def test_tokens_and_the_time_are_given():
     source = "{{ bos_token }}|{{ eos_token }}|{{ strftime_now('%d %b %Y') }}"
     units = (Unit("user", (text("a"),)),)
     assert written(JinjaTemplate(source), units) == "||01 Jan 1970"
-    given = JinjaTemplate(source, bos_token="<s>", eos_token="</s>", now="2024-07-26")
-    assert written(given, units) == "<s>|</s>|26 Jul 2024"
+    template = JinjaTemplate(source, bos_token="<s>", eos_token="</s>", now="2024-07-26")
+    assert written(template, units) == "<s>|</s>|26 Jul 2024"
 
 
-@each("source, tokens, named", [
+@each("source, tokens, names", [
     ("{{ bos_token }}{{ eos_token }}", {}, ["bos_token", "eos_token"]),
     ("{{- bos_token + 'x' }}{{ bos_token }}", {"eos_token": "</s>"}, ["bos_token"]),
     ("{{ bos_token }}{{ eos_token }}", {"bos_token": "<s>"}, ["eos_token"]),
@@ -354,9 +368,9 @@ def test_tokens_and_the_time_are_given():
     ("{{ my_bos_token }}{{ bos_tokens }}", {}, []),
     (ECHO, {}, []),
 ])  # fmt: skip
-def test_missing_token_of_a_template_is_noted(source, tokens, named):
+def test_missing_token_of_a_template_is_noted(source, tokens, names):
     """Text without its first token was once rendered without a word: no engine had that text in its cache."""
-    notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in named]
+    notes = [f"the template names {name}, which is empty: set assemble.{name}" for name in names]
     assert list(JinjaTemplate(source, **tokens).notes) == notes
 
 
@@ -373,9 +387,10 @@ def test_refusal_of_a_template_names_its_line():
 
 
 def test_too_large_numbers_are_text_or_an_error():
-    one = (made(input=Raw(b'{"p": 1e999}')),)
+    calls = (call(input=Raw(b'{"p": 1e999}')),)
     assert (
-        seen((Unit("assistant", (), one),))["messages"][0]["tool_calls"][0]["function"]["arguments"] == '{"p": 1e999}'
+        template_input((Unit("assistant", (), calls),))["messages"][0]["tool_calls"][0]["function"]["arguments"]
+        == '{"p": 1e999}'
     )
     with pytest.raises(LoreError, match=r"tools\[0\] holds JSON"):
-        seen((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "parameters": 1e999}'),))
+        template_input((Unit("user", (text("a"),)),), tools=(Raw(b'{"name": "x", "parameters": 1e999}'),))

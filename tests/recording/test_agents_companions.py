@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from formats.claude import answered, asked, counts, joined, line, text
+from formats.claude import answered, asked, counts, line, log_bytes, text
 from lore.commands.fold import fold
 from lore.files import WholeFile
 from lore.recording.agents.companions import companions
@@ -16,16 +16,18 @@ from run.equal import assert_same
 
 def agent(name, session="s", **fields):
     """A subagent's file with one turn."""
-    own = {"isSidechain": True, "agentId": name, "sessionId": session, **fields}
-    return joined(
-        asked(f"{name}-u", f"do {name}", **own),
-        answered(f"{name}-a", f"{name}-r", text("done"), f"{name}-u", usage=counts(1, 20, 300, 4), **own),
+    members = {"isSidechain": True, "agentId": name, "sessionId": session, **fields}
+    return log_bytes(
+        asked(f"{name}-u", f"do {name}", **members),
+        answered(f"{name}-a", f"{name}-r", text("done"), f"{name}-u", usage=counts(1, 20, 300, 4), **members),
     )
 
 
 def main(session="s"):
-    own = {"sessionId": session}
-    return joined(asked("u", "go", **own), answered("a", "r", text("went"), "u", usage=counts(5, 6, 7, 8), **own))
+    members = {"sessionId": session}
+    return log_bytes(
+        asked("u", "go", **members), answered("a", "r", text("went"), "u", usage=counts(5, 6, 7, 8), **members)
+    )
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ OF_S = ["s/subagents/agent-4.jsonl", "s/subagents/workflows/wf_1/agent-6.jsonl",
 def test_companions_are_found_by_folder_and_id(project):
     assert companions("s.jsonl") == OF_S
     assert companions("other.jsonl") == ["other/subagents/agent-8.jsonl", "agent-2.jsonl"]
-    assert companions(str(project / "s.jsonl")) == [str(project / one) for one in OF_S]
+    assert companions(str(project / "s.jsonl")) == [str(project / name) for name in OF_S]
 
 
 @pytest.mark.parametrize(
@@ -78,14 +80,14 @@ def test_lore_log_has_no_companions(project):
 
 
 def test_session_is_found_after_unrelated_first_line(project):
-    first = joined({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"sessionId": "other"}})
+    first = log_bytes({"type": "file-history-snapshot", "messageId": "m", "snapshot": {"sessionId": "other"}})
     Path("t.jsonl").write_bytes(first + main())
     assert companions("t.jsonl") == ["agent-1.jsonl"]
 
 
 def test_their_chains_and_usage_belong_to_the_session(project):
     result = fold("s.jsonl", Options()).result
-    assert [(one.id, one.kind, one.turns) for one in result.session.chains] == [
+    assert [(chain.id, chain.kind, chain.turns) for chain in result.session.chains] == [
         ("main", "main", 1), ("4", "subagent", 1), ("6", "subagent", 1), ("1", "subagent", 1)
     ]  # fmt: skip
     assert (result.usage.turns, result.usage.uncached_tokens, result.usage.read_tokens) == (4, 5 + 3, 6 + 60)
@@ -95,7 +97,7 @@ def test_their_chains_and_usage_belong_to_the_session(project):
 
 def test_messages_in_progress_lines_count_once(project):
     embedded = line("progress", "p", data={"type": "agent_progress", "agentId": "4", "message": {"type": "assistant"}})
-    Path("s.jsonl").write_bytes(main() + joined(embedded))
+    Path("s.jsonl").write_bytes(main() + log_bytes(embedded))
     assert fold("s.jsonl", Options()).result.usage.turns == 4
 
 
@@ -107,16 +109,16 @@ def test_chains_of_one_name_are_not_mixed_up(tmp_path, monkeypatch):
         Path(place).write_bytes(agent("1"))
     Path("s/subagents/agent-2.jsonl").write_bytes(main())
     result = fold("s.jsonl", Options()).result
-    assert [one.id for one in result.session.chains] == ["main", "1", "agent-1", "agent-2", "agent-1-2"]
-    assert {one.turns for one in result.session.chains} == {1}
+    assert [chain.id for chain in result.session.chains] == ["main", "1", "agent-1", "agent-2", "agent-1-2"]
+    assert {chain.turns for chain in result.session.chains} == {1}
 
 
 def test_problem_in_companion_names_its_file(project):
-    Path("agent-1.jsonl").write_bytes(b"\n" + agent("1") + b"{torn\n" + joined(line("odd", "o")))
+    Path("agent-1.jsonl").write_bytes(b"\n" + agent("1") + b"{torn\n" + log_bytes(line("odd", "o")))
     problems = Problems()
     recording = Options().open("s.jsonl", problems, subagents=True)
     list(recording.turns())
-    assert [(one.code, one.file, one.line) for one in problems.kept] == [
+    assert [(problem.code, problem.file, problem.line) for problem in problems.kept] == [
         ("LORE201", "agent-1.jsonl", 4),
         ("LORE203", "agent-1.jsonl", 5),
     ]
@@ -128,14 +130,14 @@ def test_unreadable_companion_is_a_problem(project):
     Path("s/subagents/agent-5.jsonl").symlink_to("nowhere")
     Path("s/subagents/workflows/agent-6.jsonl").mkdir()
     result = fold("s.jsonl", Options()).result
-    assert [one.id for one in result.session.chains] == ["main", "6", "1"]
-    assert [(one.code, one.file) for one in result.problems] == [
+    assert [row.id for row in result.session.chains] == ["main", "6", "1"]
+    assert [(row.code, row.file) for row in result.problems] == [
         ("LORE215", "s/subagents/agent-4.jsonl"), ("LORE215", "s/subagents/agent-5.jsonl")
     ]  # fmt: skip
 
 
 def test_empty_log_takes_header_from_companion(project):
-    Path("s.jsonl").write_bytes(joined({"type": "mode", "mode": "x", "sessionId": "s"}))
+    Path("s.jsonl").write_bytes(log_bytes({"type": "mode", "mode": "x", "sessionId": "s"}))
     result = fold("s.jsonl", Options()).result
     assert (result.session.id, len(result.session.chains)) == ("s", 3)
     assert result.problems == []
@@ -145,7 +147,7 @@ def test_undecodable_file_names_are_read_and_converted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("s.jsonl").write_bytes(main())
     Path("agent-\udcff.jsonl").write_bytes(main())
-    assert [one.id for one in fold("s.jsonl", Options()).result.session.chains] == ["main", "agent-\\xff"]
+    assert [chain.id for chain in fold("s.jsonl", Options()).result.session.chains] == ["main", "agent-\\xff"]
     assert_same("s.jsonl")
 
 
@@ -155,11 +157,11 @@ def test_beginning_is_read_once_for_all_sessions(project, monkeypatch):
         Path(f"agent-t{number}.jsonl").write_bytes(agent("x", f"t{number}"))
     opened = []
 
-    def counted(name):
+    def open_counted(name):
         opened.append(name)
         return WholeFile(name)
 
-    monkeypatch.setattr("lore.recording.filesystem.WholeFile", counted)
+    monkeypatch.setattr("lore.recording.filesystem.WholeFile", open_counted)
     names = [f"t{number}.jsonl" for number in range(20)]
     assert [companions(name) for name in names] == [[f"agent-{name}"] for name in names]
     assert len(opened) == len(set(opened)) > 20

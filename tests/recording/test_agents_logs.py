@@ -14,8 +14,8 @@ WINDOWS = Surroundings(
 )
 
 
-def paths(agent, here, **options):
-    return [place.path for place in places(here, **options) if place.agent.name == agent]
+def paths(agent, surroundings, **options):
+    return [place.path for place in places(surroundings, **options) if place.agent.name == agent]
 
 
 @each("agent, linux, mac, windows", [
@@ -74,9 +74,9 @@ def test_codex_home_replaces_the_default_path():
 
 
 def test_unknown_home_leaves_given_places():
-    here = Surroundings({"CODEX_HOME": "/c"}, "", "linux", "/w")
-    found = {place.path for place in places(here)}
-    assert found == {"/c/sessions", "/c/archived_sessions", "/w/.crush", "/w"}
+    surroundings = Surroundings({"CODEX_HOME": "/c"}, "", "linux", "/w")
+    found_paths = {place.path for place in places(surroundings)}
+    assert found_paths == {"/c/sessions", "/c/archived_sessions", "/w/.crush", "/w"}
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_every_agent_is_named_once():
 
 
 def test_what_is_there_is_found(tmp_path):
-    here = Surroundings({}, str(tmp_path), "linux", str(tmp_path))
+    surroundings = Surroundings({}, str(tmp_path), "linux", str(tmp_path))
     for name in (
         ".gemini/tmp/abc/chats/session-1.json", ".gemini/tmp/abc/logs.json", ".gemini/tmp/def/other.txt",
         ".codex/sessions/2026/01/02/rollout-1.jsonl.zst", ".codex/sessions/2026/01/02/notes.md",
@@ -124,13 +124,13 @@ def test_what_is_there_is_found(tmp_path):
     ):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    found = [
+    found_paths = [
         (place.agent.name, file.removeprefix(f"{tmp_path}/"))
-        for place in places(here)
+        for place in places(surroundings)
         for there in existing(place)
         for file in files_of(there, lambda _place, error: pytest.fail(str(error)))
     ]
-    assert found == [
+    assert found_paths == [
         ("codex", ".codex/sessions/2026/01/02/rollout-1.jsonl.zst"),
         ("opencode", ".local/share/opencode/opencode.db"),
         ("gemini", ".gemini/tmp/abc/chats/session-1.json"),
@@ -140,6 +140,6 @@ def test_what_is_there_is_found(tmp_path):
 def test_formats_of_agents_are_registered():
     """Agents without a reader have no format at all, so that a misspelled one is seen."""
     unread = {agent.name for agent in AGENTS if not agent.is_read}
-    named = {agent.name for agent in AGENTS if not agent.formats}
-    assert named <= unread
+    unread_agents = {agent.name for agent in AGENTS if not agent.formats}
+    assert unread_agents <= unread
     assert {"claude-code", "codex"} <= set(READERS)

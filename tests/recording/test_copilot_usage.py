@@ -30,7 +30,7 @@ TWO = [("s-1", None, SONNET, 15_000, 10, 0, 14_000, "user"), ("s-1", None, SONNE
 def home(tmp_path):
     """A folder of Copilot CLI: a log, and a database whose rows are only in its `-wal` file."""
 
-    def made(rows, log=None, columns=COLUMNS):
+    def make_home(rows, log=None, columns=COLUMNS):
         folder = tmp_path / "session-state" / "s-1"
         folder.mkdir(parents=True)
         (folder / "events.jsonl").write_bytes((log or plain()).data())
@@ -44,7 +44,7 @@ def home(tmp_path):
         return folder / "events.jsonl"
 
     opened = []
-    yield made
+    yield make_home
     for connection in opened:
         connection.close()
 
@@ -83,9 +83,9 @@ def test_rows_belong_to_their_session_and_agent(home):
         ("s-1", None, SONNET, 900, 90, 100, 700, "compaction"),
         ("s-1", None, SONNET, 16_000, 10, 15_000, 0, "agent"),
     ]
-    found = fold(str(home(rows, log)), Options()).result
-    assert (found.usage.turns, found.usage.read_tokens) == (5, 14_000 + 600 + 100 + 15_000)
-    assert not found.problems
+    result = fold(str(home(rows, log)), Options()).result
+    assert (result.usage.turns, result.usage.read_tokens) == (5, 14_000 + 600 + 100 + 15_000)
+    assert not result.problems
 
 
 def test_row_without_request_is_skipped(home):
@@ -147,9 +147,9 @@ def test_unreadable_database_is_a_problem(home, tmp_path, damage):
     for name in ("session-store.db-wal", "session-store.db-shm"):
         (tmp_path / name).unlink()
     (tmp_path / "session-store.db").write_bytes(damage)
-    found = check([str(path)]).result
-    assert found.summary.turns == 2
-    assert [problem.message.startswith("session-store.db: ") for problem in found.problems] == [True]
+    result = check([str(path)]).result
+    assert result.summary.turns == 2
+    assert [problem.message.startswith("session-store.db: ") for problem in result.problems] == [True]
 
 
 def test_a_database_of_another_schema_is_a_problem(home):
@@ -187,6 +187,6 @@ class TestContract(ReaderContract):
 
 @pytest.mark.parametrize("line", [b'{"lore_usage":7}\n', b'{"lore_usage":{"rows":[[{}]]}}\n', b'{"lore_usage":\n'])
 def test_damaged_usage_line_is_a_problem(line):
-    values = [found.value for found in everything(Copilot(), line + plain().data())]
+    values = [item.value for item in everything(Copilot(), line + plain().data())]
     assert [value.code for value in values if isinstance(value, Problem)] == ["LORE215"]
     assert sum(isinstance(value, e.TurnCompleted) for value in values) == 2

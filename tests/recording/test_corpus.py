@@ -66,14 +66,14 @@ def test_files_below_are_sorted_without_hidden_ones(tmp_path):
         path.write_bytes(b"")
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe")
-    found = [os.path.relpath(one, tmp_path) for one in files_below(str(tmp_path), lambda *_: None)]
-    assert found == ["a", "c", os.path.join("b", "1"), os.path.join("b", "2")]
+    paths = [os.path.relpath(file, tmp_path) for file in files_below(str(tmp_path), lambda *_: None)]
+    assert paths == ["a", "c", os.path.join("b", "1"), os.path.join("b", "2")]
 
 
 BIG = b"x" * corpus.HEAD
 
 
-@pytest.mark.parametrize(("left", "right", "common"), [
+@pytest.mark.parametrize(("first", "right", "common"), [
     (b"", b"", 0),
     (b"abc", b"abd", 2),
     (b"abc", b"abcd", 3),
@@ -82,12 +82,12 @@ BIG = b"x" * corpus.HEAD
     (BIG * 3 + b"a", BIG * 3, 3 * len(BIG)),
     (b"a" + BIG, b"b" + BIG * 2, 0),
 ])  # fmt: skip
-def test_the_literal_prefix_of_two_files_is_counted(tmp_path, left, right, common):
+def test_the_literal_prefix_of_two_files_is_counted(tmp_path, first, right, common):
     paths = [tmp_path / "l", tmp_path / "r"]
-    for path, data in zip(paths, (left, right), strict=True):
+    for path, data in zip(paths, (first, right), strict=True):
         path.write_bytes(data)
-    assert common_length(*map(str, paths)) == (len(left), len(right), common)
-    assert common_length(*map(str, reversed(paths))) == (len(right), len(left), common)
+    assert common_length(*map(str, paths)) == (len(first), len(right), common)
+    assert common_length(*map(str, reversed(paths))) == (len(right), len(first), common)
 
 
 def test_turn_of_a_missing_name_gives_a_hint(tmp_path):

@@ -26,10 +26,10 @@ def tree(desk):
 
 
 def paths(*names):
-    return [one.path for one in inputs(list(names))]
+    return [file.path for file in inputs(list(names))]
 
 
-@pytest.mark.parametrize(("pattern", "found"), [
+@pytest.mark.parametrize(("pattern", "expected"), [
     ("logs/*.jsonl", ["logs/a.jsonl"]),
     ("logs/**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
     ("**/*.jsonl", ["logs/a.jsonl", "logs/deep/d.jsonl", "logs/deep/er/c.jsonl"]),
@@ -42,13 +42,13 @@ def paths(*names):
     ("logs/.h*", ["logs/.hidden.jsonl"]),
     ("logs/**/**/c*", ["logs/deep/er/c.jsonl"]),
 ])  # fmt: skip
-def test_pattern_lists_matches_sorted(tree, pattern, found):
-    assert paths(pattern) == found
+def test_pattern_lists_matches_sorted(tree, pattern, expected):
+    assert paths(pattern) == expected
 
 
 def test_file_with_exact_name_wins_over_pattern(tree):
     put("logs/[ab].jsonl", b"x")
-    assert [(one.path, one.is_named) for one in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
+    assert [(file.path, file.is_named) for file in inputs(["logs/[ab].jsonl"])] == [("logs/[ab].jsonl", True)]
 
 
 def test_pattern_without_matches_is_an_error(tree):
@@ -65,7 +65,7 @@ def test_pattern_below_missing_folder_is_an_error(tree, pattern):
 
 
 def test_files_of_pattern_or_folder_are_not_named(tree):
-    assert {one.is_named for one in inputs(["logs/*", "logs"])} == {False}
+    assert {file.is_named for file in inputs(["logs/*", "logs"])} == {False}
 
 
 @pytest.mark.parametrize("names", [
@@ -75,8 +75,8 @@ def test_files_of_pattern_or_folder_are_not_named(tree):
     ("-", "-", "logs", "logs"),
 ])  # fmt: skip
 def test_file_reached_twice_is_judged_once(tree, names):
-    found = [os.path.realpath(one) for one in paths(*names)]
-    assert len(found) == len(set(found)) == 4 + ("-" in names)
+    files = [os.path.realpath(file) for file in paths(*names)]
+    assert len(files) == len(set(files)) == 4 + ("-" in names)
 
 
 def test_link_to_a_file_is_read(tree):
@@ -85,8 +85,8 @@ def test_link_to_a_file_is_read(tree):
 
 
 def test_file_keeps_first_place_and_is_named(tree):
-    found = inputs(["logs/deep", "logs", "logs/deep/er/c.jsonl"])
-    assert [(one.path, one.is_named) for one in found][:2] == [
+    files = inputs(["logs/deep", "logs", "logs/deep/er/c.jsonl"])
+    assert [(file.path, file.is_named) for file in files][:2] == [
         ("logs/deep/d.jsonl", False),
         ("logs/deep/er/c.jsonl", True),
     ]
@@ -96,8 +96,8 @@ def test_file_keeps_first_place_and_is_named(tree):
 def test_pipe_is_read_only_if_named(tree):
     os.mkfifo("logs/pipe")
     assert "logs/pipe" not in paths("logs", "logs/*")
-    assert [(one.path, one.stream) for one in inputs(["logs/pipe"])] == [("logs/pipe", True)]
+    assert [(file.path, file.stream) for file in inputs(["logs/pipe"])] == [("logs/pipe", True)]
 
 
 def test_sizes_are_known_before_anything_is_read(tree):
-    assert [one.size for one in inputs(["logs/a.jsonl", "none", "-"])] == [1, 0, 0]
+    assert [file.size for file in inputs(["logs/a.jsonl", "none", "-"])] == [1, 0, 0]

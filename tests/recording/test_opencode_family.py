@@ -24,8 +24,8 @@ def sessions(family=FAMILY):
     """Sessions of one request each, the first one compacted."""
     for number, (name, parent) in enumerate(family):
         fields = {"time": {"created": START + number}, **({} if parent is None else {"parentID": parent})}
-        made = Export(name, **fields).user("task").answer("done", bill=(40 + number, 8, 2))
-        yield compacted() if name == "ses_1" else made
+        export = Export(name, **fields).user("task").answer("done", bill=(40 + number, 8, 2))
+        yield compacted() if name == "ses_1" else export
 
 
 def in_database(folder):
@@ -45,8 +45,8 @@ def as_exports(folder):
     put(folder / "a.json", {"info": {"id": "ses_8", "parentID": "ses_1"}})
     (folder / "b.json").write_bytes(b"\xff{")
     (folder / "c.json").mkdir()
-    for made in sessions():
-        put(folder / f"{made.info['id']}.json", {"info": made.info, "messages": made.messages})
+    for export in sessions():
+        put(folder / f"{export.info['id']}.json", {"info": export.info, "messages": export.messages})
     return [str(folder / f"{name}.json") for name, _ in FAMILY]
 
 
@@ -56,18 +56,18 @@ def names(request, tmp_path):
 
 
 def test_session_is_read_with_its_subagents(names):
-    one, two, three, four, nine = names
-    assert companions(one) == [two, three, four]
+    first, two, three, four, nine = names
+    assert companions(first) == [two, three, four]
     assert (companions(two), companions(three), companions(nine)) == ([three], [], [])
-    found = fold(one, Options()).result
-    assert [chain.id for chain in found.session.chains] == ["main", "utility-1", "ses_2", "ses_3", "ses_4"]
-    assert (found.session.id, found.usage.turns, found.problems) == ("ses_1", 8, [])
+    result = fold(first, Options()).result
+    assert [chain.id for chain in result.session.chains] == ["main", "utility-1", "ses_2", "ses_3", "ses_4"]
+    assert (result.session.id, result.usage.turns, result.problems) == ("ses_1", 8, [])
 
 
 def test_check_judges_each_subagent_once(names):
-    one, two, three, four, _ = names
-    assert [file.path for file in inputs([one])] == [one, two, three, four]
-    assert check([one]).result.summary.turns == 8
+    first, two, three, four, _ = names
+    assert [file.path for file in inputs([first])] == [first, two, three, four]
+    assert check([first]).result.summary.turns == 8
     assert check(names).result.summary.turns == 9
 
 
@@ -118,6 +118,6 @@ def test_oh_my_pi_subagents_are_in_session_folder(tmp_path):
     names = [os.path.join(tmp_path, name) for name in files]
     assert sorted(companions(names[0])) == sorted(names[1:])
     assert [session_of(name) for name in names] == [None, names[0], names[0]]
-    found = fold(names[0], Options()).result
-    assert sorted(chain.id for chain in found.session.chains) == ["Explore", "Explore.Deep", "main"]
-    assert found.problems == []
+    result = fold(names[0], Options()).result
+    assert sorted(chain.id for chain in result.session.chains) == ["Explore", "Explore.Deep", "main"]
+    assert result.problems == []

@@ -102,8 +102,8 @@ def test_too_long_value_ends_only_its_session(tmp_path, two, monkeypatch):
     assert usage(f"{path}#ses_1")[1].turns == 2
     with pytest.raises(LoreError, match="too big"):
         fold(f"{path}#ses_2", Options())
-    found = check([str(path)])
-    assert (found.result.summary.turns, found.incomplete) == (2, True)
+    checked = check([str(path)])
+    assert (checked.result.summary.turns, checked.incomplete) == (2, True)
 
 
 def test_values_of_other_types_are_none(tmp_path, two):
@@ -147,18 +147,18 @@ def test_message_of_many_parts_comes_in_pieces(tmp_path, two):
     assert max(map(len, pieces)) < 1_000
 
 
-@pytest.mark.parametrize(("damage", "said"), [
+@pytest.mark.parametrize(("damage", "reason"), [
     (lambda path: path.write_bytes(path.read_bytes()[:5000]), "database disk image is malformed"),
     (lambda path: path.write_bytes(path.read_bytes()[:100] + b"\xff" * 9000), "database disk image is malformed"),
     (lambda path: run("alter table message drop column data", path), "its table message has no data"),
     (lambda path: run("delete from message", path), "it holds no session with messages"),
     (lambda path: run("alter table session rename to other", path), None),
 ])  # fmt: skip
-def test_database_without_sessions_names_the_reason(tmp_path, two, damage, said):
+def test_database_without_sessions_names_the_reason(tmp_path, two, damage, reason):
     path = written(tmp_path / "opencode.db", *two)
     damage(path)
     before = listing(tmp_path)
     with pytest.raises(LoreError) as raised:
         check([str(path)])
-    assert ";" not in raised.value.message if said is None else raised.value.message.endswith(f"; {said}")
+    assert ";" not in raised.value.message if reason is None else raised.value.message.endswith(f"; {reason}")
     assert listing(tmp_path) == before

@@ -35,29 +35,29 @@ def written(path: Path, *exports: Export, mode: str = "delete") -> Path:
 
 def fill(connection: sqlite3.Connection, *exports: Export) -> None:
     """Put sessions into a database, the last messages and parts first."""
-    for made in exports:
-        info = made.info
+    for export in exports:
+        info = export.info
         row = (info["id"], info.get("parentID"), info["projectID"], info["slug"], info["version"], info["directory"])
         more = (info["title"], None, info["time"]["created"], None)
         connection.execute("insert into session values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *more))
-        for message in reversed(made.messages):
-            own = {key: value for key, value in message["info"].items() if key not in ("id", "sessionID")}
+        for message in reversed(export.messages):
+            members = {key: value for key, value in message["info"].items() if key not in ("id", "sessionID")}
             name = f"{info['id']}-{message['info']['id']}"
             at = message["info"]["time"]["created"]
-            connection.execute("insert into message values (?, ?, ?, ?)", (name, info["id"], at, json.dumps(own)))
+            connection.execute("insert into message values (?, ?, ?, ?)", (name, info["id"], at, json.dumps(members)))
             for part in reversed(message["parts"]):
-                own = {key: value for key, value in part.items() if key != "id"}
+                members = {key: value for key, value in part.items() if key != "id"}
                 ids = (f"{name}-{part['id']}", name, info["id"])
-                connection.execute("insert into part values (?, ?, ?, ?)", (*ids, json.dumps(own)))
+                connection.execute("insert into part values (?, ?, ?, ?)", (*ids, json.dumps(members)))
     connection.commit()
 
 
 def stored(folder: Path, *exports: Export) -> Path:
     """A storage folder that holds these sessions."""
-    for made in exports:
-        session = made.info["id"]
-        put(folder / "storage" / "session" / "p" / f"{session}.json", made.info)
-        for message in made.messages:
+    for export in exports:
+        session = export.info["id"]
+        put(folder / "storage" / "session" / "p" / f"{session}.json", export.info)
+        for message in export.messages:
             name = f"{session}-{message['info']['id']}"
             put(folder / "storage" / "message" / session / f"{name}.json", {**message["info"], "id": name})
             for part in message["parts"]:
@@ -95,15 +95,15 @@ def beside(folder: Path, exports: tuple[Export, ...]) -> list[Path]:
     """A folder of exports."""
     folder.mkdir()
     paths = [folder / f"export-{number}.json" for number, _ in enumerate(exports)]
-    for path, made in zip(paths, exports, strict=True):
-        path.write_bytes(made.data())
+    for path, export in zip(paths, exports, strict=True):
+        path.write_bytes(export.data())
     return paths
 
 
 def test_database_session_reads_like_its_export(tmp_path, exports):
     path = written(tmp_path / "opencode.db", *exports)
-    for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
-        session = made.info["id"]
+    for export, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
+        session = export.info["id"]
         ours, theirs = usage(f"{path}#{session}"), usage(other)
         assert ours == theirs
         assert ours[0] == session
@@ -111,8 +111,8 @@ def test_database_session_reads_like_its_export(tmp_path, exports):
 
 def test_storage_session_reads_like_its_export(tmp_path, exports):
     folder = stored(tmp_path, *exports)
-    for made, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
-        assert usage(folder / "session" / "p" / f"{made.info['id']}.json") == usage(other)
+    for export, other in zip(exports, beside(tmp_path / "exports", exports), strict=True):
+        assert usage(folder / "session" / "p" / f"{export.info['id']}.json") == usage(other)
 
 
 def test_each_session_is_an_input_of_its_own(tmp_path, exports):
@@ -163,9 +163,9 @@ def test_rows_that_are_not_objects_are_problems(tmp_path):
         connection.execute("insert into message values ('y', 'ses_1', 9999999999998, x'ff')")
         connection.execute("update part set data = '[1]' where id like '%prt_001'")
         connection.commit()
-    made = fold(str(path), Options())
-    assert made.result.usage.turns == 2
-    assert "unreadable" in " ".join(problem.message for problem in made.result.problems)
+    folded = fold(str(path), Options())
+    assert folded.result.usage.turns == 2
+    assert "unreadable" in " ".join(problem.message for problem in folded.result.problems)
     folder = stored(tmp_path, plain())
     (folder / "message" / "ses_1" / "msg_zzz.json").write_bytes(b"{")
     (folder / "message" / "ses_1" / "msg_yyy.json").mkdir()

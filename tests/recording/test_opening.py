@@ -40,20 +40,20 @@ def test_a_turn_knows_its_place_and_time(tmp_path):
 
 
 def test_a_session_log_makes_no_chains_of_requests(tmp_path, monkeypatch):
-    made = []
-    monkeypatch.setattr("lore.recording.requests.Chains", lambda **_: made.append("chains"))
-    monkeypatch.setattr("lore.recording.requests.Continuations", lambda: made.append("continuations"))
+    created = []
+    monkeypatch.setattr("lore.recording.requests.Chains", lambda **_: created.append("chains"))
+    monkeypatch.setattr("lore.recording.requests.Continuations", lambda: created.append("continuations"))
     opened = recording(tmp_path, LOG)
-    assert (len(list(opened.turns())), opened.forgotten(), made) == (3, [], [])
+    assert (len(list(opened.turns())), opened.forgotten(), created) == (3, [], [])
 
 
 def test_streamed_answer_shows_that_next_request_continues(tmp_path):
     """Documents that only the latest question brings are gone in the next request: it was another conversation."""
     answer = "It was the parser: an empty line has no first character, and nobody had asked for that."
     streamed = sse(anthropic([{"type": "text", "text": answer}], [7])).decode()
-    asked = [body("Here are the documents. " * 40 + "Why?"), body("Why?", assistant(answer), "And now?")]
-    records = [{"request": one, "response": streamed} for one in asked]
-    turns = recording(tmp_path, b"".join(dumps(one) + b"\n" for one in records)).turns()
+    bodies = [body("Here are the documents. " * 40 + "Why?"), body("Why?", assistant(answer), "And now?")]
+    records = [{"request": request, "response": streamed} for request in bodies]
+    turns = recording(tmp_path, b"".join(dumps(request) + b"\n" for request in records)).turns()
     assert [(turn.chain, turn.number) for turn in turns] == [("main", 1), ("main", 2)]
 
 
@@ -69,8 +69,8 @@ def test_json_text_sequence_is_read_as_its_records(tmp_path):
 ])  # fmt: skip
 def test_text_before_records_is_no_part_of_them(tmp_path, before, between):
     lines = [between + line for line in LOG.splitlines(keepends=True)]
-    made = recording(tmp_path, before + (b"08:01 other text\n" if between else b"").join(lines))
-    assert ([turn.number for turn in made.turns()], made.problems.total) == ([1, 1, 2], 0)
+    opened = recording(tmp_path, before + (b"08:01 other text\n" if between else b"").join(lines))
+    assert ([turn.number for turn in opened.turns()], opened.problems.total) == ([1, 1, 2], 0)
 
 
 @pytest.mark.parametrize("piece", [7, 10_000])
@@ -81,16 +81,16 @@ def test_text_of_wrapped_record_is_read(tmp_path, member, others, piece):
     for text in (text.decode() + "\n" for text in (b"started {port}", *LOG.splitlines())):
         starts += [(len(lines) + 1, sum(map(len, lines)))] if "turn_started" in text else []
         lines += [dumps({**others, member: text[at : at + piece]}) + b"\n" for at in range(0, len(text), piece)]
-    made = recording(tmp_path, b"".join([*lines, b"torn\n"]))
-    assert [(turn.line, turn.byte) for turn in made.turns()] == starts
-    assert [(one.code, one.line) for one in made.problems.kept] == [("LORE201", len(lines) + 1)]
+    opened = recording(tmp_path, b"".join([*lines, b"torn\n"]))
+    assert [(turn.line, turn.byte) for turn in opened.turns()] == starts
+    assert [(problem.code, problem.line) for problem in opened.problems.kept] == [("LORE201", len(lines) + 1)]
 
 
 def test_many_pieces_of_wrapped_text_cost_linear_time(tmp_path):
     texts = [*(line.decode() + "\n" for line in LOG.splitlines()), '{"a":"', *("x" * 60_000)]
     began = process_time()
-    made = recording(tmp_path, b"".join(dumps({"log": text}) + b"\n" for text in texts))
-    assert (len(list(made.turns())), made.problems.total) == (3, 1)
+    opened = recording(tmp_path, b"".join(dumps({"log": text}) + b"\n" for text in texts))
+    assert (len(list(opened.turns())), opened.problems.total) == (3, 1)
     assert process_time() - began < 4
 
 
@@ -118,9 +118,9 @@ def test_picture_is_not_decoded_as_utf16(tmp_path):
 
 
 def test_unknown_dialect_is_a_problem(tmp_path):
-    made = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
-    assert len(list(made.turns())) == 1
-    assert made.problems.total == 1
+    opened = recording(tmp_path, log(header(dialect="klingon"), record("turn_started", turn=1)))
+    assert len(list(opened.turns())) == 1
+    assert opened.problems.total == 1
 
 
 def test_deltas_and_late_layers_are_in_prompts(tmp_path):
@@ -131,12 +131,12 @@ def test_deltas_and_late_layers_are_in_prompts(tmp_path):
         record("context_persisted", turn=8, insert_at=2, content="a context"),
         record("turn_started", turn=9),
     )
-    made = recording(tmp_path, data)
-    prompt = list(made.turns())[-1].prompt
-    said = b"".join(one.data for one in prompt)
-    wanted = (b"a delta", b"a late layer", b"a context", b"the last question")
-    assert [said.index(text) for text in wanted] == sorted(said.index(text) for text in wanted)
-    assert {problem.code for problem in made.problems.kept} == {"LORE214"}  # insert_at 99 is outside
+    opened = recording(tmp_path, data)
+    prompt = list(opened.turns())[-1].prompt
+    written = b"".join(segment.data for segment in prompt)
+    texts = (b"a delta", b"a late layer", b"a context", b"the last question")
+    assert [written.index(text) for text in texts] == sorted(written.index(text) for text in texts)
+    assert {problem.code for problem in opened.problems.kept} == {"LORE214"}  # insert_at 99 is outside
 
 
 @pytest.mark.parametrize(("text", "stamp"), [
@@ -163,5 +163,5 @@ def test_problems_are_counted_and_kept_up_to_limit():
 
 def test_late_main_chain_is_completed(tmp_path):
     data = log(header(), record("turn_started", turn=1, chain="a1"), record("turn_started", turn=1))
-    made = recording(tmp_path, data)
-    assert pick(made, parse_name("x"))[0].chain == "main"
+    opened = recording(tmp_path, data)
+    assert pick(opened, parse_name("x"))[0].chain == "main"

@@ -27,34 +27,34 @@ SAMPLE = json.dumps({"id": 1, "epoch": 1, "events": [EVENT]})
 
 
 def archive(path, members, method=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", method) as made:
-        made.writestr("header.json", "{}")
+    with zipfile.ZipFile(path, "w", method) as zipped:
+        zipped.writestr("header.json", "{}")
         for name, data in members:
-            made.writestr(name, data)
+            zipped.writestr(name, data)
     return str(path)
 
 
-def said(path):
+def problems_and_count(path):
     """Return the problems of an archive and the number of its exchanges."""
     reads = everything(InspectArchive(), b"".join(open_head(path).data))
-    problems = [one.value.message for one in reads if isinstance(one.value, Problem)]
+    problems = [read.value.message for read in reads if isinstance(read.value, Problem)]
     return problems, len(reads) - len(problems)
 
 
 def test_folder_of_pairs_is_one_input(tmp_path):
     shutil.copytree(CAPTURES / "body-pairs" / "stable", tmp_path / "bodies")
     shutil.copy(CAPTURES / "claude-events" / "stable.jsonl", tmp_path / "bodies")
-    found = inputs([str(tmp_path)])
-    assert [os.path.basename(one.path) for one in found] == ["bodies", "stable.jsonl"]
-    assert found[0].size > 4000
+    files = inputs([str(tmp_path)])
+    assert [os.path.basename(file.path) for file in files] == ["bodies", "stable.jsonl"]
+    assert files[0].size > 4000
 
 
 def test_findings_name_the_file_in_the_folder():
     folder = CAPTURES / "body-pairs" / "breaks"
     result = check([str(folder)]).result
     assert result.summary.files == 1
-    assert {os.path.dirname(one.path) for one in result.findings} == {str(folder)}
-    assert all(one.path.endswith(".request.json") and one.line == 1 for one in result.findings)
+    assert {os.path.dirname(finding.path) for finding in result.findings} == {str(folder)}
+    assert all(finding.path.endswith(".request.json") and finding.line == 1 for finding in result.findings)
 
 
 def test_folder_without_completions_is_not_a_recording(tmp_path):
@@ -77,25 +77,25 @@ def test_oversized_archive_member_is_refused_alone(tmp_path):
     path = archive(
         tmp_path / "a.eval", [("samples/a.json", SAMPLE), ("samples/b.json", bomb), ("samples/c.json", SAMPLE)]
     )
-    problems, found = said(path)
-    assert (len(problems), found) == (1, 2)
+    problems, count = problems_and_count(path)
+    assert (len(problems), count) == (1, 2)
     assert "200 times" in problems[0]
 
 
 def test_a_member_longer_than_any_line_is_refused(tmp_path):
     chunk = random.Random(1).randbytes(1024 * 1024)
-    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_STORED) as made:
-        made.writestr("header.json", "{}")
-        with made.open("samples/a.json", "w") as member:
+    with zipfile.ZipFile(tmp_path / "a.eval", "w", zipfile.ZIP_STORED) as zipped:
+        zipped.writestr("header.json", "{}")
+        with zipped.open("samples/a.json", "w") as member:
             for _ in range(65):
                 member.write(chunk)
-    problems, found = said(str(tmp_path / "a.eval"))
-    assert (found, problems) == (0, ["samples/a.json: longer than 64 MiB"])
+    problems, count = problems_and_count(str(tmp_path / "a.eval"))
+    assert (count, problems) == (0, ["samples/a.json: longer than 64 MiB"])
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_known_compressions_are_read(tmp_path, method):
-    assert said(archive(tmp_path / "a.eval", [("samples/a.json", SAMPLE)], method)) == ([], 1)
+    assert problems_and_count(archive(tmp_path / "a.eval", [("samples/a.json", SAMPLE)], method)) == ([], 1)
 
 
 def _patched(path, local, central, value):
@@ -110,16 +110,16 @@ def _patched(path, local, central, value):
 def test_an_unknown_compression_is_a_problem(tmp_path):
     path = archive(tmp_path / "a.eval", [("samples/b.json", SAMPLE), ("samples/a.json", SAMPLE)])
     _patched(tmp_path / "a.eval", 8, 10, 97)
-    problems, found = said(path)
-    assert (len(problems), found) == (1, 1)
+    problems, count = problems_and_count(path)
+    assert (len(problems), count) == (1, 1)
     assert "compression" in problems[0]
 
 
 def test_an_encrypted_member_is_a_problem(tmp_path):
     path = archive(tmp_path / "a.eval", [("samples/b.json", SAMPLE), ("samples/a.json", SAMPLE)])
     _patched(tmp_path / "a.eval", 6, 8, 1)
-    problems, found = said(path)
-    assert (len(problems), found) == (1, 1)
+    problems, count = problems_and_count(path)
+    assert (len(problems), count) == (1, 1)
     assert "encrypted" in problems[0]
 
 
@@ -127,8 +127,8 @@ def test_torn_archive_is_a_problem(tmp_path):
     whole = (CAPTURES / "inspect" / "stable.eval").read_bytes()
     for cut in range(4, len(whole), 37):
         (tmp_path / "a.eval").write_bytes(whole[:cut])
-        problems, found = said(str(tmp_path / "a.eval"))
-        assert (len(problems), found) == (1, 0), cut
+        problems, count = problems_and_count(str(tmp_path / "a.eval"))
+        assert (len(problems), count) == (1, 0), cut
 
 
 def test_archive_directory_beyond_limit_is_not_read(tmp_path):
@@ -137,12 +137,12 @@ def test_archive_directory_beyond_limit_is_not_read(tmp_path):
     at = data.rfind(b"PK\x05\x06")
     data[at + 12 : at + 16] = struct.pack("<I", 900_000_000)
     (tmp_path / "a.eval").write_bytes(data)
-    assert "directory" in said(path)[0][0]
+    assert "directory" in problems_and_count(path)[0][0]
 
 
 def test_archives_without_recordings_are_skipped(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as made:
-        made.writestr("word/document.xml", "<x/>")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as zipped:
+        zipped.writestr("word/document.xml", "<x/>")
     (tmp_path / "b.jsonl").write_text(json.dumps(EVENT["call"]["request"]) + "\n")
     summary = check([str(tmp_path)]).result.summary
     assert (summary.files, summary.skipped, summary.problems) == (1, 1, 0)

@@ -29,7 +29,7 @@ USE = {"type": "tool_use", "id": "t1", "name": "ls", "input": {"path": "."}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}
 
 
-def asked(*messages, **members):
+def ask(*messages, **members):
     return {"model": "claude-opus-5", "max_tokens": 900, "tools": [TOOL], "system": "Be brief.",
             "messages": [*messages], **members}  # fmt: skip
 
@@ -45,13 +45,15 @@ class Trip:
 
     def __init__(self, data: bytes, name: str = "b.jsonl") -> None:
         with tempfile.TemporaryDirectory() as folder:
-            self.path, made = Path(folder) / name, Path(folder) / "made.jsonl"
+            self.path, converted = Path(folder) / name, Path(folder) / "made.jsonl"
             self.path.write_bytes(data)
             self.sent = {(turn.chain, turn.number): turn.prompt for turn in opened(self.path).turns()}
-            made.write_bytes(b"".join(convert_recording(Options().open(str(self.path), Problems(), subagents=True))))
-            self.events = [json.loads(line) for line in made.read_bytes().splitlines()]
-            self.size, self.problems = made.stat().st_size, Problems()
-            recording = Options().open(str(made), self.problems)
+            converted.write_bytes(
+                b"".join(convert_recording(Options().open(str(self.path), Problems(), subagents=True)))
+            )
+            self.events = [json.loads(line) for line in converted.read_bytes().splitlines()]
+            self.size, self.problems = converted.stat().st_size, Problems()
+            recording = Options().open(str(converted), self.problems)
             self.turns = {(turn.chain, turn.number): turn for turn in recording.turns()}
             self.made = {name: turn.prompt for name, turn in self.turns.items()}
             self.state = recording.state
@@ -73,10 +75,10 @@ _SAID = ("messages", "contents", "input", "system", "instructions")
 _TEXTS = ("text", "content", "output", "result", "arguments", "input", "instructions", "system")
 
 
-def said_in(prompt):
+def texts_in(prompt):
     """The texts, calls and results of a prompt in order, whatever messages and blocks they are in."""
     body = json.loads(DIALECTS[prompt.dialect].write(prompt))
-    found = []
+    texts = []
 
     def look(value, key=""):
         if isinstance(value, dict):
@@ -86,10 +88,10 @@ def said_in(prompt):
             for inner in value:
                 look(inner, key)
         elif isinstance(value, str) and key in _TEXTS:
-            found.append(value)
+            texts.append(value)
 
     look({"instructions": None} | {key: value for key, value in body.items() if key in _SAID})
-    return [text for text in found if text.strip() and text != "[no result recorded]"]
+    return [text for text in texts if text.strip() and text != "[no result recorded]"]
 
 
 def trip(*bodies):
@@ -101,84 +103,86 @@ def test_conversation_of_any_dialect_keeps_texts_and_breakpoints(data):
     style = data.draw(
         st.builds(Style, reverse=st.booleans(), spaced=st.just(value=False), escapes=st.sampled_from(["few", "ascii"]))
     )
-    made = []
+    lines = []
     for body in data.draw(conversations(NAMES)):
         places = range(0 if "contents" in body else len(places_for_breakpoints(body)))
         chosen = data.draw(st.sets(st.sampled_from(places), max_size=3)) if places else set()
-        made.append(write(with_breakpoints(body, chosen, first=data.draw(st.booleans())), style))
-    found = Trip(b"\n".join(made) + b"\n")
-    assert not found.problems.kept
-    assert found.made.keys() == found.sent.keys()
-    for name, prompt in found.sent.items():
-        assert said_in(found.made[name]) == said_in(prompt)
-        assert [*map(canonical, found.made[name].params.values())] == [*map(canonical, prompt.params.values())]
+        lines.append(write(with_breakpoints(body, chosen, first=data.draw(st.booleans())), style))
+    round_trip = Trip(b"\n".join(lines) + b"\n")
+    assert not round_trip.problems.kept
+    assert round_trip.made.keys() == round_trip.sent.keys()
+    for name, prompt in round_trip.sent.items():
+        assert texts_in(round_trip.made[name]) == texts_in(prompt)
+        assert [*map(canonical, round_trip.made[name].params.values())] == [*map(canonical, prompt.params.values())]
 
 
 def test_new_messages_become_items_and_calls():
-    said = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
-    found = trip(asked(USER), asked(USER, said, {"role": "user", "content": [RESULT, {"type": "text", "text": "so?"}]}))
-    user, spoken, call, more = found.items
+    reply = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
+    round_trip = trip(
+        ask(USER), ask(USER, reply, {"role": "user", "content": [RESULT, {"type": "text", "text": "so?"}]})
+    )
+    user, spoken, call, more = round_trip.items
     assert [type(item) for item in (user, spoken, more)] == [UserMessage, AssistantMessage, UserMessage]
     assert isinstance(call, ToolCall)
     assert (call.name, call.status, bytes(call.output)) == ("ls", "completed", b'"a.py"')
-    assert [turn.turn for turn in found.rows] == [1, 2]
+    assert [turn.turn for turn in round_trip.rows] == [1, 2]
 
 
 def test_results_in_another_order_belong_to_their_calls():
-    said = {"role": "assistant", "content": [USE, {**USE, "id": "t2"}]}
+    reply = {"role": "assistant", "content": [USE, {**USE, "id": "t2"}]}
     swapped = {"role": "user", "content": [{**RESULT, "tool_use_id": "t2", "content": "b.py"}, RESULT]}
-    found = trip(asked(USER, said, swapped))
-    outputs = {item.call_id: bytes(item.output) for item in found.items if isinstance(item, ToolCall)}
+    round_trip = trip(ask(USER, reply, swapped))
+    outputs = {item.call_id: bytes(item.output) for item in round_trip.items if isinstance(item, ToolCall)}
     assert outputs == {"t1": b'"a.py"', "t2": b'"b.py"'}
 
 
 def test_result_without_its_call_stays_a_block():
-    found = trip(asked({"role": "user", "content": [RESULT]}))
-    assert found.body()["messages"] == [{"role": "user", "content": [RESULT]}]
+    round_trip = trip(ask({"role": "user", "content": [RESULT]}))
+    assert round_trip.body()["messages"] == [{"role": "user", "content": [RESULT]}]
 
 
 def test_breakpoints_stay_at_their_blocks():
     mark = {"cache_control": {"type": "ephemeral"}}
     marked = {"role": "user", "content": [{"type": "text", "text": "a", **mark}, {"type": "text", "text": "b"}]}
-    said = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
+    reply = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
     results = {"role": "user", "content": [RESULT | mark, {"type": "text", "text": "so?"}]}
-    found = trip(asked(marked, said, results, tools=[TOOL | mark], system=[{"type": "text", "text": "s", **mark}]))
-    body = found.body()
+    round_trip = trip(ask(marked, reply, results, tools=[TOOL | mark], system=[{"type": "text", "text": "s", **mark}]))
+    body = round_trip.body()
     assert body["tools"] == [TOOL | mark]
     assert body["system"] == [{"type": "text", "text": "s", **mark}]
     assert body["messages"][0] == marked
-    assert [prompt.breakpoint_values for prompt in found.made.values()] == [
-        prompt.breakpoint_values for prompt in found.sent.values()
+    assert [prompt.breakpoint_values for prompt in round_trip.made.values()] == [
+        prompt.breakpoint_values for prompt in round_trip.sent.values()
     ]
 
 
 def test_a_rewind_takes_items_back_and_announces_nothing():
-    found = trip(asked(USER, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}),
-                 asked(USER, {"role": "assistant", "content": "a"}, {"role": "user", "content": "c"}))  # fmt: skip
-    assert [event["observed"] for event in found.kinds("remove")] == [True]
-    assert [turn.changes for turn in found.turns.values()] == [(), ()]
+    round_trip = trip(ask(USER, {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}),
+                 ask(USER, {"role": "assistant", "content": "a"}, {"role": "user", "content": "c"}))  # fmt: skip
+    assert [event["observed"] for event in round_trip.kinds("remove")] == [True]
+    assert [turn.changes for turn in round_trip.turns.values()] == [(), ()]
 
 
 def test_summary_instead_of_history_is_a_compaction():
     summary = "This session is being continued from a previous conversation. It went so: the parser was read."
     talk = [USER, {"role": "assistant", "content": "a long answer"}, {"role": "user", "content": "go on"}]
-    found = trip(asked(*talk), asked({"role": "user", "content": summary}))
-    assert [event["trigger"] for event in found.kinds("compact_applied")] == ["auto"]
-    assert any(isinstance(item, CompactDivider) and item.pruned == 3 for item in found.items)
+    round_trip = trip(ask(*talk), ask({"role": "user", "content": summary}))
+    assert [event["trigger"] for event in round_trip.kinds("compact_applied")] == ["auto"]
+    assert any(isinstance(item, CompactDivider) and item.pruned == 3 for item in round_trip.items)
 
 
 def test_rewritten_result_is_sent_unchanged():
-    said = {"role": "assistant", "content": [USE]}
+    reply = {"role": "assistant", "content": [USE]}
     old, new = ({"role": "user", "content": [{**RESULT, "content": text}]} for text in ("a.py", "[cleared]"))
-    found = trip(asked(USER, said, old), asked(USER, said, new, {"role": "assistant", "content": "ok"}, USER))
-    assert [bytes(item.output) for item in found.items if isinstance(item, ToolCall)] == [b'"[cleared]"']
+    round_trip = trip(ask(USER, reply, old), ask(USER, reply, new, {"role": "assistant", "content": "ok"}, USER))
+    assert [bytes(item.output) for item in round_trip.items if isinstance(item, ToolCall)] == [b'"[cleared]"']
 
 
 def test_other_differences_are_observed_changes():
     other = {**TOOL, "name": "cat"}
-    found = trip(asked(USER), asked(USER, {"role": "assistant", "content": "a"}, USER, tools=[TOOL, other], system="B",
+    round_trip = trip(ask(USER), ask(USER, {"role": "assistant", "content": "a"}, USER, tools=[TOOL, other], system="B",
                                     max_tokens=10, stream=True))  # fmt: skip
-    [change] = found.kinds("session_changed")
+    [change] = round_trip.kinds("session_changed")
     assert (change["observed"], change["system"], len(change["tools"]), change["params"]["stream"]) == (
         True,
         ["B"],
@@ -189,26 +193,26 @@ def test_other_differences_are_observed_changes():
 
 def test_bills_times_and_failures_are_turns():
     usage = {"input_tokens": 4, "cache_read_input_tokens": 100, "output_tokens": 7}
-    said = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
-    found = trip({"request": asked(USER), "status": 529, "ts": 1767225600},
-                 {"request": asked(USER), "response": {**said, "usage": usage}, "ts": 1767225601.5})  # fmt: skip
-    assert [(turn.state, turn.read_tokens) for turn in found.rows] == [("failed", None), ("completed", 100)]
-    assert found.rows[1].started_at == "2026-01-01T00:00:01.500000+00:00"
-    assert [bytes(item.blocks[0].text) for item in found.items if isinstance(item, AssistantMessage)] == [b'"hi"']
+    reply = {"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+    round_trip = trip({"request": ask(USER), "status": 529, "ts": 1767225600},
+                 {"request": ask(USER), "response": {**reply, "usage": usage}, "ts": 1767225601.5})  # fmt: skip
+    assert [(turn.state, turn.read_tokens) for turn in round_trip.rows] == [("failed", None), ("completed", 100)]
+    assert round_trip.rows[1].started_at == "2026-01-01T00:00:01.500000+00:00"
+    assert [bytes(item.blocks[0].text) for item in round_trip.items if isinstance(item, AssistantMessage)] == [b'"hi"']
 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_time_outside_calendar_is_none(time):
     """It ended `lore convert` and `lore fold` with exit code 70: the log writes times in UTC."""
-    found = trip({"request": asked(USER), "ts": time})
-    assert found.rows[0].started_at is None
+    round_trip = trip({"request": ask(USER), "ts": time})
+    assert round_trip.rows[0].started_at is None
 
 
 def test_dropped_answer_is_appended_then_removed():
-    said = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
-    found = trip({"request": asked(USER), "response": said}, asked(USER, {"role": "user", "content": "again"}))
-    assert len(found.kinds("remove")) == 1
-    assert len(found.items) == 2
+    reply = {"id": "m", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+    round_trip = trip({"request": ask(USER), "response": reply}, ask(USER, {"role": "user", "content": "again"}))
+    assert len(round_trip.kinds("remove")) == 1
+    assert len(round_trip.items) == 2
 
 
 def test_what_a_request_continues_is_written_out():
@@ -221,8 +225,8 @@ def test_what_a_request_continues_is_written_out():
     }
     first = {"model": "gpt-5", "instructions": "Be brief.", "input": "hello"}
     second = {**first, "input": "and?", "previous_response_id": "resp_1"}
-    found = trip({"request": first, "response": response}, second)
-    body = found.body(turn=2)
+    round_trip = trip({"request": first, "response": response}, second)
+    body = round_trip.body(turn=2)
     assert [part["role"] for part in body["input"]] == ["system", "user", "assistant", "user"]
     assert "previous_response_id" not in body
 
@@ -236,25 +240,25 @@ def test_what_a_request_continues_is_written_out():
     [{"role": "user", "content": [RESULT]}, {"role": "system", "content": "s", "name": "n"}],
 ])  # fmt: skip
 def test_odd_messages_are_converted_to_turns(messages):
-    bodies = [asked(USER, *messages), asked(USER, *messages, USER)]
-    found = trip(*bodies)
-    assert found.made.keys() == found.sent.keys()
-    assert not found.problems.kept
+    bodies = [ask(USER, *messages), ask(USER, *messages, USER)]
+    round_trip = trip(*bodies)
+    assert round_trip.made.keys() == round_trip.sent.keys()
+    assert not round_trip.problems.kept
 
 
 def test_log_of_long_conversation_grows_linearly():
     talk = [
         {"role": role, "content": f"{role} says {n} " + "x" * 50} for n in range(80) for role in ("user", "assistant")
     ]
-    sizes = [trip(*(asked(*talk[:end]) for end in range(1, size, 2))).size for size in (40, 80, 160)]
+    sizes = [trip(*(ask(*talk[:end]) for end in range(1, size, 2))).size for size in (40, 80, 160)]
     assert sizes[2] - sizes[1] < 2.2 * (sizes[1] - sizes[0])
 
 
 def test_continued_session_begins_with_sent_messages():
     """Nothing is inserted before the messages that the provider has seen; lore's texts follow them."""
-    body = asked(USER)
-    found = trip(body)
-    log = b"".join(dumps(event) + b"\n" for event in found.events)
+    body = ask(USER)
+    round_trip = trip(body)
+    log = b"".join(dumps(event) + b"\n" for event in round_trip.events)
     more = [{"kind": "append", "item": {"type": "assistant_message", "uuid": "n1", "text": "hi"}},
             {"kind": "append", "item": {"type": "user_message", "uuid": "n2", "text": "more"}},
             {"kind": "turn_started", "turn": 2}]  # fmt: skip
@@ -264,18 +268,18 @@ def test_continued_session_begins_with_sent_messages():
         recording = Options().open(file.name)
         recording.watchful = True
         _, last = recording.turns()
-    made = json.loads(DIALECTS["anthropic"].write(last.prompt))
-    assert made["messages"][0] == {"role": "user", "content": [{"type": "text", "text": "hello"}]}
-    assert [message["role"] for message in made["messages"]] == ["user", "assistant", "user"]
-    assert {key: made[key] for key in ("tools", "max_tokens")} == {key: body[key] for key in ("tools", "max_tokens")}
-    assert made["system"][0]["text"] == "Be brief."
+    request = json.loads(DIALECTS["anthropic"].write(last.prompt))
+    assert request["messages"][0] == {"role": "user", "content": [{"type": "text", "text": "hello"}]}
+    assert [message["role"] for message in request["messages"]] == ["user", "assistant", "user"]
+    assert {key: request[key] for key in ("tools", "max_tokens")} == {key: body[key] for key in ("tools", "max_tokens")}
+    assert request["system"][0]["text"] == "Be brief."
 
 
 def test_requests_convert_to_another_dialect_unchanged_in_content():
-    said = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
+    reply = {"role": "assistant", "content": [{"type": "text", "text": "I look."}, USE]}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "b.json"
-        path.write_bytes(dumps(asked(USER, said, {"role": "user", "content": [RESULT]})))
+        path.write_bytes(dumps(ask(USER, reply, {"role": "user", "content": [RESULT]})))
         recording = session_of(Options(dialect="openai-chat").open(str(path)), "events", hint="")
         assert isinstance(recording, RequestSession)
         [turn] = recording.turns()
@@ -287,16 +291,16 @@ def test_requests_convert_to_another_dialect_unchanged_in_content():
 def test_items_have_names_of_their_own_across_dialects():
     """A chain that continues in another dialect had two messages of one name."""
     contents = [{"role": "user", "parts": [{"text": "hello"}]}]
-    found = trip(asked(USER), {"model": "gemini-3", "contents": contents})
-    names = [event["item"]["uuid"] for event in found.kinds("append") if event.get("chain", "main") == "main"]
+    round_trip = trip(ask(USER), {"model": "gemini-3", "contents": contents})
+    names = [event["item"]["uuid"] for event in round_trip.kinds("append") if event.get("chain", "main") == "main"]
     assert len(names) == len(set(names))
 
 
 def test_tool_name_with_lone_surrogate_converts(tmp_path):
     """Half a surrogate pair as a tool's name ended both as a bug in lore."""
     use = {**USE, "name": "\ud83d"}
-    said = {"role": "assistant", "content": [use]}
-    body = json.dumps(asked(USER, said, {"role": "user", "content": [RESULT]})).encode()
+    reply = {"role": "assistant", "content": [use]}
+    body = json.dumps(ask(USER, reply, {"role": "user", "content": [RESULT]})).encode()
     path = tmp_path / "r.jsonl"
     path.write_bytes(body + b"\n" + body + b"\n")
     written = b"\n".join(map(bytes, convert_recording(Options().open(str(path), Problems(), subagents=True))))

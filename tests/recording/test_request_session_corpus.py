@@ -4,7 +4,7 @@ import pytest
 
 from conftest import CORPUS, recordings
 from lore.model.codes import Code
-from recording.test_request_session import Trip, opened, said_in
+from recording.test_request_session import Trip, opened, texts_in
 from run.equal import converted, judged
 
 SHAPE = Code.CONTENT_SHAPE_CHANGED
@@ -21,27 +21,35 @@ CAPTURES = recordings(file for name in ("capture", "vcr") for file in CORPUS.glo
 
 @pytest.mark.parametrize("path", CAPTURES)
 def test_captures_keep_their_texts_and_usage(path):
-    found = Trip(path.read_bytes(), path.name)
-    assert not found.problems.kept
-    for name, prompt in found.sent.items():
-        assert sorted(said_in(found.made[name])) == sorted(said_in(prompt)), name
-    usage = [one.usage for one, turn in opened(path).exchanges() if turn and one.usage]
+    round_trip = Trip(path.read_bytes(), path.name)
+    assert not round_trip.problems.kept
+    for name, prompt in round_trip.sent.items():
+        assert sorted(texts_in(round_trip.made[name])) == sorted(texts_in(prompt)), name
+    usage = [entry.usage for entry, turn in opened(path).exchanges() if turn and entry.usage]
     for name in COUNTS:
-        billed = sum(getattr(counts, name) or 0 for one in usage for counts in one.passes)
-        assert sum(getattr(turn, name) or 0 for turn in found.rows) == billed
+        billed = sum(getattr(counts, name) or 0 for entry in usage for counts in entry.passes)
+        assert sum(getattr(turn, name) or 0 for turn in round_trip.rows) == billed
 
 
 @pytest.mark.parametrize("path", CAPTURES)
 def test_converted_log_is_judged_like_its_capture(path, tmp_path):
     """Except for a content that is a text now and a list of one text then: the layout writes one shape."""
-    made = tmp_path / f"{path.name}.jsonl"
-    made.write_bytes(converted(str(path)))
-    of_turns = [[one for one in judged(str(name)) if one.turn is not None] for name in (path, made)]
+    converted_path = tmp_path / f"{path.name}.jsonl"
+    converted_path.write_bytes(converted(str(path)))
+    of_turns = [
+        [finding for finding in judged(str(name)) if finding.turn is not None] for name in (path, converted_path)
+    ]
     before, after = (
         [
-            (one.code, one.chain, one.turn, one.section, None if one.code in ESTIMATED else one.lost_tokens)
-            for one in some
-            if one.code not in LEFT_OUT
+            (
+                finding.code,
+                finding.chain,
+                finding.turn,
+                finding.section,
+                None if finding.code in ESTIMATED else finding.lost_tokens,
+            )
+            for finding in some
+            if finding.code not in LEFT_OUT
         ]
         for some in of_turns
     )

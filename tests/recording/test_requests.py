@@ -17,8 +17,8 @@ def reads(*times):
     return [Read(Exchange(b"{}", "wire", at), place, 0) for place, at in enumerate(times, 1)]
 
 
-def places(found):
-    return [one.line for one in found]
+def places(turns):
+    return [turn.line for turn in turns]
 
 
 @pytest.mark.parametrize(("times", "order"), [
@@ -51,11 +51,11 @@ def test_export_in_reverse_order_is_one_conversation(tmp_path):
     log = json.loads(har(*turns))
     log["log"]["entries"].reverse()
     (tmp_path / "a.har").write_text(json.dumps(log))
-    found = [
+    rows = [
         (turn.chain, turn.number, len(turn.prompt.messages)) for turn in Options().open(str(tmp_path / "a.har")).turns()
     ]
-    assert [one[:2] for one in found] == [("main", 1), ("main", 2), ("main", 3)]
-    assert sorted(found) == found
+    assert [row[:2] for row in rows] == [("main", 1), ("main", 2), ("main", 3)]
+    assert sorted(rows) == rows
 
 
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Where is my order?"}]}]}

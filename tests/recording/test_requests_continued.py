@@ -35,34 +35,34 @@ class Talk:
         self.follow = Continuations(**settings)
         self.memo = Memo()
 
-    def ask(self, given, name="", *, after="", output=None, **more):
-        body = {"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": given, **more}
+    def ask(self, items, name="", *, after="", output=None, **more):
+        body = {"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": items, **more}
         if after:
             body["previous_response_id"] = after
-        said = b"" if output is None else dumps(output)
-        exchange = Exchange(dumps(body), "wire", response_id=name, output=said)
+        output_data = b"" if output is None else dumps(output)
+        exchange = Exchange(dumps(body), "wire", response_id=name, output=output_data)
         prompt = DIALECT.parse(exchange.body, "wire", self.memo)
         return self.follow.complete(prompt, exchange, DIALECT)
 
 
-def whole(given):
+def whole(items):
     """The prompt of a request that sends all of this."""
-    body = dumps({"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": given})
+    body = dumps({"model": "gpt-5.4", "instructions": "Be brief.", "tools": TOOLS, "input": items})
     return DIALECT.parse(body, "wire", Memo())
 
 
-def shown(prompt):
-    return [(one.path, one.section, one.kind, one.data) for one in prompt]
+def segments_of(prompt):
+    return [(segment.path, segment.section, segment.kind, segment.data) for segment in prompt]
 
 
 def test_continued_prompt_equals_complete_request():
     talk = Talk()
     talk.ask([system("s"), user("a")], "r1", output=[call(1)])
     talk.ask([result(1)], "r2", after="r1", output=[call(2), call(3)])
-    made, missing = talk.ask([result(2), result(3), user("b")], "r3", after="r2")
-    assert (made.partial, missing) == (False, "")
+    prompt, missing = talk.ask([result(2), result(3), user("b")], "r3", after="r2")
+    assert (prompt.partial, missing) == (False, "")
     every = [system("s"), user("a"), call(1), result(1), call(2), call(3), result(2), result(3), user("b")]
-    assert shown(made) == shown(whole(every))
+    assert segments_of(prompt) == segments_of(whole(every))
 
 
 def test_history_is_shared_and_never_made_again():
@@ -82,34 +82,34 @@ def test_request_without_messages_is_extended():
     ahead = talk.ask([], "r1", output=[])[0]
     after, missing = talk.ask([system("s"), user("a")], "r2", after="r1")
     assert (missing, name_relation(ahead, after, compare_prompts(ahead, after))) == ("", "extension")
-    assert shown(after) == shown(whole([system("s"), user("a")]))
+    assert segments_of(after) == segments_of(whole([system("s"), user("a")]))
 
 
 def test_missing_response_makes_prompt_partial():
-    made, missing = Talk().ask([result(1)], "r2", after="r1")
-    assert (made.partial, missing) == (True, "r1")
+    prompt, missing = Talk().ask([result(1)], "r2", after="r1")
+    assert (prompt.partial, missing) == (True, "r1")
 
 
 def test_missing_answer_makes_prompt_partial():
     talk = Talk()
     first = talk.ask([user("a")], "r1")[0]
-    made, missing = talk.ask([result(1)], "r2", after="r1")
-    assert (made.partial, missing) == (True, "r1")
-    assert compare_prompts(first, made).is_covered
+    prompt, missing = talk.ask([result(1)], "r2", after="r1")
+    assert (prompt.partial, missing) == (True, "r1")
+    assert compare_prompts(first, prompt).is_covered
 
 
 def test_continuing_partial_prompt_reports_once():
     talk = Talk()
     talk.ask([result(1)], "r2", after="r1", output=[call(2)])
-    made, missing = talk.ask([result(2)], "r3", after="r2")
-    assert (made.partial, missing) == (True, "")
+    prompt, missing = talk.ask([result(2)], "r3", after="r2")
+    assert (prompt.partial, missing) == (True, "")
 
 
 def test_a_conversation_that_the_provider_keeps_is_followed():
     talk = Talk()
     talk.ask([user("a")], "r1", output=[call(1)], conversation={"id": "conv_1"})
-    made, missing = talk.ask([result(1)], "r2", conversation="conv_1")
-    assert (missing, shown(made)) == ("", shown(whole([user("a"), call(1), result(1)])))
+    prompt, missing = talk.ask([result(1)], "r2", conversation="conv_1")
+    assert (missing, segments_of(prompt)) == ("", segments_of(whole([user("a"), call(1), result(1)])))
 
 
 def test_forgotten_response_makes_prompt_partial():
@@ -125,8 +125,11 @@ def test_breakpoints_of_continued_request_follow_their_segments():
     part = {"type": "input_text", "text": "a", "prompt_cache_breakpoint": {"mode": "explicit"}}
     cached = {"type": "message", "role": "user", "content": [part]}
     talk.ask([cached], "r1", output=[call(1)])
-    made = talk.ask([result(1), cached], "r2", after="r1")[0]
-    assert [made.segment_at(place).path for place in made.breakpoints] == ["input[0].content[0]", "input[3].content[0]"]
+    prompt = talk.ask([result(1), cached], "r2", after="r1")[0]
+    assert [prompt.segment_at(place).path for place in prompt.breakpoints] == [
+        "input[0].content[0]",
+        "input[3].content[0]",
+    ]
 
 
 @pytest.mark.parametrize("output", [b"null", b"{}", b"[1,null]", b'"x"', b"[[]]"])

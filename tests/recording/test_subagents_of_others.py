@@ -16,8 +16,8 @@ def test_gemini_chats_in_session_folder_are_subagents(tmp_path):
     (folder / "s-1").mkdir(parents=True)
     main = folder / "session-2026-04-14T08-00-s-1.jsonl"
     main.write_bytes(gemini.plain().data())
-    own = gemini.Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", gemini.tokens(5, 0))
-    (folder / "s-1" / "s-9.jsonl").write_bytes(own.data())
+    chat = gemini.Chat("s-9", kind="subagent").user("u", "look").model("m", "seen", gemini.tokens(5, 0))
+    (folder / "s-1" / "s-9.jsonl").write_bytes(chat.data())
     (folder / "s-1" / "notes.txt").write_bytes(b"none of them")
     assert chains(main) == ({"main", "agent-s-9"}, [])
     assert companions(str(folder / "s-1" / "s-9.jsonl")) == []
@@ -37,7 +37,7 @@ def test_qwen_subagents_belong_to_their_session(tmp_path):
     (tmp_path / "subagents" / "s-1").mkdir(parents=True)
     main = tmp_path / "chats" / "s-1.jsonl"
     main.write_bytes(qwen.plain().data())
-    own = qwen.Chat(agentId="explore-7", isSidechain=True).user("u-1", "find it")
-    own.record("assistant", "m-1", message=qwen.content("model", {"text": "x"}), usageMetadata=qwen.usage(9, 0))
-    (tmp_path / "subagents" / "s-1" / "agent-explore-7.jsonl").write_bytes(own.data())
+    chat = qwen.Chat(agentId="explore-7", isSidechain=True).user("u-1", "find it")
+    chat.record("assistant", "m-1", message=qwen.content("model", {"text": "x"}), usageMetadata=qwen.usage(9, 0))
+    (tmp_path / "subagents" / "s-1" / "agent-explore-7.jsonl").write_bytes(chat.data())
     assert chains(main) == ({"main", "explore-7"}, [])

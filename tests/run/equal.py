@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     bodies: list[bytes]
 
 
-def seen(path: str, options: Options | None = None) -> Seen:
+def replay(path: str, options: Options | None = None) -> Seen:
     """Fold, assemble and write every turn."""
     options = options or Options()
     result = msgspec.structs.replace(fold(path, options).result, problems=[])
@@ -52,8 +52,8 @@ def seen(path: str, options: Options | None = None) -> Seen:
 def judged(*paths: str, options: Options | None = None) -> list[Any]:
     """The findings about pairs of turns, without their places, as an agent's user reads them."""
     result = check(list(paths), CheckContext(audience="user", options=options or Options())).result
-    pairs = [one for one in result.findings if one.code[:5] in ("LORE1", "LORE3")]
-    return sorted((msgspec.structs.replace(one, **NO_PLACE) for one in pairs), key=repr)
+    pairs = [finding for finding in result.findings if finding.code[:5] in ("LORE1", "LORE3")]
+    return sorted((msgspec.structs.replace(finding, **NO_PLACE) for finding in pairs), key=repr)
 
 
 def placeless(findings: list[Any]) -> str:
@@ -70,13 +70,13 @@ def assert_same(path: str, options: Options | None = None) -> bytes:
     """A session and the log it is converted to say the same; returns the log."""
     data = converted(path, options)
     with tempfile.TemporaryDirectory() as folder:
-        made = str(Path(folder, "made.jsonl"))
-        Path(made).write_bytes(data)
-        one, other = seen(path, options), seen(made)
-        assert other.folded == one.folded
-        assert other.state == one.state
-        assert other.turns == one.turns
-        assert other.bodies == one.bodies
-        assert placeless(judged(made)) == placeless(judged(path, *companions(path), options=options))
-        assert converted(made) == data, "converted again it stays as it is"
+        converted_path = str(Path(folder, "made.jsonl"))
+        Path(converted_path).write_bytes(data)
+        expected, other = replay(path, options), replay(converted_path)
+        assert other.folded == expected.folded
+        assert other.state == expected.state
+        assert other.turns == expected.turns
+        assert other.bodies == expected.bodies
+        assert placeless(judged(converted_path)) == placeless(judged(path, *companions(path), options=options))
+        assert converted(converted_path) == data, "converted again it stays as it is"
     return data

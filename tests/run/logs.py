@@ -5,7 +5,7 @@ from formats.claude import answered, asked, counts, text
 from model.making import body, record
 
 
-def family(name, *own):
+def family(name, *numbers):
     """A session of Claude Code that begins with the history of its family."""
     shared = [
         asked("u1", "begin"),
@@ -15,7 +15,7 @@ def family(name, *own):
     ]
     new = [
         line
-        for number in own
+        for number in numbers
         for line in (
             asked(f"u{number}", "and", "a2"),
             answered(f"a{number}", f"msg_{number}", text(number), f"u{number}", usage=counts(10, 20_000, 50, 5)),

@@ -16,18 +16,18 @@ FIXTURES = [str(ROOT / "fixtures" / name) for name in ("recordings", "claude-cod
 def test_pass_over_skips_named_unrecognised_file(desk):
     put("rows.jsonl", b'{"a":1}\n')
     put("run.jsonl", session())
-    ran = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
-    assert (ran.code, ran.json["summary"]["skipped"], ran.json["summary"]["files"]) == (0, 1, 1)
+    result = lore("check", "--pass-over", "rows.jsonl", "run.jsonl", "--json")
+    assert (result.code, result.json["summary"]["skipped"], result.json["summary"]["files"]) == (0, 1, 1)
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "lint"])
 def test_named_file_that_is_no_recording_exits_3(desk, command):
     put("rows.jsonl", b'{"a":1}\n')
     put("run.jsonl", STABLE)
-    ran = lore(command, "rows.jsonl", "run.jsonl")
+    result = lore(command, "rows.jsonl", "run.jsonl")
     why = "not judged: rows.jsonl: unrecognised format (a JSON object with the members a)\n"
-    assert (ran.code, ran.err) == (3, why)
-    assert ran.out
+    assert (result.code, result.err) == (3, why)
+    assert result.out
     alone = lore(command, "rows.jsonl", "rows.jsonl")
     assert (alone.code, alone.err.startswith("error: rows.jsonl: unrecognised format")) == (2, True)
     assert lore(command, "run.jsonl", "gone.jsonl").code == 2
@@ -42,18 +42,18 @@ def test_damaged_recording_in_a_folder_is_unjudged(desk, bad):
     put("z/rows.jsonl", b'{"a":1}\n')
     assert lore("check", "z").code == 0
     put("z/bad.jsonl", bad)
-    ran = lore("check", "z")
-    assert ran.code == 3
+    result = lore("check", "z")
+    assert result.code == 3
     why = "unrecognised format (cut off in its first record)" if bad else "is empty"
-    assert ran.err.splitlines()[-1] == f"not judged: z/bad.jsonl: {why}"
+    assert result.err.splitlines()[-1] == f"not judged: z/bad.jsonl: {why}"
     assert lore("check", "z", "--pass-over").code == 0
 
 
 def test_check_says_that_nothing_was_compared(desk):
     first, second = STABLE.splitlines(keepends=True)[:2]
-    said = "nothing was compared: each conversation has one request"
-    assert (lore("check", put("one.jsonl", first)).code, said in lore("check", "one.jsonl").err) == (0, True)
-    assert said not in lore("check", put("two.jsonl", first, second)).err
+    message = "nothing was compared: each conversation has one request"
+    assert (lore("check", put("one.jsonl", first)).code, message in lore("check", "one.jsonl").err) == (0, True)
+    assert message not in lore("check", put("two.jsonl", first, second)).err
 
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\nsize 12345\n"
@@ -64,16 +64,16 @@ LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a21\ns
 def test_git_lfs_pointer_of_a_recording_is_unjudged(desk, command, name, code):
     put("z/run.jsonl", STABLE)
     put(f"z/{name}", LFS_POINTER)
-    ran = lore(command, "z")
-    assert ran.code == code
+    result = lore(command, "z")
+    assert result.code == code
     why = f"not judged: z/{name}: unrecognised format (a Git LFS pointer: check out with lfs)"
-    assert (why in ran.err) is bool(code)
+    assert (why in result.err) is bool(code)
 
 
 @pytest.mark.parametrize(("data", "what"), [(b"{", True), (b'{"model": "a", "mess', True), (b'{"a": 1}', False)])
 def test_object_without_an_end_is_named_so(desk, data, what):
-    ran = lore("check", put("x.json", data))
-    assert (ran.code, "unrecognised format (JSON that ends early)" in ran.err) == (2, what)
+    result = lore("check", put("x.json", data))
+    assert (result.code, "unrecognised format (JSON that ends early)" in result.err) == (2, what)
 
 
 def test_other_texts_in_a_folder_are_passed_over(desk):
@@ -82,15 +82,15 @@ def test_other_texts_in_a_folder_are_passed_over(desk):
     put("z/text.jsonl", b"hello\n")
     put("z/document.jsonl", b'{\n  "a": 1\n}\n')
     put("z/long.jsonl", b"{\n" + b'  "member": "value",\n' * 20_000 + b'  "a": 1\n}\n')
-    ran = lore("check", "z", "--json")
-    assert (ran.code, ran.json["summary"]["skipped"]) == (0, 4)
+    result = lore("check", "z", "--json")
+    assert (result.code, result.json["summary"]["skipped"]) == (0, 4)
 
 
 def test_only_skipped_files_are_no_error(desk):
     put("rows.jsonl", b'{"a":1}\n')
-    ran = lore("check", "--pass-over", "rows.jsonl")
-    assert ran.code == 0
-    assert "1 file skipped" in ran.out
+    result = lore("check", "--pass-over", "rows.jsonl")
+    assert result.code == 0
+    assert "1 file skipped" in result.out
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "no/such/folder"])
@@ -110,4 +110,4 @@ def test_problems_before_a_read_error_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "open_head", lambda _: corpus.Opened(head, torn()))
     outcome = check([str(tmp_path)])
     result, incomplete = outcome.result, outcome.incomplete
-    assert ([one.code for one in result.problems], incomplete) == (["LORE203", "LORE215"], True)
+    assert ([problem.code for problem in result.problems], incomplete) == (["LORE203", "LORE215"], True)

@@ -62,16 +62,16 @@ OFTEN = {"continuous_interval": 4, "keep_recent": 2}
 def test_cheapest_waits_if_each_compaction_rewrites_much(tried):
     data = talk(24, pause_after=8)
     now, best = tried(data, **RARELY), tried(data, **RARELY, when="cheapest")
-    assert (best.when, {one.cost.warm for one in best.triggers}) == ("cheapest", {False})
+    assert (best.when, {trigger.cost.warm for trigger in best.triggers}) == ("cheapest", {False})
     assert best.totals.compacted.cost < now.totals.compacted.cost
 
 
 def test_cadence_that_waits_for_a_cold_cache_says_so(tried):
-    told = []
-    fired = tried(talk(24, pause_after=8), explain=told.append, **RARELY, when="cheapest").triggers
-    waits = [text for text in told if "waits for a cold cache" in text]
+    notes = []
+    fired = tried(talk(24, pause_after=8), explain=notes.append, **RARELY, when="cheapest").triggers
+    waits = [text for text in notes if "waits for a cold cache" in text]
     assert waits[0] == "after turn 6: cadence waits for a cold cache: in a warm one it would not pay for itself"
-    cold = [text for text in told if text.endswith("the cache is cold, for which it waited")]
+    cold = [text for text in notes if text.endswith("the cache is cold, for which it waited")]
     assert len(cold) == len(fired) == 2
 
 
@@ -86,7 +86,7 @@ def test_overfull_turns_are_counted_on_both_sides(tried):
     assert tried(talk(12), **OFTEN, window=20_000).totals.overfull == (4, 0)
     small = tried(talk(12), window=1_000, keep_recent=2)
     assert small.totals.overfull == (12, 12)
-    assert any("raise window" in one for one in small.notes)
+    assert any("raise window" in note for note in small.notes)
 
 
 def test_model_summary_has_its_price(tried):
@@ -98,9 +98,9 @@ def test_model_summary_has_its_price(tried):
 
 
 def test_recorded_compaction_removes_added_summaries(tried):
-    gone = record("compact_applied", uuid="d", trigger="manual", preserved_uuids=[])
+    compaction = record("compact_applied", uuid="d", trigger="manual", preserved_uuids=[])
     more = talk(1).split(b"\n", 1)[1].replace(b'"turn":1', b'"turn":9').replace(b'u1"', b'u9"').replace(b'a1"', b'a9"')
-    result = tried(talk(8, extra=[gone]) + more, **OFTEN)
+    result = tried(talk(8, extra=[compaction]) + more, **OFTEN)
     turn = result.totals.compacted.prompt_tokens - tried(talk(8), **OFTEN).totals.compacted.prompt_tokens
     assert turn == 3_000  # as it was billed: no effect of earlier pruning is left
 
@@ -117,8 +117,8 @@ def late(data):
 @pytest.mark.parametrize("settings", [OFTEN, RARELY, {**OFTEN, "gap_secs": PAUSE // 2, "continuous_interval": 3}])
 def test_late_turn_end_changes_no_figure(tried, settings):
     data = talk(16, pause_after=5)
-    early, behind = tried(data, **settings), tried(late(data), **settings)
-    assert (behind.triggers, behind.totals, behind.answer) == (early.triggers, early.totals, early.answer)
+    early, delayed = tried(data, **settings), tried(late(data), **settings)
+    assert (delayed.triggers, delayed.totals, delayed.answer) == (early.triggers, early.totals, early.answer)
 
 
 def test_turn_is_priced_by_its_own_model(tried):
@@ -131,22 +131,22 @@ MOST = most_context(Compaction(**ASKED))
 
 
 def test_outside_context_is_paid_in_every_turn(tried):
-    without, asked = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
-    more = asked.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
-    turns = sum(one.cost.turns or 0 for one in asked.triggers)
+    without, with_sources = tried(talk(8), **OFTEN), tried(talk(8), **OFTEN, **ASKED)
+    more = with_sources.totals.compacted.prompt_tokens - without.totals.compacted.prompt_tokens
+    turns = sum(trigger.cost.turns or 0 for trigger in with_sources.triggers)
     assert more == pytest.approx(turns * MOST, rel=0.05)
-    assert asked.totals.saved < without.totals.saved
-    assert asked.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(MOST, rel=0.05)
+    assert with_sources.totals.saved < without.totals.saved
+    assert with_sources.triggers[0].after_tokens - without.triggers[0].after_tokens == pytest.approx(MOST, rel=0.05)
 
 
 def test_gap_without_pruning_pays_for_context(tried):
     gaps = {"gap_secs": PAUSE // 2, "keep_recent": 500}
     assert tried(talk(8, pause_after=5), **gaps).triggers == []
-    (one,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
-    assert (one.trigger, one.pruned, one.after_tokens - one.before_tokens) == ("gap", 0, pytest.approx(MOST, rel=0.05))
-    assert one.cost.next_warm == pytest.approx(one.cost.next_cold)  # the cached prompt stays cached
-    assert 0 < one.cost.next_warm < 0.01
-    assert -0.01 < one.cost.saved < 0
+    (gap,) = tried(talk(8, pause_after=5), **gaps, **ASKED).triggers
+    assert (gap.trigger, gap.pruned, gap.after_tokens - gap.before_tokens) == ("gap", 0, pytest.approx(MOST, rel=0.05))
+    assert gap.cost.next_warm == pytest.approx(gap.cost.next_cold)  # the cached prompt stays cached
+    assert 0 < gap.cost.next_warm < 0.01
+    assert -0.01 < gap.cost.saved < 0
 
 
 def test_retracted_message_asks_sources_once(tried):

@@ -56,128 +56,131 @@ class Refusing(Counting):
         return super().save_delta(session_id, delta)
 
 
-def begun(store, name="s1"):
+def begin_session(store, name="s1"):
     return StoredSession.begin(
         store, event("session_started", session_id=name, user_id="ada", model="claude-sonnet-4-5")
     )
 
 
-def exchange(kept, number, *, answered=True):
+def exchange(session, number, *, answered=True):
     at = f"2026-09-01T00:00:{number:02}Z"
-    kept.apply(event("append", item=user(f"u{number}", "x" * 4000), at=at))
-    kept.begin_turn(at=at)
+    session.apply(event("append", item=user(f"u{number}", "x" * 4000), at=at))
+    session.begin_turn(at=at)
     if answered:
-        kept.apply(
-            event("append", item=said(f"a{number}", "y" * 4000)), event("turn_completed", turn=kept.turn_count, at=at)
+        session.apply(
+            event("append", item=said(f"a{number}", "y" * 4000)),
+            event("turn_completed", turn=session.turn_count, at=at),
         )
-    kept.save()
+    session.save()
 
 
 def talked(exchanges, kind=Counting):
     """Return a store with a session of this number of exchanges."""
     store = kind()
-    kept = begun(store)
+    session = begin_session(store)
     for number in range(1, exchanges + 1):
-        exchange(kept, number)
-    return store, kept
+        exchange(session, number)
+    return store, session
 
 
 def watched(store, *actions, settings=CADENCE, now=BEGUN + 60):
-    said_, told = [], []
-    Watch(store, settings, packaged(), Hands(Script(*actions), said_.append, told.append, lambda: now)).run()
-    return said_, told
+    messages, errors = [], []
+    Watch(store, settings, packaged(), Hands(Script(*actions), messages.append, errors.append, lambda: now)).run()
+    return messages, errors
 
 
 def dividers(store, name="s1"):
     entries = StoredSession.open(store, name).state.main().entries
-    return sum(isinstance(one.item, CompactDivider) for one in entries)
+    return sum(isinstance(entry.item, CompactDivider) for entry in entries)
 
 
 def test_due_session_is_compacted():
-    store, kept = talked(3)
-    said_, _ = watched(store, lambda: exchange(kept, 4), lambda: None)
-    assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
+    store, session = talked(3)
+    messages, _ = watched(store, lambda: exchange(session, 4), lambda: None)
+    assert messages == ["s1: cadence: 6 messages pruned, 2 kept"]
     assert dividers(store) == 1
 
 
 def test_locked_session_is_looked_at_again():
-    store, kept = talked(4)
-    held = trylock(store.url, "", "ada")
-    held.__enter__()
-    said_, told = watched(store, lambda: held.__exit__(None, None, None), lambda: None)
-    assert ["another compaction is at work" in one for one in told] == [True]
-    assert (len(said_), dividers(store)) == (1, 1)
+    store, session = talked(4)
+    lock = trylock(store.url, "", "ada")
+    lock.__enter__()
+    messages, errors = watched(store, lambda: lock.__exit__(None, None, None), lambda: None)
+    assert ["another compaction is at work" in error for error in errors] == [True]
+    assert (len(messages), dividers(store)) == (1, 1)
 
 
 def test_untimed_session_is_reported_once():
     store = Counting()
-    kept = begun(store)
+    session = begin_session(store)
     settings = Compaction(gap_secs=10, keep_recent=2)
 
     def speak():
-        kept.apply(event("append", item=user(f"u{kept.turn_count}")))
-        kept.save()
+        session.apply(event("append", item=user(f"u{session.turn_count}")))
+        session.save()
 
     def answer():
-        kept.begin_turn()
-        kept.apply(event("append", item=said(f"a{kept.turn_count}")), event("turn_completed", turn=kept.turn_count))
-        kept.save()
+        session.begin_turn()
+        session.apply(
+            event("append", item=said(f"a{session.turn_count}")), event("turn_completed", turn=session.turn_count)
+        )
+        session.save()
 
-    _, told = watched(store, speak, answer, speak, answer, speak, settings=settings)
-    assert told == ["s1: gap triggers cannot be judged: the session holds no times"]
+    _, errors = watched(store, speak, answer, speak, answer, speak, settings=settings)
+    assert errors == ["s1: gap triggers cannot be judged: the session holds no times"]
 
 
 def test_only_changed_sessions_are_read():
     store = Counting()
-    kept, other = begun(store), begun(store, "s2")
-    exchange(kept, 1)
+    session, other = begin_session(store), begin_session(store, "s2")
+    exchange(session, 1)
     exchange(other, 1)
     store.loads.clear()
     watched(store, lambda: None, lambda: None)
     assert [after for _, after in store.loads if after < 2**50] == [0, 0]
     store.loads.clear()
-    watched(store, lambda: exchange(kept, 2))
-    assert [one for one in store.loads if one[1] < 2**50][2:] == [("s1", 0)]
+    watched(store, lambda: exchange(session, 2))
+    assert [load for load in store.loads if load[1] < 2**50][2:] == [("s1", 0)]
 
 
 def test_open_turn_is_not_compacted():
-    store, kept = talked(3)
-    exchange(kept, 4, answered=False)
+    store, session = talked(3)
+    exchange(session, 4, answered=False)
     assert watched(store)[0] == []
     assert watched(store, settings=Compaction(window=4000))[0] == []
-    kept.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=kept.turn_count))
-    kept.save()
+    session.apply(event("append", item=said("a4", "y" * 4000)), event("turn_completed", turn=session.turn_count))
+    session.save()
     assert watched(store, settings=Compaction(window=4000))[0] == ["s1: overflow: 4 messages pruned, 4 kept"]
 
 
 def test_conflicting_session_waits_for_the_next_look():
-    store, kept = talked(4, Refusing)
-    said_, told = watched(store, lambda: None, lambda: exchange(kept, 5), lambda: exchange(kept, 6))
-    assert any("another writer changed it meanwhile" in one for one in told)
-    assert len(said_) == 1
+    store, session = talked(4, Refusing)
+    messages, errors = watched(store, lambda: None, lambda: exchange(session, 5), lambda: exchange(session, 6))
+    assert any("another writer changed it meanwhile" in error for error in errors)
+    assert len(messages) == 1
 
 
 def test_missing_source_does_not_end_the_watch(tmp_path):
     path = program(tmp_path, "news", "print('news')")
-    store, kept = talked(3)
+    store, session = talked(3)
     settings = Compaction(continuous_interval=2, keep_recent=2, context_sources=(ContextSource("news", (path,)),))
 
     def replaced():
         os.unlink(path)
-        exchange(kept, 4)
+        exchange(session, 4)
 
-    def back():
+    def restore_source():
         program(tmp_path, "news", "print('news')")
-        exchange(kept, 5)
+        exchange(session, 5)
 
-    said_, told = watched(store, replaced, back, lambda: exchange(kept, 6), settings=settings)
-    assert [one for one in told if "no such file" in one]
-    assert (len(said_), dividers(store)) == (1, 1)
-    assert said_[0].endswith(" tokens of outside context")
+    messages, errors = watched(store, replaced, restore_source, lambda: exchange(session, 6), settings=settings)
+    assert [error for error in errors if "no such file" in error]
+    assert (len(messages), dividers(store)) == (1, 1)
+    assert messages[0].endswith(" tokens of outside context")
 
 
 def test_waiting_cadence_fires_in_a_cold_cache():
-    store, kept = talked(4)
+    store, session = talked(4)
     settings = Compaction(continuous_interval=2, keep_recent=2, when="cheapest", summary_tokens=5_000)
     assert watched(store, settings=settings, now=BEGUN + 10)[0] == []
     assert len(watched(store, settings=settings, now=BEGUN + 1_000)[0]) == 1
@@ -185,52 +188,52 @@ def test_waiting_cadence_fires_in_a_cold_cache():
 
 def test_session_begun_again_is_another_session():
     store = Counting()
-    kept = begun(store)
-    kept.apply(event("append", item=user("secret", "remember: the code is 7351")))
+    session = begin_session(store)
+    session.apply(event("append", item=user("secret", "remember: the code is 7351")))
     for number in (1, 2, 3):
-        exchange(kept, number)
+        exchange(session, number)
 
-    def anew():
+    def begin_again():
         store.delete("s1")
-        other = begun(store)
+        other = begin_session(store)
         for number in range(11, 17):
             exchange(other, number)
 
-    said_, told = watched(store, anew, settings=Compaction(continuous_interval=6, keep_recent=2))
-    assert (said_, told) == (["s1: cadence: 10 messages pruned, 2 kept"], [])
+    messages, errors = watched(store, begin_again, settings=Compaction(continuous_interval=6, keep_recent=2))
+    assert (messages, errors) == (["s1: cadence: 10 messages pruned, 2 kept"], [])
     assert b"7351" not in store.load("s1").log
 
 
 def test_missing_store_does_not_end_the_watch():
-    store, kept = talked(3)
+    store, session = talked(3)
     listed = store.list
 
-    def gone(project_id=None):
+    def fail_to_list(project_id=None):
         store.list = listed
         raise StoreError("the server is away")
 
-    def away():
-        store.list = gone
+    def lose_server():
+        store.list = fail_to_list
 
-    said_, told = watched(store, away, lambda: exchange(kept, 4))
-    assert said_ == ["s1: cadence: 6 messages pruned, 2 kept"]
-    assert [one for one in told if "the server is away" in one]
+    messages, errors = watched(store, lose_server, lambda: exchange(session, 4))
+    assert messages == ["s1: cadence: 6 messages pruned, 2 kept"]
+    assert [error for error in errors if "the server is away" in error]
 
 
 def test_damaged_session_is_reported_once(tmp_path):
     url = f"jsonl:{tmp_path / 'store'}"
     with closing(open_store(url)) as store:
         for name in ("s1", "s2"):
-            kept = begun(store, name)
+            session = begin_session(store, name)
             for number in range(1, 5):
-                exchange(kept, number)
-    log = next(one for one in (tmp_path / "store").iterdir() if one.name.startswith("s1"))
+                exchange(session, number)
+    log = next(entry for entry in (tmp_path / "store").iterdir() if entry.name.startswith("s1"))
     log.write_bytes(bytes(log.stat().st_size))
-    said_, told = [], []
-    hands = Hands(Script(*[lambda: None] * 3), said_.append, told.append, lambda: BEGUN + 60)
+    messages, errors = [], []
+    hands = Hands(Script(*[lambda: None] * 3), messages.append, errors.append, lambda: BEGUN + 60)
     watch(url, CADENCE, packaged(), hands)
-    assert said_ == ["s2: cadence: 6 messages pruned, 2 kept"]
-    assert len([one for one in told if "s1" in one]) == 1
+    assert messages == ["s2: cadence: 6 messages pruned, 2 kept"]
+    assert len([entry for entry in errors if "s1" in entry]) == 1
 
 
 POLICY = """[compaction]
@@ -250,12 +253,12 @@ exec sleep 600
 def test_sigterm_ends_a_wait_for_a_model(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = opened("sqlite", tmp_path)
-    kept = begun(store)
+    session = begin_session(store)
     for number in range(1, 5):
-        exchange(kept, number)
-    before = [one.head for one in store.list()]
+        exchange(session, number)
+    before = [info.head for info in store.list()]
     stop_while_asking(store.url, POLICY.format(interval=1))
-    assert [one.head for one in store.list()] == before
+    assert [info.head for info in store.list()] == before
     store.close()
 
 
@@ -272,9 +275,9 @@ def stop_while_asking(url, settings):
         try:
             assert select.select([fifo], [], [], 60)[0], watch.poll()
             watch.send_signal(signal.SIGTERM)
-            said, told = watch.communicate(timeout=60)
+            stdout, stderr = watch.communicate(timeout=60)
         finally:
             watch.kill()
             os.close(fifo)
-    assert (watch.returncode, said) == (0, b"")
-    assert b"Traceback" not in told
+    assert (watch.returncode, stdout) == (0, b"")
+    assert b"Traceback" not in stderr

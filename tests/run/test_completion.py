@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from formats.claude import answered, asked, joined, line, text
+from formats.claude import answered, asked, line, log_bytes, text
 from lore.commands.assemble import assemble
 from lore.errors import LoreError
 from lore.recording.corpus import Name
 from lore.recording.opening import Options
 from lore.run.completion import read_completion
 from model.making import dumps, header, log, record, user
-from run.equal import assert_same, converted, seen
+from run.equal import assert_same, converted, replay
 
 TOOLS = [{"name": "ls", "input_schema": {"n": 1.0}}]
 SIDE = {"isSidechain": True, "agentId": "7"}
@@ -34,7 +34,7 @@ def put(name, data):
     return name
 
 
-def given(system=b"Be brief.", tools=None, *, strict=True):
+def completion_options(system=b"Be brief.", tools=None, *, strict=True):
     tools = dumps(TOOLS) if tools is None else tools
     return Options(completion=read_completion(put("system", system), put("tools", tools), strict=strict))
 
@@ -43,7 +43,7 @@ def system_of(data, name="f.txt"):
     return json.loads(read_completion(put(name, data), None, strict=True).system)
 
 
-@pytest.mark.parametrize(("data", "found"), [
+@pytest.mark.parametrize(("data", "expected"), [
     (b"You help.\n", "You help.\n"),
     (b"", ""),
     (b"\xef\xbb\xbfYou", "You"),
@@ -58,24 +58,24 @@ def system_of(data, name="f.txt"):
     (b"{name} is you.", "{name} is you."),
     (b"42", "42"),
 ])  # fmt: skip
-def test_system_prompt_is_text_or_json(data, found):
-    assert system_of(data) == found
+def test_system_prompt_is_text_or_json(data, expected):
+    assert system_of(data) == expected
 
 
 def test_completion_keeps_spelling_of_content():
-    made = read_completion(
+    completion = read_completion(
         put("s.json", b'["\\ud83d","\\u0041"]'), put("t", b'[\n  {"n": 1.0,\r\n  "s": "a\\nb"}\n]'), strict=True
     )
-    assert made.system == b'["\\ud83d","\\u0041"]'
-    assert made.tools == (b'{"n": 1.0,"s": "a\\nb"}',)
+    assert completion.system == b'["\\ud83d","\\u0041"]'
+    assert completion.tools == (b'{"n": 1.0,"s": "a\\nb"}',)
 
 
 def test_tools_are_read_from_whole_body():
-    made = read_completion(None, put("t", dumps({"tools": TOOLS, "system": "x"})), strict=True)
-    assert [json.loads(one) for one in made.tools] == TOOLS
+    completion = read_completion(None, put("t", dumps({"tools": TOOLS, "system": "x"})), strict=True)
+    assert [json.loads(tool) for tool in completion.tools] == TOOLS
 
 
-@pytest.mark.parametrize(("name", "data", "said", "place"), [
+@pytest.mark.parametrize(("name", "data", "message", "place"), [
     ("s", b"a\nb\xff", "bytes that are not UTF-8", (2, 3)),
     ("s.json", b'{"a":1}', "no system prompt", (None, None)),
     ("s.json", b"plain", "not JSON", (1, 0)),
@@ -84,15 +84,15 @@ def test_tools_are_read_from_whole_body():
     ("s", b'["a",{"type":"image"}]', "element 1", (None, None)),
     ("s.json", b"null", "no system prompt", (None, None)),
 ])  # fmt: skip
-def test_invalid_system_prompt_file_is_an_error(name, data, said, place):
-    with pytest.raises(LoreError, match=said) as caught:
+def test_invalid_system_prompt_file_is_an_error(name, data, message, place):
+    with pytest.raises(LoreError, match=message) as caught:
         read_completion(put(name, data), None, strict=True)
     assert caught.value.where == (name, *place)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "not JSON"), (b"{}", "no tools"), (b'"x"', "no tools"), (b'{"tools":5}', "no tools"),
         (b'{"a":{},"b":5}', "no tools"), (b'{"name":"x","input_schema":{}}', "no tools"),
@@ -100,8 +100,8 @@ def test_invalid_system_prompt_file_is_an_error(name, data, said, place):
         (b'[{},"x"]', "element 1"), (b"[" * 5000, "not JSON|deeply"), (b"[NaN]", "not JSON"),
     ],
 )  # fmt: skip
-def test_tools_file_without_tools_is_an_error(data, said):
-    with pytest.raises(LoreError, match=said):
+def test_tools_file_without_tools_is_an_error(data, message):
+    with pytest.raises(LoreError, match=message):
         read_completion(None, put("t", data), strict=True)
 
 
@@ -113,44 +113,44 @@ def test_completion_file_missing_or_stdin_twice_fails():
 
 
 def test_only_main_chain_is_completed():
-    put("s.jsonl", joined(*LINES))
-    made = assemble(Name("s.jsonl"), given())
-    sent = json.loads(made.body)
-    assert (sent["system"], sent["tools"]) == ([{"type": "text", "text": "Be brief."}], TOOLS)
-    other = json.loads(assemble(Name("s.jsonl", "7", 1), given()).body)
+    put("s.jsonl", log_bytes(*LINES))
+    assembled = assemble(Name("s.jsonl"), completion_options())
+    request = json.loads(assembled.body)
+    assert (request["system"], request["tools"]) == ([{"type": "text", "text": "Be brief."}], TOOLS)
+    other = json.loads(assemble(Name("s.jsonl", "7", 1), completion_options()).body)
     assert "system" not in other
     assert "tools" not in other
 
 
 def test_main_chain_after_subagent_is_completed():
-    put("s.jsonl", joined(*LINES[2:4], *LINES[:2]))
-    heads = {turn.chain: len(turn.prompt.head) for turn in given().open("s.jsonl").turns()}
+    put("s.jsonl", log_bytes(*LINES[2:4], *LINES[:2]))
+    heads = {turn.chain: len(turn.prompt.head) for turn in completion_options().open("s.jsonl").turns()}
     assert heads == {"7": 0, "main": 2}
 
 
 def fidelities(options, *lines):
-    put("s.jsonl", joined(*lines))
+    put("s.jsonl", log_bytes(*lines))
     return [(turn.chain, turn.number, turn.prompt.fidelity) for turn in options.open("s.jsonl").turns()]
 
 
 def test_complete_prompt_is_structural():
-    assert sorted(fidelities(given(), *LINES)) == [
+    assert sorted(fidelities(completion_options(), *LINES)) == [
         ("7", 1, "reconstructed"), ("main", 1, "structural"), ("main", 2, "structural")
     ]  # fmt: skip
-    assert {one[2] for one in fidelities(Options(), *LINES)} == {"reconstructed"}
+    assert {row[2] for row in fidelities(Options(), *LINES)} == {"reconstructed"}
 
 
 def test_incomplete_prompt_stays_reconstructed():
     put("system", b"x")
     half = Options(completion=read_completion("system", None, strict=True))
-    assert {one[2] for one in fidelities(half, *LINES)} == {"reconstructed"}
+    assert {row[2] for row in fidelities(half, *LINES)} == {"reconstructed"}
     attached = (*LINES[:2], ATTACHED, *LINES[4:])
-    assert [one[2] for one in fidelities(given(), *attached)] == ["structural", "reconstructed"]
+    assert [row[2] for row in fidelities(completion_options(), *attached)] == ["structural", "reconstructed"]
 
 
 def notes(options, *lines):
-    put("s.jsonl", joined(*lines))
-    return [one for one in assemble(Name("s.jsonl"), options).notes if "max_tokens" not in one]
+    put("s.jsonl", log_bytes(*lines))
+    return [note for note in assemble(Name("s.jsonl"), options).notes if "max_tokens" not in note]
 
 
 @pytest.mark.parametrize("records", [
@@ -162,30 +162,32 @@ def notes(options, *lines):
 def test_session_with_recorded_prompt_rejects_completion(records):
     put("s.jsonl", log(*records, record("turn_started", turn=1)))
     with pytest.raises(LoreError, match="records its own") as caught:
-        assemble(Name("s.jsonl"), given())
+        assemble(Name("s.jsonl"), completion_options())
     assert "leave --" in caught.value.hint
     assert caught.value.where.line == len(records)
 
 
 def test_lore_log_without_prompt_can_be_completed():
     put("s.jsonl", log(header(system=None), record("append", item=user("u")), record("turn_started", turn=1)))
-    made = assemble(Name("s.jsonl"), given())
-    assert [json.loads(one.data) for one in made.prompt.head if one.section == "tools"] == TOOLS
-    assert made.prompt.fidelity == "reconstructed"
+    assembled = assemble(Name("s.jsonl"), completion_options())
+    assert [json.loads(segment.data) for segment in assembled.prompt.head if segment.section == "tools"] == TOOLS
+    assert assembled.prompt.fidelity == "reconstructed"
 
 
 def test_recorded_prompt_is_kept_among_many_sessions():
     put("s.jsonl", log(header(), record("append", item=user("u")), record("turn_started", turn=1)))
-    options = given(b"Other.", strict=False)
+    options = completion_options(b"Other.", strict=False)
     (turn,) = options.open("s.jsonl").turns()
-    assert [one.data for one in turn.prompt.head if one.section == "system"][0] == b'{"type":"text","text":"Be brief."}'
+    assert [segment.data for segment in turn.prompt.head if segment.section == "system"][
+        0
+    ] == b'{"type":"text","text":"Be brief."}'
 
 
 def test_converted_session_holds_completion():
-    put("s.jsonl", joined(*LINES))
-    made = assert_same("s.jsonl", given())
-    assert b'"system":"Be brief."' in made
-    put("made.jsonl", made)
-    assert seen("made.jsonl").bodies == seen("s.jsonl", given()).bodies
+    put("s.jsonl", log_bytes(*LINES))
+    log = assert_same("s.jsonl", completion_options())
+    assert b'"system":"Be brief."' in log
+    put("made.jsonl", log)
+    assert replay("made.jsonl").bodies == replay("s.jsonl", completion_options()).bodies
     with pytest.raises(LoreError, match="records its own"):
-        converted("made.jsonl", given())
+        converted("made.jsonl", completion_options())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from formats.claude import answered, asked, joined, line, result, text, use
+from formats.claude import answered, asked, line, log_bytes, result, text, use
 from helpers.each import each
 from helpers.strategies import any_events, claude_logs, lore_logs, read_all
 from lore.errors import LoreError
@@ -19,7 +19,7 @@ from lore.recording.base import Problems
 from lore.recording.opening import Options
 from lore.run import converting
 from model.making import call, dumps, header, log, record, said, user
-from run.equal import assert_same, converted, seen
+from run.equal import assert_same, converted, replay
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SESSIONS = sorted([*(FIXTURES / "sessions").glob("*.jsonl"), *(FIXTURES / "claude-code").rglob("*.jsonl")])
@@ -32,7 +32,7 @@ def put(tmp_path, data, name="s.jsonl"):
 
 
 def kinds(data):
-    return [json.loads(one)["kind"] for one in data.splitlines()]
+    return [json.loads(line)["kind"] for line in data.splitlines()]
 
 
 def same(data):
@@ -47,8 +47,8 @@ def test_a_converted_lore_log_says_what_it_said(log_):
 
 @given(claude_logs())
 def test_converted_claude_code_log_folds_equally(data):
-    made = same(data)
-    assert json.loads(made.splitlines()[0])["origin"] == "claude-code"
+    output = same(data)
+    assert json.loads(output.splitlines()[0])["origin"] == "claude-code"
 
 
 @given(any_events())
@@ -58,16 +58,16 @@ def test_events_in_any_order_are_read_back(events):
         return
     data = b"".join(e.encode(event) + b"\n" for event in events)
     with tempfile.TemporaryDirectory() as folder:
-        made = converted(put(Path(folder), data))
+        output = converted(put(Path(folder), data))
     before = [read.value for read in read_all(LoreLog(), data) if isinstance(read.value, e.Envelope)]
-    after = [read.value for read in read_all(LoreLog(), made) if isinstance(read.value, e.Envelope)]
-    assert after == before or _but_for_the_header(before) == after
+    after = [read.value for read in read_all(LoreLog(), output) if isinstance(read.value, e.Envelope)]
+    assert after == before or _without_header(before) == after
 
 
-def _but_for_the_header(events):
+def _without_header(events):
     """Return the events with opaque ones before the header moved after it."""
-    at = next(n for n, one in enumerate(events) if isinstance(one, e.SessionStarted))
-    assert all(isinstance(one, e.OpaqueEvent) for one in events[:at])
+    at = next(n for n, event in enumerate(events) if isinstance(event, e.SessionStarted))
+    assert all(isinstance(event, e.OpaqueEvent) for event in events[:at])
     return [events[at], *events[:at], *events[at + 1 :]]
 
 
@@ -108,10 +108,10 @@ AWKWARD = [
 
 def surrogate(*records):
     """A log with what JavaScript writes: escapes of half a character."""
-    return b"".join(json.dumps(one).encode() + b"\n" for one in records)
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
-@pytest.mark.parametrize("record_", AWKWARD, ids=lambda one: one["kind"])
+@pytest.mark.parametrize("record_", AWKWARD, ids=lambda value: value["kind"])
 def test_awkward_content_comes_back_to_the_byte(tmp_path, record_):
     data = surrogate(header(), record_)
     path = put(tmp_path, data)
@@ -120,9 +120,11 @@ def test_awkward_content_comes_back_to_the_byte(tmp_path, record_):
 
 
 def test_converted_header_keeps_all_fields(tmp_path):
-    own = header(user_id="u", project_id="p", parent_session_id="q", attachments=["a"], tools=[], origin="codex", v=3)
-    data = log(own, record("turn_started", turn=1))
-    assert json.loads(converted(put(tmp_path, data)).splitlines()[0]) == own
+    fields = header(
+        user_id="u", project_id="p", parent_session_id="q", attachments=["a"], tools=[], origin="codex", v=3
+    )
+    data = log(fields, record("turn_started", turn=1))
+    assert json.loads(converted(put(tmp_path, data)).splitlines()[0]) == fields
 
 
 def test_unknown_keys_are_kept(tmp_path):
@@ -133,14 +135,14 @@ def test_unknown_keys_are_kept(tmp_path):
 
 def test_records_on_one_line_are_taken_apart(tmp_path):
     pair = dumps(record("cache_reset", reason="one")) + dumps(record("cache_reset", reason="two"))
-    made = converted(put(tmp_path, log(header()) + pair))
-    assert kinds(made) == ["session_started", "cache_reset", "cache_reset"]
+    output = converted(put(tmp_path, log(header()) + pair))
+    assert kinds(output) == ["session_started", "cache_reset", "cache_reset"]
 
 
 def test_what_is_opaque_gives_way_to_the_header(tmp_path):
-    data = joined({"type": "telemetry", "sessionId": "s", "n": 1}, asked("u", "x"), answered("a", "r", text("y")))
-    made = converted(put(tmp_path, data))
-    assert kinds(made)[:3] == ["session_started", "opaque", "append"]
+    data = log_bytes({"type": "telemetry", "sessionId": "s", "n": 1}, asked("u", "x"), answered("a", "r", text("y")))
+    output = converted(put(tmp_path, data))
+    assert kinds(output)[:3] == ["session_started", "opaque", "append"]
     assert_same(str(tmp_path / "s.jsonl"))
 
 
@@ -181,38 +183,38 @@ class Late:
 def test_converted_session_begins_with_a_header(tmp_path, monkeypatch, started):
     monkeypatch.setitem(READERS, "late", Late)
     monkeypatch.setattr(Late, "events", (e.TurnStarted(turn=1), *started))
-    made = converted(put(tmp_path, b"x\n"), Options(format="late"))
-    assert kinds(made) == ["session_started", "turn_started"]
-    assert json.loads(made.splitlines()[0])["origin"] == "late"
+    output = converted(put(tmp_path, b"x\n"), Options(format="late"))
+    assert kinds(output) == ["session_started", "turn_started"]
+    assert json.loads(output.splitlines()[0])["origin"] == "late"
 
 
 def test_line_ends_between_values_are_removed(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "late", Late)
     broken = e.OpaqueEvent(record=e.Raw(b'{\n "a": 1\r\n}'))
     monkeypatch.setattr(Late, "events", (e.SessionStarted(session_id="x"), broken))
-    made = converted(put(tmp_path, b"x\n"), Options(format="late"))
-    assert [json.loads(one) for one in made.splitlines()][1] == {"kind": "opaque", "record": {"a": 1}}
+    output = converted(put(tmp_path, b"x\n"), Options(format="late"))
+    assert [json.loads(line) for line in output.splitlines()][1] == {"kind": "opaque", "record": {"a": 1}}
 
 
 def test_usage_time_follows_the_original_format(tmp_path):
     """Claude Code's time of a response is that of its first line; in lore's own log it is the end."""
-    data = joined(asked("u", "x"), answered("a", "r", text("y"), "u"))
-    one = put(tmp_path, data)
-    other = put(tmp_path, converted(one), "made.jsonl")
-    times = [next(Options().open(path).turns()).answered_at for path in (one, other)]
+    data = log_bytes(asked("u", "x"), answered("a", "r", text("y"), "u"))
+    original = put(tmp_path, data)
+    other = put(tmp_path, converted(original), "made.jsonl")
+    times = [next(Options().open(path).turns()).answered_at for path in (original, other)]
     assert times[0] is not None
     assert times == [times[0]] * 2
 
 
 def test_converted_session_gets_no_added_text(tmp_path):
-    data = joined(asked("u", "x"), answered("a", "r", text("y"), "u"))
-    made = put(tmp_path, converted(put(tmp_path, data)), "made.jsonl")
-    assert b"[session]" not in seen(made).bodies[0]
+    data = log_bytes(asked("u", "x"), answered("a", "r", text("y"), "u"))
+    path = put(tmp_path, converted(put(tmp_path, data)), "made.jsonl")
+    assert b"[session]" not in replay(path).bodies[0]
 
 
 def test_credentials_are_not_masked(tmp_path):
     secret = "sk-ant-api03-" + "A" * 93 + "AA"
-    assert secret.encode() in converted(put(tmp_path, joined(asked("u", secret))))
+    assert secret.encode() in converted(put(tmp_path, log_bytes(asked("u", secret))))
 
 
 def test_too_deep_record_is_a_problem(tmp_path):
@@ -220,28 +222,31 @@ def test_too_deep_record_is_a_problem(tmp_path):
     for depth in range(980, 1000):
         deep = b"[" * depth + b"]" * depth
         data = (
-            joined(asked("u", "x")) + b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":' + deep + b"}\n"
+            log_bytes(asked("u", "x"))
+            + b'{"type":"attachment","sessionId":"s","uuid":"a","attachment":'
+            + deep
+            + b"}\n"
         )
         recording = Options().open(put(tmp_path, data), problems, subagents=True)
-        made = put(tmp_path, b"".join(converting.convert_recording(recording)), "made.jsonl")
-        counted = sum(one == "LORE207" for one in [p.code for p in problems.kept])
-        assert counted or seen(made).state == seen(str(tmp_path / "s.jsonl")).state
+        path = put(tmp_path, b"".join(converting.convert_recording(recording)), "made.jsonl")
+        too_deep = sum(code == "LORE207" for code in [p.code for p in problems.kept])
+        assert too_deep or replay(path).state == replay(str(tmp_path / "s.jsonl")).state
         problems = Problems()
 
 
-@pytest.mark.parametrize(("data", "said"), [
-    (joined({"type": "mode", "mode": "x", "sessionId": "s"}), "no session"),
-    (joined({"type": "odd", "sessionId": "s"}, {"type": "mode", "sessionId": "s"}), "no session"),
+@pytest.mark.parametrize(("data", "message"), [
+    (log_bytes({"type": "mode", "mode": "x", "sessionId": "s"}), "no session"),
+    (log_bytes({"type": "odd", "sessionId": "s"}, {"type": "mode", "sessionId": "s"}), "no session"),
 ])  # fmt: skip
-def test_what_holds_no_session_is_refused(tmp_path, data, said):
-    with pytest.raises(LoreError, match=said):
+def test_what_holds_no_session_is_refused(tmp_path, data, message):
+    with pytest.raises(LoreError, match=message):
         converted(put(tmp_path, data))
 
 
 def test_long_session_is_converted_while_reading(tmp_path):
     """Memory is that of a piece, not of the session: the first line is there before the last is read."""
-    data = joined(asked("u", "x"), *[line("progress", f"p{n}", data={"n": n}) for n in range(3)])
-    parts = data + joined(
+    data = log_bytes(asked("u", "x"), *[line("progress", f"p{n}", data={"n": n}) for n in range(3)])
+    parts = data + log_bytes(
         *[asked(f"u{n}", "y" * 1000) for n in range(600)], answered("a", "r", use("c")), asked("z", [result("c")])
     )
     lines = converting.convert_recording(Options().open(put(tmp_path, parts), Problems(), subagents=True))

@@ -13,7 +13,7 @@ TOOLS = [{"name": "ls", "input_schema": {}}]
 
 
 def written(path, *records):
-    path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records))
+    path.write_text("".join((record if isinstance(record, str) else json.dumps(record)) + "\n" for record in records))
     return str(path)
 
 
@@ -26,8 +26,8 @@ def test_problem_after_last_pair_is_reported_with_it(tmp_path):
     path = written(
         tmp_path / "s.jsonl", record("a"), record("a", "b"), '{"request": [}', record("a", "b", "c"), "{oops}"
     )
-    found = list(diff_session(path, TurnComparison(Options())))
-    assert [[problem.line for problem in one.problems] for one in found] == [[], [3, 5]]
+    comparisons = list(diff_session(path, TurnComparison(Options())))
+    assert [[problem.line for problem in comparison.problems] for comparison in comparisons] == [[], [3, 5]]
 
 
 def test_session_with_restarted_chain_compares_both(tmp_path):
@@ -38,12 +38,12 @@ def test_session_with_restarted_chain_compares_both(tmp_path):
         record("a", assistant("b"), "c", tools=TOOLS),
         record("a", assistant("b"), "sum up", assistant("d"), "thanks"),
     )
-    found = list(diff_session(path, TurnComparison(Options())))
-    assert [(one.left.name.rpartition("#")[2], one.right.name.rpartition("#")[2]) for one in found] == [
+    pairs = list(diff_session(path, TurnComparison(Options())))
+    assert [(pair.left.name.rpartition("#")[2], pair.right.name.rpartition("#")[2]) for pair in pairs] == [
         ("1", "chain-2:1"), ("1", "2"), ("chain-2:1", "chain-2:2"),
     ]  # fmt: skip
-    assert [[cause.code for cause in one.causes] for one in found] == [["LORE154"], [], []]
-    assert all(one.columns is not None for one in found)
+    assert [[cause.code for cause in pair.causes] for pair in pairs] == [["LORE154"], [], []]
+    assert all(pair.columns is not None for pair in pairs)
 
 
 def test_session_without_pair_reports_turn_count(tmp_path):
@@ -57,6 +57,6 @@ def test_separate_requests_are_named_for_comparison(tmp_path):
     path = written(tmp_path / "s.jsonl", record("one letter"), record("another letter"))
     with pytest.raises(LoreError, match="holds 2 turns and no pair") as raised:
         list(diff_session(path, TurnComparison(Options())))
-    left, right = raised.value.hint.split("such as ")[1].split()
-    assert left.endswith("s.jsonl#1")
+    previous, right = raised.value.hint.split("such as ")[1].split()
+    assert previous.endswith("s.jsonl#1")
     assert right.endswith("s.jsonl#chain-2:1")

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.running import lore
-from formats.claude import asked, counts, joined, line, result, text, use
+from formats.claude import asked, counts, line, log_bytes, result, text, use
 
 BEGIN = 1_800  # seconds of the day; five minutes pass between no two lines here
 PROMPTS = 4
@@ -17,12 +17,12 @@ class Log:
         self.lines: list[dict[str, object]] = []
         self.cached = 0
 
-    def add(self, made: dict[str, object]) -> None:
+    def add(self, record: dict[str, object]) -> None:
         """Append a line ten seconds after the previous one."""
         at = BEGIN + 10 * len(self.lines)
         stamp = f"2026-05-01T{at // 3600:02}:{at // 60 % 60:02}:{at % 60:02}Z"
         parent = self.lines[-1]["uuid"] if self.lines else None
-        self.lines.append({**made, "timestamp": stamp, "version": self.version, "parentUuid": parent})
+        self.lines.append({**record, "timestamp": stamp, "version": self.version, "parentUuid": parent})
 
     def answer(self, response: str, block: dict[str, object], read: int, write: int = 2_000) -> None:
         """Append an answer of the model with this usage."""
@@ -52,7 +52,7 @@ def session(model, version, *, attached=None, called="Bash", first=None, metadat
 
 def predicted_at_prompt(path, lines):
     """The predictions of the second prompt and of the following request."""
-    path.write_bytes(joined(*lines))
+    path.write_bytes(log_bytes(*lines))
     turns = lore("simulate", str(path), "--json").json["turns"]
     assert len(turns) == 2 * PROMPTS
     return turns[2]["predicted"], turns[3]["predicted"]
@@ -63,7 +63,7 @@ ON = {"level": "high", "disabled": False, "triggers": []}
 THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
 
 
-@pytest.mark.parametrize(("made", "reason"), [
+@pytest.mark.parametrize(("record", "reason"), [
     (session("claude-opus-5", "2.1.217", attached=HOOK), "hook-context"),
     (session("claude-opus-5", "2.1.217", attached={**HOOK, "hookName": "Stop"}), ""),
     (session("claude-opus-4-5-20251101", "2.0.76", metadata=ON), "no-thinking"),
@@ -74,8 +74,8 @@ THOUGHT = {"type": "thinking", "thinking": "so", "signature": "s"}
     (session("claude-opus-4-6", "2.1.59", called="Skill"), ""),
     (session("claude-opus-4-6", "2.1.58"), ""),
 ])  # fmt: skip
-def test_new_prompt_is_predicted_before_its_usage(tmp_path, made, reason):
-    predicted, following = predicted_at_prompt(tmp_path / "s.jsonl", made)
+def test_new_prompt_is_predicted_before_its_usage(tmp_path, record, reason):
+    predicted, following = predicted_at_prompt(tmp_path / "s.jsonl", record)
     if reason:
         assert predicted["reason"] == reason
         assert predicted["read_tokens"] < 13_000 - 1_000

@@ -25,8 +25,8 @@ def folder(tmp_path, monkeypatch):
 
 def after(questions: int):
     """Return a function that reports an interrupt after `questions` calls."""
-    left = iter([False] * questions)
-    return lambda: next(left, True)
+    answers = iter([False] * questions)
+    return lambda: next(answers, True)
 
 
 def test_interrupted_check_returns_files_judged_so_far():
@@ -72,22 +72,22 @@ def test_interrupt_is_reported_with_exit_130(command, monkeypatch):
 
     opened, pieces = [], corpus.open_head
 
-    def open_head(path, *rest):
+    def open_head(path, *args):
         opened.append(path)
         if path == "b.jsonl" and opened.count(path) == 1:
             os.kill(os.getpid(), 2)
-        return pieces(path, *rest)
+        return pieces(path, *args)
 
     monkeypatch.setattr(corpus, "open_head", open_head)
-    ran = lore(command, *FILES, *(["--jobs", "1"] if command == "check" else []))
-    assert ran.code == 130
-    assert "interrupted: this is partial, 2 of 3 files" in ran.out
+    result = lore(command, *FILES, *(["--jobs", "1"] if command == "check" else []))
+    assert result.code == 130
+    assert "interrupted: this is partial, 2 of 3 files" in result.out
     assert "c.jsonl" not in opened
     opened.clear()
-    ran = lore(command, *FILES, "--json")
-    assert ran.code == 130
-    assert json.loads(ran.out)["interrupted"] == {"files": 2, "of": 3}
-    assert "interrupted: this is partial" in ran.err
+    result = lore(command, *FILES, "--json")
+    assert result.code == 130
+    assert json.loads(result.out)["interrupted"] == {"files": 2, "of": 3}
+    assert "interrupted: this is partial" in result.err
 
 
 def test_interrupted_run_replaces_no_report(monkeypatch):
@@ -95,14 +95,14 @@ def test_interrupted_run_replaces_no_report(monkeypatch):
 
     judge = judging.judge_file
 
-    def judged(*given):
+    def judged(*args):
         os.kill(os.getpid(), 2)
-        return judge(*given)
+        return judge(*args)
 
     monkeypatch.setattr(judging, "judge_file", judged)
     put("report.json", b"whole")
-    ran = lore("check", *FILES, "--jobs", "1", "--report", "json=report.json")
-    assert ran.code == 130
-    assert "no file is written" in ran.err
+    result = lore("check", *FILES, "--jobs", "1", "--report", "json=report.json")
+    assert result.code == 130
+    assert "no file is written" in result.err
     with open("report.json", "rb") as file:
         assert file.read() == b"whole"

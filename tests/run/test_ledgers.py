@@ -11,7 +11,7 @@ import pytest
 
 from cli.running import put
 from conftest import ROOT
-from formats.claude import answered, asked, counts, joined, text
+from formats.claude import answered, asked, counts, log_bytes, text
 from lore.recording import corpus
 from lore.recording.agents.companions import companions
 from lore.recording.inputs import inputs
@@ -25,15 +25,15 @@ NOW = 1_800_000_000.0
 
 
 def lines(requests=1):
-    made = []
+    records = []
     for number in range(requests):
         before = f"a{number - 1}" if number else None
         usage = counts(5, 100 * number, 100, 2)
-        made += [
+        records += [
             asked(f"u{number}", f"{SECRET} {number}", before),
             answered(f"a{number}", f"msg_{number}", text(SECRET), f"u{number}", usage=usage),
         ]
-    return [{**line, "sessionId": "s", "cwd": f"/work/{SECRET}-app"} for line in made]
+    return [{**line, "sessionId": "s", "cwd": f"/work/{SECRET}-app"} for line in records]
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def log(desk):
 
 
 def read(*paths, kept_in="kept", dated=None, now=NOW, jobs=1):
-    made = Ledgers(Options(), kept_in, now=now, jobs=jobs, **({} if dated is None else {"dated": dated}))
-    return made, [ledger for _, ledger in made.read(inputs([str(path) for path in paths]))]
+    ledgers = Ledgers(Options(), kept_in, now=now, jobs=jobs, **({} if dated is None else {"dated": dated}))
+    return ledgers, [ledger for _, ledger in ledgers.read(inputs([str(path) for path in paths]))]
 
 
 def again(*paths, **options):
@@ -51,18 +51,18 @@ def again(*paths, **options):
 
 
 def test_kept_ledger_of_unchanged_log_is_used(log):
-    first, (made,) = read(log)
-    second, (kept,) = read(log)
+    first, (ledger,) = read(log)
+    second, (stored,) = read(log)
     assert (first.taken, second.taken) == (0, 1)
-    assert kept == made
-    assert [row.read_tokens for row in kept.rows] == [0, 100]
-    assert kept.project == f"/work/{SECRET}-app"
+    assert stored == ledger
+    assert [row.read_tokens for row in stored.rows] == [0, 100]
+    assert stored.project == f"/work/{SECRET}-app"
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda log: log.write_bytes(joined(*lines(3))),
+        lambda log: log.write_bytes(log_bytes(*lines(3))),
         lambda log: os.utime(log, (1, 1)),
         lambda log: (stat := log.stat(), log.write_bytes(log.read_bytes().replace(b"msg_1", b"msg_9")),
                      os.utime(log, ns=(stat.st_atime_ns, stat.st_mtime_ns))),
@@ -73,9 +73,9 @@ def test_kept_ledger_of_unchanged_log_is_used(log):
 def test_changed_log_is_read_again(log, change):
     read(log)
     change(log)
-    made, found = read(log)
-    assert made.taken == 0
-    assert found == read(log, kept_in="")[1]
+    ledgers, after = read(log)
+    assert ledgers.taken == 0
+    assert after == read(log, kept_in="")[1]
 
 
 def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
@@ -95,10 +95,10 @@ def test_folder_is_listed_once_until_it_changes(desk, monkeypatch):
 
 
 def test_progress_is_shown_before_first_ledger(log):
-    told = []
-    next(Ledgers(Options()).read(inputs([str(log)]), lambda *sizes: told.append(sizes)))
+    progress = []
+    next(Ledgers(Options()).read(inputs([str(log)]), lambda *sizes: progress.append(sizes)))
     size = log.stat().st_size
-    assert told == [(0, size), (size, size)]
+    assert progress == [(0, size), (size, size)]
 
 
 def test_other_rules_or_program_read_again(log, monkeypatch):
@@ -115,21 +115,21 @@ FOREIGN.execute("create table ledgers (another)")
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 40, b"no database" * 999, None, FOREIGN.serialize()])
 def test_damaged_cache_is_made_again(log, damage):
     """None: a page in the middle of the file."""
-    _, found = read(log)
-    kept = Path("kept").read_bytes()
-    Path("kept").write_bytes(kept[:5000] + b"x" * 3000 + kept[8000:] if damage is None else damage)
-    made, remade = read(log)
-    assert (made.taken, remade) == (0, found)
+    _, expected = read(log)
+    cache = Path("kept").read_bytes()
+    Path("kept").write_bytes(cache[:5000] + b"x" * 3000 + cache[8000:] if damage is None else damage)
+    ledgers, new_ledgers = read(log)
+    assert (ledgers.taken, new_ledgers) == (0, expected)
     assert again(log) == 1
 
 
 @pytest.mark.parametrize("value", [b"", b"\x93\xa1x", msgspec.msgpack.encode(["a", "b", {}])])
 def test_damaged_ledger_is_made_again(log, value):
-    _, found = read(log)
+    _, expected = read(log)
     with closing(sqlite3.connect("kept")) as database, database:
         database.execute("update ledgers set ledger = ?", (value,))
-    made, remade = read(log)
-    assert (made.taken, remade) == (0, found)
+    ledgers, new_ledgers = read(log)
+    assert (ledgers.taken, new_ledgers) == (0, expected)
     assert again(log) == 1
 
 
@@ -149,7 +149,7 @@ def test_unusable_place_keeps_no_ledger(log, place, monkeypatch):
     Path("a folder").mkdir()
     Path("a file").write_text("")
     read(log, kept_in="locked")
-    log.write_bytes(joined(*lines(3)))
+    log.write_bytes(log_bytes(*lines(3)))
     with closing(sqlite3.connect("locked", isolation_level=None)) as database:
         database.execute("begin exclusive")
         assert len(read(log, kept_in=place)[1][0].rows) == 3
@@ -190,10 +190,10 @@ def test_requests_are_ordered_by_their_times(desk):
     whole = (ROOT / "fixtures" / "captures" / "litellm" / "stable.jsonl").read_bytes().splitlines(keepends=True)
     Path("a.jsonl").write_bytes(b"".join(whole))
     Path("b.jsonl").write_bytes(b"".join(reversed(whole)))
-    left, right = (read(path, kept_in="")[1][0].rows for path in ("a.jsonl", "b.jsonl"))
-    assert len(left) == len(whole) > 2
+    ours, right = (read(path, kept_in="")[1][0].rows for path in ("a.jsonl", "b.jsonl"))
+    assert len(ours) == len(whole) > 2
     assert [msgspec.structs.replace(row, line=None) for row in right] == [
-        msgspec.structs.replace(row, line=None) for row in left
+        msgspec.structs.replace(row, line=None) for row in ours
     ]
 
 

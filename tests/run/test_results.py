@@ -121,13 +121,13 @@ def test_exemption_covers_copy_of_its_recording(desk):
     for name in ("a", "z"):
         put(f"logs/{name}.jsonl", *family(name, "3"))
     before = run("check", "logs", "--json").json["findings"]
-    (found,) = [one for one in before if one["path"] == "logs/a.jsonl" and one["severity"] != "note"]
+    (finding,) = [row for row in before if row["path"] == "logs/a.jsonl" and row["severity"] != "note"]
     exempt = (
-        f"[[check.exempt]]\ncode = '{found['code']}'\npath = 'logs/z.jsonl'\nreason = 'the cache was switched off'\n"
+        f"[[check.exempt]]\ncode = '{finding['code']}'\npath = 'logs/z.jsonl'\nreason = 'the cache was switched off'\n"
     )
     put("lore.toml", exempt.encode())
     once = run("check", "logs", "--json", "--config", "lore.toml")
-    assert [one for one in once.json["findings"] if one["severity"] != "note"] == []
+    assert [row for row in once.json["findings"] if row["severity"] != "note"] == []
     result = reduce(lore.Result.merge, [lore.judge(file, config="lore.toml") for file in lore.recordings("logs")])
     assert result.json(config="lore.toml", path="logs") + "\n" == once.out
 
@@ -153,11 +153,11 @@ def _record():
     return totals.encode(totals.FileResult("k", session="\ud83d", summary=Summary(lost_tokens=2**70)))
 
 
-def shown(library):
+def guide_example(library):
     """The lines that the guide shows for a library, as one program."""
     text = (Path(lore.__file__).parent / "guide" / "many.md").read_text("utf-8")
-    [found] = [block for block in re.findall(r"(?:^    .+\n)+", text, re.MULTILINE) if library in block]
-    return textwrap.dedent(found)
+    [example] = [block for block in re.findall(r"(?:^    .+\n)+", text, re.MULTILINE) if library in block]
+    return textwrap.dedent(example)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -175,5 +175,5 @@ def test_guide_examples_give_equal_results(logs, library, monkeypatch):
 
         monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else workers are the first `python3` of the path
         names["spark"] = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    exec(shown(library), names)
+    exec(guide_example(library), names)
     assert names["result"].json() + "\n" == logs[1].out

@@ -24,9 +24,9 @@ def read_price(rules):
 def test_user_rules_override_packaged_rules(tmp_path):
     file = tmp_path / "own.toml"
     file.write_bytes(b"\xef\xbb\xbfas_of = 2027-02-01\n" + OWN.format(0.25).encode())
-    made = load(str(file))
-    assert read_price(made) == Decimal("0.25")
-    assert made.as_of == date(2027, 2, 1)
+    rules = load(str(file))
+    assert read_price(rules) == Decimal("0.25")
+    assert rules.as_of == date(2027, 2, 1)
     file.write_text("as_of = 2020-01-01\n" + OWN.format(1), "utf-8")
     assert load(str(file)).as_of == packaged().as_of
 
@@ -38,8 +38,8 @@ def test_rules_option_overrides_rules_of_settings(tmp_path):
     assert read_price(Dated.of(loaded).rules()) == 1
     assert read_price(Dated.of(loaded, str(tmp_path / "given.toml")).rules()) == 2
     assert Dated.of(Loaded(Settings())).rules() is packaged()
-    here = Loaded(Settings(simulate=Simulate(rules=str(tmp_path / "own.toml"))))
-    assert read_price(Dated.of(here).rules()) == 1
+    settings = Loaded(Settings(simulate=Simulate(rules=str(tmp_path / "own.toml"))))
+    assert read_price(Dated.of(settings).rules()) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes")
@@ -52,14 +52,14 @@ def test_rules_in_a_pipe_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [(b"\xff\xfe", "is not UTF-8 text"), (b"#" * (RULES_BYTES + 1), "holds more than 4 MiB"),
      (b"[[rules]]\nrulee='x'\n", "rules 1: unknown key 'rulee'")],
 )  # fmt: skip
-def test_invalid_rules_file_is_one_error(tmp_path, data, said):
+def test_invalid_rules_file_is_one_error(tmp_path, data, message):
     file = tmp_path / "own.toml"
     file.write_bytes(data)
-    with pytest.raises(LoreError, match=said) as caught:
+    with pytest.raises(LoreError, match=message) as caught:
         load(str(file))
     assert str(file) in caught.value.message
 

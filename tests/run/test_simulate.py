@@ -37,18 +37,18 @@ def simulation_of():
 
 
 def _turns(*bills, responses=None):
-    talk, found = Talk(), []
+    talk, turns = Talk(), []
     for number, usage in enumerate(bills):
         talk.use()
         talk.turn(usage, response=None if responses is None else responses[number])
-        found.append(talk.last)
-    return found
+        turns.append(talk.last)
+    return turns
 
 
 def test_copied_response_is_compared_once():
     turns = _turns(bill(0, 5_000), bill(5_000, 10), bill(5_010, 10), responses=("a", "b", "c"))
     simulation = simulation_of()
-    assert sum(one.row is not None for one in simulation.recording(ListedTurns(turns))) == 2
+    assert sum(outcome.row is not None for outcome in simulation.recording(ListedTurns(turns))) == 2
     assert list(simulation.recording(ListedTurns(turns))) == []
     assert simulation.copied == 3
 
@@ -62,7 +62,7 @@ def test_responses_with_a_constant_id_are_not_copies():
 
 def test_turn_without_possible_usage_is_not_compared():
     turns = _turns(bill(0, 5_000), None, bill(5_000, 10), bill(-1, 10), bill(5_010, 10))
-    assert [one.row for one in simulation_of().recording(ListedTurns(turns))] == [None] * 5
+    assert [outcome.row for outcome in simulation_of().recording(ListedTurns(turns))] == [None] * 5
 
 
 def test_finding_about_copied_turn_names_no_other_recording():
@@ -74,23 +74,23 @@ def test_finding_about_copied_turn_names_no_other_recording():
 
 def _of(paths):
     simulation = simulation_of()
-    every = [one for path in paths for one in simulation.recording(Options().open(str(path)))]
-    return [one for one in every if one.row is not None]
+    every = [outcome for path in paths for outcome in simulation.recording(Options().open(str(path)))]
+    return [outcome for outcome in every if outcome.row is not None]
 
 
 @pytest.mark.corpus
 @real
 def test_real_sessions_are_predicted_accurately():
     turns = _of(SESSIONS)
-    found = measure_agreement([one.row for one in turns])
-    drops = [one for one in turns if one.row.billed < one.row.naive - DROP]
-    assert found.turns > 1_500
-    assert found.within_2_percent >= 0.975 * found.turns
-    assert found.exact >= sum(one.row.naive == one.row.billed for one in turns)
-    assert found.mean_absolute_error_tokens <= 0.6 * found.naive_mean_absolute_error_tokens
-    assert found.drops_predicted >= 0.45 * found.drops
-    assert found.false_drops < 0.05 * found.drops_predicted
-    assert all(one.result.cause is not None and one.result.cause.evidence for one in drops)
-    unexplained = [one.result.cause for one in drops if one.result.cause.code == "LORE301"]
+    agreement = measure_agreement([turn.row for turn in turns])
+    drops = [turn for turn in turns if turn.row.billed < turn.row.naive - DROP]
+    assert agreement.turns > 1_500
+    assert agreement.within_2_percent >= 0.975 * agreement.turns
+    assert agreement.exact >= sum(turn.row.naive == turn.row.billed for turn in turns)
+    assert agreement.mean_absolute_error_tokens <= 0.6 * agreement.naive_mean_absolute_error_tokens
+    assert agreement.drops_predicted >= 0.45 * agreement.drops
+    assert agreement.false_drops < 0.05 * agreement.drops_predicted
+    assert all(turn.result.cause is not None and turn.result.cause.evidence for turn in drops)
+    unexplained = [turn.result.cause for turn in drops if turn.result.cause.code == "LORE301"]
     assert unexplained
     assert all(cause.ruled_out for cause in unexplained)

@@ -11,10 +11,10 @@ WORDS = [text("user", "Begin."), text("assistant", "done"), text("user", "Go on.
 
 
 def costs(path, *options):
-    ran = lore("simulate", "--json", *options, str(path))
-    assert ran.code == 0, ran.err
-    notes = [note for note in ran.json["notes"] if not note.startswith("not recorded in ")]
-    return [turn["cost"] for turn in ran.json["turns"]], notes
+    result = lore("simulate", "--json", *options, str(path))
+    assert result.code == 0, result.err
+    notes = [note for note in result.json["notes"] if not note.startswith("not recorded in ")]
+    return [turn["cost"] for turn in result.json["turns"]], notes
 
 
 def routed(folder, url):
@@ -26,8 +26,8 @@ def routed(folder, url):
 
 
 def test_router_request_without_router_price_is_unpriced(tmp_path):
-    found, notes = costs(routed(tmp_path, ROUTER))
-    assert found == [None, None]
+    rows, notes = costs(routed(tmp_path, ROUTER))
+    assert rows == [None, None]
     assert "no price is known for claude-opus-5 at openrouter: a file of --rules-file can give one" in notes
 
 
@@ -41,16 +41,16 @@ def session(folder, **fields):
 
 
 def test_tool_without_price_is_named(tmp_path):
-    found, notes = costs(session(tmp_path, server_tool_use={"tea_making_requests": 3, "web_fetch_requests": 1}))
-    assert found[0]["at_least"] is True
+    rows, notes = costs(session(tmp_path, server_tool_use={"tea_making_requests": 3, "web_fetch_requests": 1}))
+    assert rows[0]["at_least"] is True
     assert notes == [
         "no price is known for the provider's tools tea_making (price_tea_making): a file of --rules-file can give one"
     ]
 
 
 def test_unknown_price_factor_is_named(tmp_path):
-    found, (note,) = costs(session(tmp_path, service_tier="priority"))
-    assert found == [None]
+    rows, (note,) = costs(session(tmp_path, service_tier="priority"))
+    assert rows == [None]
     assert note.startswith("no price is known at priority: its price factor is unknown (multiple_priority)")
 
 
@@ -71,6 +71,6 @@ def test_predicted_cost_ignores_billed_first_pass(first, tmp_path):
     log.answer(31_500, 0, iterations=passes(first, 31_500))
     path = tmp_path / "session.jsonl"
     path.write_bytes(log.written())
-    found, _ = costs(path)
-    assert found[1]["predicted"] < 0.05
-    assert (found[1]["billed"] > 0.3) == (first == 0)
+    rows, _ = costs(path)
+    assert rows[1]["predicted"] < 0.05
+    assert (rows[1]["billed"] > 0.3) == (first == 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from formats.claude import answered, asked, counts, joined, text
+from formats.claude import answered, asked, counts, log_bytes, text
 from lore.commands.statusline import keep_status, refresh_status
 from lore.recording.agents.logs import Surroundings
 from lore.recording.opening import Options
@@ -35,55 +35,55 @@ def turn(number, bill, words=BIG, model="claude-opus-4-5"):
 @pytest.fixture
 def log(desk):
     path = desk / "log.jsonl"
-    path.write_bytes(joined(*turn(0, (5, 0, 10_000, 1)), *turn(1, (5, 10_000, 1000, 1))))
+    path.write_bytes(log_bytes(*turn(0, (5, 0, 10_000, 1)), *turn(1, (5, 10_000, 1000, 1))))
     return path
 
 
 def append(log, *lines):
     with log.open("ab") as file:
-        file.write(joined(*lines))
+        file.write(log_bytes(*lines))
 
 
 def judged(log):
     return judge_running(str(log), Options(), PACKAGED).running
 
 
-def kept(log):
+def write_status(log):
     return keep_status(FOLDER, str(log), Options(), PACKAGED)
 
 
 def test_kept_status_is_what_judging_says(log):
-    made = kept(log)
-    assert made.running == judged(log)
-    assert (made.running.prompt_tokens, made.running.read_tokens, made.running.requests) == (11_005, 10_000, 2)
-    assert files.read_status(FOLDER, str(log)) == (made, True)
+    status = write_status(log)
+    assert status.running == judged(log)
+    assert (status.running.prompt_tokens, status.running.read_tokens, status.running.requests) == (11_005, 10_000, 2)
+    assert files.read_status(FOLDER, str(log)) == (status, True)
 
 
 def test_log_that_has_grown_is_not_current(log):
-    made = kept(log)
+    status = write_status(log)
     append(log, *turn(2, (5, 11_000, 500, 1), words="short"))
-    assert files.read_status(FOLDER, str(log)) == (made, False)
-    assert kept(log).running == judged(log)
+    assert files.read_status(FOLDER, str(log)) == (status, False)
+    assert write_status(log).running == judged(log)
     assert files.read_status(FOLDER, str(log))[1]
 
 
 def test_truncated_log_has_no_figures(log):
-    kept(log)
+    write_status(log)
     log.write_bytes(log.read_bytes()[:-50])
     assert files.read_status(FOLDER, str(log)) == (None, False)
 
 
 def test_rewritten_log_is_not_current(log):
-    made = kept(log)
+    status = write_status(log)
     log.write_bytes(log.read_bytes().replace(b'"m1"', b'"m7"'))
-    assert files.read_status(FOLDER, str(log)) == (made, False)
+    assert files.read_status(FOLDER, str(log)) == (status, False)
 
 
 @pytest.mark.parametrize(
     "state", [b"", b"{}", b"[1]", b"null", b'{"lore": "9"}', b"[" * 99_999, b'{"running": {}}', b"\xff"]
 )  # fmt: skip
 def test_damaged_state_is_ignored(log, state):
-    kept(log)
+    write_status(log)
     place = Path(files.state_file(FOLDER, str(log)))
     good = json.loads(place.read_bytes())
     place.write_bytes(state)
@@ -93,8 +93,8 @@ def test_damaged_state_is_ignored(log, state):
 
 
 def test_state_is_private_and_holds_no_text(log):
-    log.write_bytes(joined(*turn(0, (5, 0, 10_000, 1), words="swordfish")))
-    kept(log)
+    log.write_bytes(log_bytes(*turn(0, (5, 0, 10_000, 1), words="swordfish")))
+    write_status(log)
     place = Path(files.state_file(FOLDER, str(log)))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert b"swordfish" not in place.read_bytes()
@@ -103,7 +103,7 @@ def test_state_is_private_and_holds_no_text(log):
 
 def test_unwritable_folder_keeps_no_state(log):
     Path(FOLDER).write_bytes(b"a file")
-    assert kept(log).running == judged(log)
+    assert write_status(log).running == judged(log)
     assert files.read_status(FOLDER, str(log))[0] is None
     assert not files.claim(FOLDER, str(log), NOW)
 
@@ -117,8 +117,8 @@ def test_one_process_judges_a_log(log):
 
 
 def line(log, now=NOW, project=""):
-    shown, unjudged = files.status_of(str(log), b"", project, FOLDER, now)
-    return status_line(shown, colour=False), unjudged
+    status, unjudged = files.status_of(str(log), b"", project, FOLDER, now)
+    return status_line(status, colour=False), unjudged
 
 
 def test_line_starts_judging_once(log):
@@ -133,7 +133,7 @@ def test_line_starts_judging_once(log):
 
 
 def test_judging_rests_ten_times_its_duration(log):
-    kept(log)
+    write_status(log)
     state = files.read_state(FOLDER, str(log))
     files.write_state(FOLDER, str(log), {**state, "judged_at": NOW, "cost": 3.0})
     append(log, *turn(2, (5, 0, 20_000, 1)))
@@ -142,7 +142,7 @@ def test_judging_rests_ten_times_its_duration(log):
 
 
 def test_unused_files_are_deleted(log):
-    kept(log)
+    write_status(log)
     old = Path(FOLDER, "old")
     old.write_bytes(b"")
     os.utime(old, (1, 1))
@@ -152,8 +152,8 @@ def test_unused_files_are_deleted(log):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_named_pipe_is_never_waited_for(log):
-    kept(log)
+    write_status(log)
     log.unlink()
     os.mkfifo(log)
     assert not files.read_status(FOLDER, str(log))[1]
-    assert kept(log).running.requests == 0
+    assert write_status(log).running.requests == 0

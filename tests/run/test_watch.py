@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from cli.running import lore
-from formats.claude import answered, asked, counts, joined, text
+from formats.claude import answered, asked, counts, log_bytes, text
 from lore.commands import watch as module
 from lore.commands.watch import LOOKED, SessionWatch, WatchScreen
 from lore.recording.agents.logs import Surroundings
@@ -26,15 +26,15 @@ BILLS = [(5, 0, 9000, 1), (5, 9000, 900, 1), (5, 0, 10_000, 1), (5, 10_000, 9, 1
 
 
 def lines(*bills):
-    made = []
+    records = []
     for number, bill in enumerate(bills):
         time = f"2026-01-01T00:{number:02}:00Z"
-        made += [
+        records += [
             asked(f"u{number}", "q", f"a{number - 1}" if number else None, timestamp=time),
             answered(f"a{number}", f"m{number}", text("yes"), f"u{number}", usage=counts(*bill), timestamp=time,
                      model="claude-opus-4-5"),
         ]  # fmt: skip
-    return joined(*made)
+    return log_bytes(*records)
 
 
 class Clock:
@@ -69,11 +69,11 @@ def test_every_change_shows_the_judged_totals(desk, clock):
     assert watch.look() is None
     for cut in range(1, len(whole) + 1, 97):
         path.write_bytes(whole[:cut])
-        found = watch.look()
-        assert found.log == judged(path)
-        assert found.note == ""
+        update = watch.look()
+        assert update.log == judged(path)
+        assert update.note == ""
     path.write_bytes(whole)
-    last = (watch.look() or found).log
+    last = (watch.look() or update).log
     assert [row.read_tokens for row in last.rows] == [0, 9000, 0, 10_000]
     assert last.breaks[2] == last.running.last_break
     assert last.running.last_break.lost_tokens == 9900
@@ -83,7 +83,7 @@ def test_unchanged_log_is_judged_once(desk, clock, monkeypatch):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS))
     judgings = []
-    monkeypatch.setattr(module, "judge_running", lambda *given: (judgings.append(given), judge_running(*given))[1])
+    monkeypatch.setattr(module, "judge_running", lambda *args: (judgings.append(args), judge_running(*args))[1])
     watch = watching(str(path), clock)
     for _ in range(5):
         watch.look()
@@ -95,9 +95,9 @@ def test_log_that_takes_long_is_judged_less_often(desk, clock, monkeypatch):
     path = desk / "log.jsonl"
     path.write_bytes(lines(*BILLS[:1]))
 
-    def slow(*given):
+    def slow(*args):
         clock.now += 2.0
-        return judge_running(*given)
+        return judge_running(*args)
 
     monkeypatch.setattr(module, "judge_running", slow)
     watch = watching(str(path), clock)
@@ -131,9 +131,9 @@ def test_missing_log_is_waited_for(desk, clock):
     watch = watching(str(path), clock)
     before = watch.look().log
     path.unlink()
-    found = watch.look()
-    assert found.log == before
-    assert found.note
+    update = watch.look()
+    assert update.log == before
+    assert update.note
     assert watch.look() is None
     path.write_bytes(lines(*BILLS[:2]))
     assert watch.look().log == judged(path)
@@ -147,15 +147,15 @@ def test_newer_session_of_this_project_is_followed(desk, clock):
     other.write_bytes(lines(*BILLS[:1]))
     watch = watching(None, clock, home, project)
     assert watch.look().path == str(other)
-    own = home / ".claude" / "projects" / "".join(char if char.isalnum() else "-" for char in str(project))
-    own.mkdir(parents=True)
-    (own / "a.jsonl").write_bytes(lines(*BILLS[:2]))
+    project_logs = home / ".claude" / "projects" / "".join(char if char.isalnum() else "-" for char in str(project))
+    project_logs.mkdir(parents=True)
+    (project_logs / "a.jsonl").write_bytes(lines(*BILLS[:2]))
     assert watch.look() is None
     clock.now += LOOKED
-    found = watch.look()
-    assert (found.path, found.log) == (str(own / "a.jsonl"), judged(own / "a.jsonl"))
-    (own / "b.jsonl").write_bytes(lines(*BILLS))
-    os.utime(own / "b.jsonl", (2_000_000_000, 2_000_000_000))
+    update = watch.look()
+    assert (update.path, update.log) == (str(project_logs / "a.jsonl"), judged(project_logs / "a.jsonl"))
+    (project_logs / "b.jsonl").write_bytes(lines(*BILLS))
+    os.utime(project_logs / "b.jsonl", (2_000_000_000, 2_000_000_000))
     clock.now += LOOKED
     assert watch.look().log.running.requests == 4
 
@@ -215,15 +215,15 @@ def test_clock_counts_down_without_a_look(log):
     live = Screen(log)
     live.drawn()
     live.clock.now += 400
-    shown = live.drawn(look=False)
-    assert shown[2].endswith("cache expired 1 min ago")
-    assert shown[4].startswith("do      the next request writes 10,009 tokens again")
+    rows = live.drawn(look=False)
+    assert rows[2].endswith("cache expired 1 min ago")
+    assert rows[4].startswith("do      the next request writes 10,009 tokens again")
 
 
 def test_screen_shows_the_latest_requests_that_fit(log):
-    shown = Screen(log, height=13).drawn()
-    assert [row.split()[0] for row in shown[-2:]] == ["3", "4"]
-    assert len(shown) <= 13
+    rows = Screen(log, height=13).drawn()
+    assert [row.split()[0] for row in rows[-2:]] == ["3", "4"]
+    assert len(rows) <= 13
 
 
 def test_markup_of_a_recording_is_shown_as_text(tmp_path):
@@ -245,9 +245,9 @@ def test_redacted_screen_names_no_model(tmp_path):
 
 def test_empty_log_shows_no_figures(tmp_path):
     (tmp_path / "log.jsonl").write_bytes(b"")
-    shown = Screen(tmp_path / "log.jsonl").drawn()
-    assert "no request yet" in shown[0]
-    assert not any(shown[1:-1])
+    rows = Screen(tmp_path / "log.jsonl").drawn()
+    assert "no request yet" in rows[0]
+    assert not any(rows[1:-1])
 
 
 def test_screen_without_a_session_waits(tmp_path):
@@ -255,9 +255,9 @@ def test_screen_without_a_session_waits(tmp_path):
 
 
 def test_watch_without_a_terminal_names_json(log):
-    ran = lore("watch", str(log))
-    assert (ran.code, ran.out) == (2, "")
-    assert "lore watch --json" in ran.err
+    result = lore("watch", str(log))
+    assert (result.code, result.out) == (2, "")
+    assert "lore watch --json" in result.err
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
@@ -269,14 +269,14 @@ def test_ctrl_c_ends_the_screen(log):
             start_new_session=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"},
         )  # fmt: skip
         os.close(theirs)
-        shown = b""
-        while b"9,900" not in shown:
-            shown += terminal.read(4096)
+        output = b""
+        while b"9,900" not in output:
+            output += terminal.read(4096)
         running.send_signal(signal.SIGINT)
-        while b"\x1b[?1049l" not in shown:
-            shown += terminal.read(4096)
+        while b"\x1b[?1049l" not in output:
+            output += terminal.read(4096)
         assert running.wait(timeout=60) == 0
-    assert b"expires in" in shown or b"expired" in shown
+    assert b"expires in" in output or b"expired" in output
 
 
 def test_a_line_of_json_at_each_change(log, monkeypatch):
@@ -294,6 +294,6 @@ def test_a_line_of_json_at_each_change(log, monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(module.time, "sleep", wait)
-    ran = lore("watch", "--json", str(log))
-    assert ran.code == 130
-    assert [json.loads(line)["requests"] for line in ran.out.splitlines()] == [4, 2]
+    result = lore("watch", "--json", str(log))
+    assert result.code == 130
+    assert [json.loads(line)["requests"] for line in result.out.splitlines()] == [4, 2]

@@ -69,9 +69,9 @@ def test_torn_last_line_stays_and_is_ended(log, size):
 @pytest.mark.parametrize("data", [b"{}\n", b"", b'{"model":"m","messages":[]}\n', b"\x00\x01", b'{"type":"user"}\n'])
 def test_other_files_are_never_written(log, data):
     log.write_bytes(data)
-    said = refused(log)
-    assert "is not a lore log" in said
-    assert "lore convert" in said
+    message = refused(log)
+    assert "is not a lore log" in message
+    assert "lore convert" in message
     assert log.read_bytes() == data
 
 
@@ -98,10 +98,10 @@ def test_symbolic_link_is_followed_and_kept(log):
 def test_unwritable_log_is_an_error(log, monkeypatch):
     opened = os.open
 
-    def refuse(path: str, flags: int, *rest: int) -> int:
+    def refuse(path: str, flags: int, *args: int) -> int:
         if flags & os.O_RDWR:
             raise PermissionError(13, "Permission denied")
-        return opened(path, flags, *rest)
+        return opened(path, flags, *args)
 
     monkeypatch.setattr(os, "open", refuse)
     assert "cannot write to s.jsonl: permission denied" in refused(log)
@@ -119,10 +119,10 @@ def test_unlocked_write_is_not_cut_off(log, monkeypatch):
     real = os.write
 
     def short(where, data):
-        done = real(where, data[:10])
+        written = real(where, data[:10])
         with log.open("ab") as other:
             other.write(b"other")
-        return done
+        return written
 
     monkeypatch.setattr(os, "write", short)
     assert "holds part of a record" in refused(log)
@@ -146,9 +146,9 @@ def test_file_size_limit_leaves_the_log_unchanged(log):
         "main(['knowledge', 'add', 's.jsonl', 'abcdef', '--content', 'x']))"
     )
     # without -B the limit cuts the byte code that a first import caches, and the checkout is broken from then on
-    done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert b"cannot write to s.jsonl" in done.stderr
+    process = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, check=False, timeout=60)
+    assert process.returncode == 2
+    assert b"cannot write to s.jsonl" in process.stderr
     assert log.read_bytes() == session()
 
 
@@ -201,7 +201,7 @@ def test_file_system_without_locks_is_written_to(log, monkeypatch):
 def test_parallel_writers_lose_nothing(log):
     """Each reads the entries and adds one; none adds an entry that another has added."""
 
-    def said(number):
+    def numbered_text(number):
         return f"{number} " + "x" * 3000  # of the same words under two ids the second would be no news
 
     commands = [
@@ -214,11 +214,11 @@ def test_parallel_writers_lose_nothing(log):
             "s.jsonl",
             f"entry{number % 2}",
             "--content",
-            said(number % 2),
+            numbered_text(number % 2),
         ]
         for number in range(4)
     ]
-    running = [subprocess.Popen(one, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for one in commands]
-    assert [one.wait(60) for one in running] == [0] * 4
+    running = [subprocess.Popen(process, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for process in commands]
+    assert [process.wait(60) for process in running] == [0] * 4
     added = log.read_bytes().removeprefix(session()).splitlines()
-    assert sorted(added) == [encode(Knowledge(op="add", id=f"entry{n}", content=said(n))) for n in range(2)]
+    assert sorted(added) == [encode(Knowledge(op="add", id=f"entry{n}", content=numbered_text(n))) for n in range(2)]

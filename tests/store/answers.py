@@ -23,23 +23,23 @@ def answers() -> str:
             before: dict[str, str] = {}
             for answer in scenario(store):
                 now = sessions(store)
-                lines.append(shown(f"{answer}"))
+                lines.append(printable(f"{answer}"))
                 lines += [f"    {name!r:.60} gone" for name in before if name not in now]
-                lines += [shown(f"    {name!r:.60} {now[name]}") for name in now if now[name] != before.get(name)]
+                lines += [printable(f"    {name!r:.60} {now[name]}") for name in now if now[name] != before.get(name)]
                 before = now
     return "\n".join([*lines[1:], ""])
 
 
 def sessions(store: Store) -> dict[str, str]:
     """Return what is stored of each session."""
-    found: dict[str, str] = {}
-    for one in store.list():
-        notes = f"leaf {one.leaf_id}, {one.metadata!r}, project {one.project_id!r:.60}, parent {one.parent_session_id}"
-        times = f"created {one.created_at}, updated {one.updated_at}, used {one.used_at!r}, turns {one.turns}"
-        found[one.session_id] = f"{one.head}, {one.size} bytes, {notes}, {times}"
-    return found
+    described: dict[str, str] = {}
+    for row in store.list():
+        notes = f"leaf {row.leaf_id}, {row.metadata!r}, project {row.project_id!r:.60}, parent {row.parent_session_id}"
+        times = f"created {row.created_at}, updated {row.updated_at}, used {row.used_at!r}, turns {row.turns}"
+        described[row.session_id] = f"{row.head}, {row.size} bytes, {notes}, {times}"
+    return described
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return a line that can be printed."""
     return text[:LONGEST].encode("ascii", "backslashreplace").decode()

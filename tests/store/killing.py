@@ -51,7 +51,7 @@ def event(number: int) -> bytes:
     return json.dumps({"kind": "append", "item": item}).encode()
 
 
-def sent(number: int) -> bytes:
+def numbered_line(number: int) -> bytes:
     """Return the line with the number that it expects."""
     line = json.dumps(HEADER).encode() if number == 1 else event(number)
     return line[:-1] + b', "id": %d}\n' % number
@@ -64,7 +64,7 @@ class Writer:
         self.acknowledged, self.last = first - 1, first + AT_ONCE - 1
         command = [sys.executable, "-m", "lore", "store", "append", SESSION, "--store", url]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._feeder = Thread(target=self._feed, args=(b"".join(map(sent, range(first, self.last + 1))),))
+        self._feeder = Thread(target=self._feed, args=(b"".join(map(numbered_line, range(first, self.last + 1))),))
         self._feeder.start()
 
     def _feed(self, data: bytes) -> None:
@@ -127,9 +127,9 @@ def kills(url: str, count: int, chance: Random, server: Killable | None = None) 
             writer.hear(acknowledged if is_timed else acknowledged + chance.randint(1, AT_ONCE // 2))
             writer.kill(chance.uniform(0, LONGEST) if is_timed else 0.0)
             writers += 1
-        known = acknowledged = max(acknowledged, writer.acknowledged)
+        confirmed = acknowledged = max(acknowledged, writer.acknowledged)
         stored = judge(url, acknowledged, writer.last)
-        acknowledged = known if chance.random() < 0.5 else stored  # half of them send stored events again
+        acknowledged = confirmed if chance.random() < 0.5 else stored  # half of them send stored events again
     return Tally(writers, servers, acknowledged)
 
 
@@ -137,15 +137,15 @@ def judge(url: str, acknowledged: int, last: int) -> int:
     """Assert that every acknowledged event is stored once and in order, and no unsent one; return their number."""
     try:
         store = open_store(url)
-        found = store.load(SESSION).events
+        events = store.load(SESSION).events
     except StoreError:  # killed before the session, or even the store, was made
         if acknowledged:
             raise
         return 0
     with closing(store):
-        assert acknowledged <= len(found) <= last, (acknowledged, len(found), last)
-        assert json.loads(found[0]) == HEADER
-        for number, line in enumerate(found[1:], 2):
+        assert acknowledged <= len(events) <= last, (acknowledged, len(events), last)
+        assert json.loads(events[0]) == HEADER
+        for number, line in enumerate(events[1:], 2):
             assert json.loads(line) == json.loads(event(number)), number
-        assert all("incomplete save" in one.message for one in store.verify().damage)
-        return len(found)
+        assert all("incomplete save" in damage.message for damage in store.verify().damage)
+        return len(events)

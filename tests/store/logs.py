@@ -12,7 +12,7 @@ def header(session_id: str = "s", **more: object) -> bytes:
     return json.dumps({"kind": "session_started", "session_id": session_id, **more}).encode()
 
 
-def said(text: str) -> bytes:
+def message_line(text: str) -> bytes:
     """Return a message of the user; its text is its uuid."""
     return b'{"kind":"append","item":{"kind":"user_message","uuid":"%b","text":"%b"}}' % (text.encode(), text.encode())
 
@@ -27,14 +27,14 @@ class Logs(Jsonl):
     def say(self, *texts: str, session_id: str = "s", base: Head | None = None, **more: object) -> Head:
         """Add messages of the user after a base, or after the stored head."""
         base = base or self.load(session_id).head
-        return self.save_delta(session_id, SessionDelta(base=base, new_events=tuple(map(said, texts)), **more))
+        return self.save_delta(session_id, SessionDelta(base=base, new_events=tuple(map(message_line, texts)), **more))
 
     def events(self, session_id: str = "s") -> tuple[bytes, ...]:
         """Return a session's events."""
         return self.load(session_id).events
 
 
-def begun(folder: Path, *texts: str) -> Logs:
+def begin_store(folder: Path, *texts: str) -> Logs:
     """Return a store with session `s`, each text in a delta of its own."""
     store = Logs(folder)
     store.create(header())

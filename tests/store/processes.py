@@ -74,16 +74,16 @@ class ProcessScenarios(StoreScenarios):
         with self.opened(tmp_path) as store:
             begin(store)
             writers = [started(WRITE, self.url(tmp_path), name) for name in "pq"]
-            for one in writers:
-                assert one.stdout is not None
-                assert one.stdout.readline() == "ready\n"
-            for one in writers:
-                one.communicate("go\n")
-                assert one.returncode == 0
+            for writer in writers:
+                assert writer.stdout is not None
+                assert writer.stdout.readline() == "ready\n"
+            for writer in writers:
+                writer.communicate("go\n")
+                assert writer.returncode == 0
             stored = events(store)[1:]
             for name in "pq":
-                own = [one for one in stored if b'"%b-' % name.encode() in one]
-                assert own == [message(f"{name}-{number}") for number in range(30)]
+                written = [writer for writer in stored if b'"%b-' % name.encode() in writer]
+                assert written == [message(f"{name}-{number}") for number in range(30)]
             assert len(stored) == 60
 
     def test_reader_beside_a_writer_sees_whole_saves(self, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ def opened(path, tell=lambda _: None, patience=10.0):
     return closing(Sqlite(str(path), tell, patience=patience))
 
 
-def asked(path, *statements):
+def run_sql(path, *statements):
     """Run statements on a file by other means, and return the last one's rows."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        return [connection.execute(one).fetchall() for one in statements][-1]
+        return [connection.execute(statement).fetchall() for statement in statements][-1]
 
 
 def picture(folder):

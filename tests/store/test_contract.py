@@ -90,12 +90,12 @@ def test_file_that_is_no_store_is_refused(tmp_path):
 def test_published_store_is_opened_by_its_url(tmp_path, monkeypatch):
     monkeypatch.setitem(registry.STORES, "onefile", NAMES["OneFile"])
     url = f"onefile:{tmp_path}/sessions"
-    kept = StoredSession.begin(registry.open_store(url), event("session_started", session_id="s"))
-    kept.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
-    assert kept.save().number == 2
-    assert registry.open_store(url).load("s").head == kept.head
+    session = StoredSession.begin(registry.open_store(url), event("session_started", session_id="s"))
+    session.apply(event("append", item={"type": "user_message", "uuid": "u1", "text": "hi"}))
+    assert session.save().number == 2
+    assert registry.open_store(url).load("s").head == session.head
 
 
 def test_names_on_the_page_exist():
-    named = re.findall(r"`(lore\.[a-zA-Z_.]+)`", PAGE.read_text(encoding="utf-8"))
-    assert all(map(resolve_name, named))
+    names = re.findall(r"`(lore\.[a-zA-Z_.]+)`", PAGE.read_text(encoding="utf-8"))
+    assert all(map(resolve_name, names))

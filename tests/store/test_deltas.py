@@ -23,30 +23,30 @@ def delta(base, *lines, **more):
 
 def test_only_lines_after_the_base_are_read():
     """A turn of a long session costs O(its new events)."""
-    asked = []
+    requests = []
 
     class Looked(WholeSession):
         def lines(self, after, count):
-            asked.append((after, count))
+            requests.append((after, count))
             return super().lines(after, count)
 
     old = stored(*(message(f"u{number}") for number in range(100)))
     looked = Looked(SessionData(session_id="s", head=old.summary.head, events=tuple(old.lines(0, 101))))
     settle(delta(old.summary.head, message("new")), looked)
-    assert asked == []
+    assert requests == []
     base = Head(99, old.digest(99), old.summary.head.note)
     settle(delta(base, message("u98"), message("u99")), looked)
-    assert asked == [(99, 2)]
+    assert requests == [(99, 2)]
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
 def test_delta_that_arrived_in_part_is_stored_once(before, arrived, after):
-    own = [message(f"own {number}") for number in range(5)]
+    delta_lines = [message(f"own {number}") for number in range(5)]
     base = stored(*(message(f"u{number}") for number in range(before)))
-    now = stored(*(message(f"u{number}") for number in range(before)), *own[:arrived])
-    settled = settle(delta(base.summary.head, *own[: max(after, arrived)]), now)
+    now = stored(*(message(f"u{number}") for number in range(before)), *delta_lines[:arrived])
+    settled = settle(delta(base.summary.head, *delta_lines[: max(after, arrived)]), now)
     head, lines = (settled, ()) if isinstance(settled, Head) else (settled.after.head, settled.lines)
-    assert list(lines) == own[arrived : max(after, arrived)]
+    assert list(lines) == delta_lines[arrived : max(after, arrived)]
     assert head.number == 1 + before + max(after, arrived)
 
 

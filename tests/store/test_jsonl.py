@@ -15,33 +15,33 @@ from lore.store.base import FormatError, SessionDelta, StoreError, UnknownSessio
 from lore.store.deltas import settle
 from lore.store.jsonl import Jsonl
 from lore.store.jsonl_log import LogFile, is_record
-from store.logs import Logs, begun, header, said, visible
+from store.logs import Logs, begin_store, header, message_line, visible
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
+def counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Yield the numbers of synchronisations and writes, and of bytes written and read, until now."""
-    found = {"fsync": 0, "write": 0, "bytes": 0, "read": 0}
+    counts = {"fsync": 0, "write": 0, "bytes": 0, "read": 0}
     fsync, write, read = os.fsync, os.write, LogFile.read
 
     def synchronise(descriptor: int) -> None:
-        found["fsync"] += 1
+        counts["fsync"] += 1
         fsync(descriptor)
 
     def put(descriptor: int, data: bytes) -> int:
-        found["write"] += 1
-        found["bytes"] += len(data)
+        counts["write"] += 1
+        counts["bytes"] += len(data)
         return write(descriptor, data)
 
     def take(log: LogFile, begin: int) -> bytes:
         data = read(log, begin)
-        found["read"] += len(data)
+        counts["read"] += len(data)
         return data
 
     monkeypatch.setattr(os, "fsync", synchronise)
     monkeypatch.setattr(os, "write", put)
     monkeypatch.setattr(LogFile, "read", take)
-    return found
+    return counts
 
 
 def raw(folder, name="s"):
@@ -52,12 +52,16 @@ def raw(folder, name="s"):
 
 
 def test_log_is_the_events_with_saved_records(tmp_path):
-    begun(tmp_path, "a", "b")
+    begin_store(tmp_path, "a", "b")
     lines = raw(tmp_path).split(b"\n")[:-1]
-    assert [line for line in lines if not is_record(line)] == [header(), said("a"), said("b")]
+    assert [line for line in lines if not is_record(line)] == [header(), message_line("a"), message_line("b")]
     assert [is_record(line) for line in lines] == [False, True, True, False, True, False]
-    found = [one.value for one in LoreLog().read([raw(tmp_path)])]
-    assert [type(one).__name__ for one in found if not isinstance(one, Saved)] == ["SessionStarted", "Append", "Append"]
+    values = [value.value for value in LoreLog().read([raw(tmp_path)])]
+    assert [type(value).__name__ for value in values if not isinstance(value, Saved)] == [
+        "SessionStarted",
+        "Append",
+        "Append",
+    ]
 
 
 # as every lore with this version of the layout writes and reads it
@@ -87,7 +91,7 @@ def test_log_has_the_bytes_of_its_layout(tmp_path):
 
 
 def test_log_copied_alone_keeps_its_session(tmp_path):
-    store = begun(tmp_path / "all", "a")
+    store = begin_store(tmp_path / "all", "a")
     store.move("s", "p")
     store.bind("client", "s")
     assert visible(tmp_path / "all") == ["bindings.json", "lore-store.json", "s.jsonl"]
@@ -100,7 +104,7 @@ def test_log_copied_alone_keeps_its_session(tmp_path):
 
 
 def test_metadata_with_line_feeds_stays_one_record(tmp_path):
-    store = begun(tmp_path)
+    store = begin_store(tmp_path)
     store.say("a", metadata=b'{"a": [1,\n 2],\r\n "b": "\\n\\ud83d"}')
     assert Logs(tmp_path).load("s") == store.load("s")
     assert b'"b":"\\n\\ud83d"' in store.load("s").metadata
@@ -110,77 +114,84 @@ def test_metadata_with_line_feeds_stays_one_record(tmp_path):
 # costs
 
 
-def test_save_is_one_write_and_one_fsync(tmp_path, counted):
-    store = begun(tmp_path, "a")
+def test_save_is_one_write_and_one_fsync(tmp_path, counts):
+    store = begin_store(tmp_path, "a")
     base = store.load("s").head
-    counted.update(fsync=0)
+    counts.update(fsync=0)
     store.create(header("t"))
-    assert counted["fsync"] == 2  # the file, and its name
-    counted.update(fsync=0, write=0)
+    assert counts["fsync"] == 2  # the file, and its name
+    counts.update(fsync=0, write=0)
     store.say("b", "c", base=base, leaf_id="c", metadata=b'{"n":1}')
-    assert (counted["fsync"], counted["write"]) == (1, 1)
+    assert (counts["fsync"], counts["write"]) == (1, 1)
 
 
-def test_save_costs_the_same_in_long_sessions(tmp_path, counted):
-    store, costs = begun(tmp_path, "a"), []
+def test_save_costs_the_same_in_long_sessions(tmp_path, counts):
+    store, costs = begin_store(tmp_path, "a"), []
     for size in (1, 20_000):
-        head = store.say(*(f"{size}-{one}" for one in range(size)))
+        head = store.say(*(f"{size}-{number}" for number in range(size)))
         head = store.say("b", base=head)
-        counted.update(bytes=0, read=0)
+        counts.update(bytes=0, read=0)
         store.say("c", base=head)
-        costs.append(counted["bytes"])
-        assert counted["read"] < 300_000
+        costs.append(counts["bytes"])
+        assert counts["read"] < 300_000
     assert costs[1] <= costs[0] + 20  # numbers of more digits
 
 
-def test_list_and_tail_read_the_end_only(tmp_path, counted):
-    store = begun(tmp_path)
+def test_list_and_tail_read_the_end_only(tmp_path, counts):
+    store = begin_store(tmp_path)
     store.say(*map(str, range(20_000)), updated_at="then")
     head = store.say("b", "c", "d")
-    counted["read"] = 0
-    (found,) = Logs(tmp_path).list()
-    assert (found.head, found.updated_at) == (head, "then")
-    assert store.load("s", after=20_002).events == (said("c"), said("d"))
+    counts["read"] = 0
+    (info,) = Logs(tmp_path).list()
+    assert (info.head, info.updated_at) == (head, "then")
+    assert store.load("s", after=20_002).events == (message_line("c"), message_line("d"))
     assert store.load("s", after=20_004).events == store.load("s", after=99_999).events == ()
-    assert counted["read"] < 1_000_000 < len(raw(tmp_path))
-    assert found.size == len(store.load("s").log)
+    assert counts["read"] < 1_000_000 < len(raw(tmp_path))
+    assert info.size == len(store.load("s").log)
 
 
 # other programs
 
 
 def test_lines_of_another_program_are_events(tmp_path):
-    store = begun(tmp_path, "a")
+    store = begin_store(tmp_path, "a")
     with (tmp_path / "s.jsonl").open("ab") as file:
-        file.write(said("b") + b"\n" + b'{"kind":"turn_started","turn":1}\n')
+        file.write(message_line("b") + b"\n" + b'{"kind":"turn_started","turn":1}\n')
     head = store.load("s").head
     assert (head.number, store.list()[0].turns) == (4, 1)
     store.say("d", base=head)
-    for one in (store, Logs(tmp_path)):
-        assert one.events()[2:] == (said("b"), b'{"kind":"turn_started","turn":1}', said("d"))
-        assert one.load("s", after=2).events == one.events()[2:]
-        assert not one.verify().damage
+    for reader in (store, Logs(tmp_path)):
+        assert reader.events()[2:] == (message_line("b"), b'{"kind":"turn_started","turn":1}', message_line("d"))
+        assert reader.load("s", after=2).events == reader.events()[2:]
+        assert not reader.verify().damage
 
 
 def test_log_put_there_by_hand_is_a_session(tmp_path):
     """With a byte order mark, blank lines, and without an end of its last line."""
-    start = b"\xef\xbb\xbf" + header("s", project_id="p", at="then") + b"\r\n\n" + said("a") + b"\n" + said("b")
+    start = (
+        b"\xef\xbb\xbf"
+        + header("s", project_id="p", at="then")
+        + b"\r\n\n"
+        + message_line("a")
+        + b"\n"
+        + message_line("b")
+    )
     (tmp_path / "s.jsonl").write_bytes(start)
     (tmp_path / "notes.txt").write_text("mine")
     store = Logs(tmp_path)
     data = store.load("s")
-    assert data.events == (header("s", project_id="p", at="then") + b"\r", said("a"), said("b"))
+    assert data.events == (header("s", project_id="p", at="then") + b"\r", message_line("a"), message_line("b"))
     assert (data.project_id, data.created_at, data.head.number) == ("p", "then", 3)
     assert not (tmp_path / "lore-store.json").exists()
     store.say("c", base=data.head)
     assert raw(tmp_path).startswith(start + b"\n")
     assert (tmp_path / "lore-store.json").exists()
-    assert Logs(tmp_path).events() == (*data.events, said("c"))
+    assert Logs(tmp_path).events() == (*data.events, message_line("c"))
     assert not Logs(tmp_path).verify().damage
 
 
 def test_reading_changes_nothing(tmp_path):
-    (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + said("a") + b"\n")
+    (tmp_path / "s.jsonl").write_bytes(header() + b"\n" + message_line("a") + b"\n")
     before = sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir())
     store = Logs(tmp_path)
     store.load("s"), store.list(), store.verify(), store.resolve("k")
@@ -188,13 +199,13 @@ def test_reading_changes_nothing(tmp_path):
 
 
 def test_folder_without_write_permission_can_be_read(tmp_path):
-    begun(tmp_path, "a")
+    begin_store(tmp_path, "a")
     with (tmp_path / "s.jsonl").open("ab") as file:
         file.write(b"torn")
     (tmp_path / ".s.jsonl.lock").unlink()
     (tmp_path / ".s.jsonl.lock").mkdir()  # a lock cannot be taken: tests run as root
     store = Logs(tmp_path)
-    assert store.events() == (header(), said("a"))
+    assert store.events() == (header(), message_line("a"))
     assert "the last 4 bytes are an incomplete save" in store.messages[0]
     with pytest.raises(StoreError, match="cannot lock"):
         store.say("b")
@@ -204,13 +215,13 @@ def test_folder_without_write_permission_can_be_read(tmp_path):
 
 
 def test_damaged_bindings_are_reported_and_not_guessed(tmp_path):
-    store = begun(tmp_path)
+    store = begin_store(tmp_path)
     store.bind("a", "s")
     (tmp_path / "bindings.json").write_bytes(b'{"a":"s"')
     for act in (lambda: store.resolve("a"), lambda: store.bind("b", "s"), lambda: store.delete("s")):
         with pytest.raises(StoreError, match="which session each client means is damaged"):
             act()
-    assert [one.place for one in store.verify().damage] == [str(tmp_path / "bindings.json")]
+    assert [item.place for item in store.verify().damage] == [str(tmp_path / "bindings.json")]
 
 
 # the folder
@@ -219,7 +230,7 @@ def test_damaged_bindings_are_reported_and_not_guessed(tmp_path):
 def test_files_are_private_whatever_the_umask(tmp_path):
     before = os.umask(0)
     try:
-        store = begun(tmp_path / "a" / "b", "a")
+        store = begin_store(tmp_path / "a" / "b", "a")
         store.bind("k", "s")
         store.save(store.load("s"))
     finally:
@@ -232,7 +243,7 @@ def test_files_are_private_whatever_the_umask(tmp_path):
 
 def test_verify_says_who_else_may_read(tmp_path):
     tmp_path.chmod(0o755)
-    store = begun(tmp_path)
+    store = begin_store(tmp_path)
     (tmp_path / "s.jsonl").chmod(0o640)
     notes = store.verify().notes
     assert [note.partition(" can be read by other users")[0] for note in notes] == [
@@ -262,8 +273,8 @@ def test_symbolic_links_are_refused(tmp_path):
         with pytest.raises(StoreError, match=r"is a symbolic link|cannot lock"):
             act()
     assert victim.read_bytes() == header() + b"\n"
-    assert [one.session_id for one in store.list()] == ["t", "u"]
-    assert {one.place for one in store.verify().damage} == {str(folder / "s.jsonl"), str(folder / "bindings.json")}
+    assert [info.session_id for info in store.list()] == ["t", "u"]
+    assert {info.place for info in store.verify().damage} == {str(folder / "s.jsonl"), str(folder / "bindings.json")}
 
 
 @pytest.mark.parametrize(("stamp", "hint"), [
@@ -273,7 +284,7 @@ def test_symbolic_links_are_refused(tmp_path):
     (b"not JSON", "name another folder"),
 ])  # fmt: skip
 def test_folder_of_another_version_or_program_is_refused(tmp_path, stamp, hint):
-    store = begun(tmp_path)
+    store = begin_store(tmp_path)
     (tmp_path / "lore-store.json").write_bytes(stamp)
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()}
     with pytest.raises(FormatError) as caught:
@@ -307,7 +318,7 @@ def test_missing_folder_is_an_error_and_not_made(tmp_path):
         with pytest.raises(StoreError, match="there is no folder"):
             look()
     with pytest.raises(UnknownSessionError) as caught:
-        store.save_delta("s", SessionDelta(base=begun(tmp_path / "other").load("s").head))
+        store.save_delta("s", SessionDelta(base=begin_store(tmp_path / "other").load("s").head))
     assert "there is no folder" in caught.value.hint
     assert store.resolve("k") is None
     assert not (tmp_path / "tpyo").exists()
@@ -319,7 +330,7 @@ def test_missing_folder_is_an_error_and_not_made(tmp_path):
 @contextmanager
 def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
     """Yield the calls that name, cut and synchronise files, with the name of the file or folder, as they come."""
-    found: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     def patched(name: str) -> None:
         call = getattr(os, name)
@@ -330,7 +341,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
                 if isinstance(words[0], int)
                 else str(words[0] if name == "mkdir" else words[-1])
             )
-            found.append((name, os.path.basename(what)))
+            calls.append((name, os.path.basename(what)))
             return call(*words)
 
         monkeypatch.setattr(os, name, noting)
@@ -338,7 +349,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, str]]]:
     with monkeypatch.context() as monkeypatch:
         for name in ("replace", "unlink", "mkdir", "ftruncate", "fsync"):
             patched(name)
-        yield found
+        yield calls
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="which file is meant is asked of /proc")
@@ -347,26 +358,26 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="whic
 @needs_proc
 def test_session_created_again_has_a_durable_name(tmp_path, monkeypatch):
     """Its writer may have died between the renaming and the synchronisation of the folder."""
-    begun(tmp_path / "s")
+    begin_store(tmp_path / "s")
     with traced(monkeypatch) as calls:
         Logs(tmp_path / "s").create(header())
-    assert [one for one in calls if one[0] == "fsync"] == [("fsync", "s.jsonl"), ("fsync", "s")]
+    assert [call for call in calls if call[0] == "fsync"] == [("fsync", "s.jsonl"), ("fsync", "s")]
 
 
 @needs_proc
 def test_fork_is_deleted_durably_before_its_parent(tmp_path, monkeypatch):
-    store = begun(tmp_path / "folder")
+    store = begin_store(tmp_path / "folder")
     store.create(header("fork", parent_session_id="s"))
     with traced(monkeypatch) as calls:
         store.delete("s")
-    kept = [one for one in calls if one[0] != "mkdir" and one[1].endswith((".jsonl", "folder"))]
-    assert kept == [("unlink", "fork.jsonl"), ("fsync", "folder"), ("unlink", "s.jsonl"), ("fsync", "folder")]
+    deletions = [call for call in calls if call[0] != "mkdir" and call[1].endswith((".jsonl", "folder"))]
+    assert deletions == [("unlink", "fork.jsonl"), ("fsync", "folder"), ("unlink", "s.jsonl"), ("fsync", "folder")]
 
 
 @needs_proc
 def test_new_folders_and_bindings_are_durable(tmp_path, monkeypatch):
     with traced(monkeypatch) as calls:
-        store = begun(tmp_path / "a" / "b")
+        store = begin_store(tmp_path / "a" / "b")
         store.bind("client", "s")
     assert calls[:4] == [("mkdir", "a"), ("fsync", tmp_path.name), ("mkdir", "b"), ("fsync", "a")]
     assert [name for name, _ in calls[-3:]] == ["fsync", "replace", "fsync"]
@@ -385,13 +396,13 @@ with filelock.FileLock(sys.argv[1]):
 
 
 def test_held_session_is_waited_for_then_refused(tmp_path):
-    begun(tmp_path, "a")
+    begin_store(tmp_path, "a")
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path / ".s.jsonl.lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         assert other.stdout.readline() == b"held\n"
         store = Logs(tmp_path, patience=0.05)
-        assert store.events() == (header(), said("a"))  # readers do not wait
+        assert store.events() == (header(), message_line("a"))  # readers do not wait
         for act in (lambda: store.say("b"), lambda: store.create(header()), lambda: store.move("s", "p")):
             with pytest.raises(StoreError, match="another writer holds") as caught:
                 act()
@@ -405,12 +416,12 @@ def test_held_session_is_waited_for_then_refused(tmp_path):
 
 def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
     """`echo … >> s.jsonl` asks for no lock: the delta's record would be at another byte than it says."""
-    store = begun(tmp_path, "a")
+    store = begin_store(tmp_path, "a")
 
     def meanwhile(delta, stored):
         settled = settle(delta, stored)
         with (tmp_path / "s.jsonl").open("ab") as file:
-            file.write(said("b") + b"\n")
+            file.write(message_line("b") + b"\n")
         return settled
 
     with monkeypatch.context() as patched:
@@ -418,5 +429,5 @@ def test_line_written_without_the_lock_is_kept(tmp_path, monkeypatch):
         with pytest.raises(StoreError, match="without asking for its lock"):
             store.say("c")
     store.say("c")
-    assert store.events() == (header(), *map(said, "abc"))
+    assert store.events() == (header(), *map(message_line, "abc"))
     assert not store.verify().damage

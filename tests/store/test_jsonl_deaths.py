@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from lore.store.base import Head, SessionDelta
 from lore.store.deltas import digests_of
 from lore.store.lines import NOTHING
-from store.logs import Logs, begun, header, said, visible
+from store.logs import Logs, begin_store, header, message_line, visible
 
 CALLS = ("write", "fsync", "link", "replace", "rename", "unlink", "ftruncate", "mkdir")
 
@@ -61,17 +61,17 @@ def nothing(store: Logs, folder: Path) -> None:
 
 def delta(store: Logs) -> None:
     base = begun_head()
-    store.save_delta("s", SessionDelta(base=base, new_events=(said("b"),), leaf_id="b"))
+    store.save_delta("s", SessionDelta(base=base, new_events=(message_line("b"),), leaf_id="b"))
 
 
 def begun_head() -> Head:
     """Return the head of the session as it was begun."""
-    return Head(2, digests_of((header(), said("a")))[-1].hex(), NOTHING.note)
+    return Head(2, digests_of((header(), message_line("a")))[-1].hex(), NOTHING.note)
 
 
 def whole(store: Logs) -> None:
     data = store.load("s")
-    store.save(replace(data, events=(*data.events[:2], said("c")), leaf_id="c"))
+    store.save(replace(data, events=(*data.events[:2], message_line("c")), leaf_id="c"))
 
 
 ACTS = {
@@ -87,20 +87,20 @@ ACTS = {
 
 @pytest.mark.parametrize(("prepare", "act"), ACTS.values(), ids=ACTS)
 def test_dying_call_is_done_or_not_begun(tmp_path, monkeypatch, prepare, act):
-    done = tmp_path / "done"
-    prepare(begun(done, "a"), done)
-    act(Logs(done))
-    end = facts(done)
+    finished = tmp_path / "done"
+    prepare(begin_store(finished, "a"), finished)
+    act(Logs(finished))
+    end = facts(finished)
     for before in range(1, 100):
         folder = tmp_path / str(before)
-        prepare(begun(folder, "a"), folder)
+        prepare(begin_store(folder, "a"), folder)
         old = facts(folder)
         if not dies(monkeypatch, before, lambda folder=folder: act(Logs(folder))):
             break
-        found = facts(folder)
-        assert all(one in (old.get(name), end.get(name)) for name, one in found.items()), before
-        assert all("incomplete save" in one.message for one in Logs(folder).verify().damage), before
-        if "s" in found:
+        state = facts(folder)
+        assert all(fact in (old.get(name), end.get(name)) for name, fact in state.items()), before
+        assert all("incomplete save" in fact.message for fact in Logs(folder).verify().damage), before
+        if "s" in state:
             act(Logs(folder))
         assert facts(folder) == end, before
         vacuum_later(folder)
@@ -139,4 +139,4 @@ def vacuum_later(folder: Path) -> None:
 def facts(folder: Path) -> dict[str, object]:
     """Return the sessions, and the session of client `k`, that a process which comes later finds."""
     store = Logs(folder)
-    return {**{one.session_id: store.load(one.session_id) for one in store.list()}, "client k": store.resolve("k")}
+    return {**{info.session_id: store.load(info.session_id) for info in store.list()}, "client k": store.resolve("k")}

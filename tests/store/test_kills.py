@@ -45,8 +45,8 @@ def test_limit_on_file_sizes_loses_nothing(kind, tmp_path):
     url = URLS[kind](tmp_path)
     with closing(open_store(url)) as store:
         begin(store)
-    done = subprocess.run([sys.executable, "-c", LIMITED, url], capture_output=True, text=True, check=True)
-    number, _, message_text = done.stdout.partition(" ")
+    process = subprocess.run([sys.executable, "-c", LIMITED, url], capture_output=True, text=True, check=True)
+    number, _, message_text = process.stdout.partition(" ")
     assert "cannot write to" in message_text or "a limit was met" in message_text or "disk is full" in message_text
     with closing(open_store(url)) as store:
         assert 2 <= int(number) <= store.load("s").head.number

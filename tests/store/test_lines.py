@@ -48,7 +48,7 @@ NOTES = {
 def test_digests_are_those_of_every_version():
     assert SEED.hex() == SEED_HEX
     assert Head(0, SEED_HEX, digest_notes(None, b"{}")) == NOTHING
-    assert [one.hex() for one in digest_lines(SEED, [b"{}", b'{"a":1}'])] == DIGESTS
+    assert [digest.hex() for digest in digest_lines(SEED, [b"{}", b'{"a":1}'])] == DIGESTS
     assert {key: digest_notes(*key) for key in NOTES} == NOTES
     assert len({digest_notes(leaf, b"{}") for leaf in (None, "", "-", "None", "\ud83d")}) == 5
 

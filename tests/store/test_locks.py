@@ -37,12 +37,12 @@ def held_elsewhere(state):
 
 @posix
 def test_lock_ends_with_its_process(held_elsewhere):
-    with trylock(URL, "a", "u") as held:
-        assert not held
+    with trylock(URL, "a", "u") as is_held:
+        assert not is_held
     held_elsewhere.kill()
     held_elsewhere.wait()
-    with trylock(URL, "a", "u") as held:
-        assert held
+    with trylock(URL, "a", "u") as is_held:
+        assert is_held
 
 
 def test_lock_name_hides_agent_user_and_password(tmp_path, state):
@@ -65,20 +65,20 @@ def test_lock_holds_for_all_machines_that_share_files(tmp_path, monkeypatch, url
     monkeypatch.chdir(tmp_path)
     with closing(open_store(url)) as store:
         store.create(header())
-        held = []
+        results = []
         with ExitStack() as stack:
             for machine in "ab":
                 monkeypatch.setenv("LORE_STATE", str(tmp_path / machine))
-                held.append(stack.enter_context(trylock(store, "a", "u")))
-        assert held == [True, False]
+                results.append(stack.enter_context(trylock(store, "a", "u")))
+        assert results == [True, False]
 
 
 @pytest.mark.parametrize("url", ["sqlite:s.db", "jsonl:s.jsonl", URL])
 def test_released_lock_leaves_no_file(tmp_path, monkeypatch, state, url):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
-        with trylock(url, "a", "u") as held:
-            assert held
+        with trylock(url, "a", "u") as is_held:
+            assert is_held
             assert lock_path(url, "a", "u").exists()
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

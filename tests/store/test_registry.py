@@ -56,13 +56,13 @@ def test_postgresql_without_its_plug_in_names_the_extra(monkeypatch, url):
 
 
 def test_published_store_gets_url_and_tell(monkeypatch):
-    seen = []
-    monkeypatch.setitem(registry.STORES, "mine", lambda url, tell: seen.append((url, tell)) or Memory())
+    calls = []
+    monkeypatch.setitem(registry.STORES, "mine", lambda url, tell: calls.append((url, tell)) or Memory())
     assert isinstance(open_store("mine:there", print), Memory)
-    assert seen == [("mine:there", print)]
+    assert calls == [("mine:there", print)]
 
 
-@each("url, said", [
+@each("url, expected", [
     ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
     ("postgresql://me:se%40cret@host:5432/db?x=1", "postgresql://me:***@host:5432/db?x=1"),
     ("postgresql://host/db?password=secret&user=me", "postgresql://host/db?password=***&user=me"),
@@ -77,8 +77,8 @@ def test_published_store_gets_url_and_tell(monkeypatch):
     ("postgresql://me:se?cr#et@host/db", "postgresql://me:***@host/db"),
     ("postgresql://host/db?sslpassword=secret", "postgresql://host/db?sslpassword=***"),
 ])  # fmt: skip
-def test_shown_url_has_no_password(url, said):
-    assert mask_url(url) == said
+def test_shown_url_has_no_password(url, expected):
+    assert mask_url(url) == expected
 
 
 # sessions by name

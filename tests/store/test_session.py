@@ -165,7 +165,7 @@ def test_reload_puts_held_events_after_others(store, mine, theirs):
     say(mine, "m1").note({"who": "me"})
     with pytest.raises(ConflictError):
         mine.save()
-    assert [one.item.uuid for one in mine.reload()] == ["t1"]
+    assert [entry.item.uuid for entry in mine.reload()] == ["t1"]
     mine.save()
     assert items(stored(store)) == items(mine) == ["t1", "m1"]
     assert store.load("s").metadata == b'{"who":"me"}'
@@ -182,7 +182,7 @@ def test_reload_after_a_lost_answer_doubles_nothing(store, mine, theirs):
     say(mine, "m3")
     with pytest.raises(ConflictError):
         mine.save()
-    assert [one.item.uuid for one in mine.reload()] == ["t1"]
+    assert [entry.item.uuid for entry in mine.reload()] == ["t1"]
     mine.save()
     assert items(stored(store)) == ["m1", "m2", "t1", "m3"]
 
@@ -197,8 +197,8 @@ def test_two_harnesses_lose_no_message_and_no_turn(store):
         with pytest.raises(ConflictError):
             mine.request()
         mine.reload()
-        sent = json.dumps(mine.request())
-        assert sent.index('"theirs"') < sent.index("news") < sent.index('"mine"')
+        request = json.dumps(mine.request())
+        assert request.index('"theirs"') < request.index("news") < request.index('"mine"')
         mine.assistant("answer")
         assert stored(store).problems == []
         assert items(stored(store)) == ["u1", "u1-2", "a3"]
@@ -223,11 +223,11 @@ def test_delta_sent_after_a_reload_is_stored(store):
         with pytest.raises(ConflictError):
             mine.request()
         mine.reload()
-        sent = json.dumps(mine.request())
-        assert "9090" in sent
+        request = json.dumps(mine.request())
+        assert "9090" in request
         assert store.load("s").log.count(b'"kind":"prompt_delta"') == 1
     other = StoredSession.open(store, "s", rules=lore.Rules(knowledge_tokens=30))
-    assert json.dumps(other.request()) == sent
+    assert json.dumps(other.request()) == request
 
 
 def texts_of(request):
@@ -261,20 +261,20 @@ def test_delta_is_stored_as_sent_after_reloads(store, curated):
     with pytest.raises(ConflictError):
         mine.request()
     mine.reload()
-    sent = mine.request()
+    request = mine.request()
     mine.assistant("answer")
     later = StoredSession.open(store, "s")
     later.user("third")
     texts = texts_of(later.request())
     assert "7070" in texts[-2]
-    assert texts[: len(texts_of(sent))] == texts_of(sent)
+    assert texts[: len(texts_of(request))] == texts_of(request)
 
 
 def test_reload_adds_no_delta_to_sent_turns(store, curated):
     mine, curate = curated
     mine.apply(event("knowledge", op="update", id="k1", content="9090"))
     mine.user("second")
-    sent = json.loads(mine.write(mine.begin_turn().prompt))
+    request = json.loads(mine.write(mine.begin_turn().prompt))
     with lore.open(store, "s") as curator:
         curator.apply(event("knowledge", op="add", id="k2", title="Host", content="db1"))
     with pytest.raises(ConflictError):
@@ -283,7 +283,7 @@ def test_reload_adds_no_delta_to_sent_turns(store, curated):
     mine.user("third")
     texts = texts_of(mine.request())
     assert "db1" in texts[-2]
-    assert texts[: len(texts_of(sent))] == texts_of(sent)
+    assert texts[: len(texts_of(request))] == texts_of(request)
 
 
 def test_reload_renames_held_items_everywhere(store, mine, theirs):

@@ -16,7 +16,7 @@ from lore.store.registry import open_existing, open_store
 from lore.store.sql import SCHEMA_VERSION
 from lore.store.sqlite import Sqlite
 from lore.testing.stores import add, begin, header, message
-from store.sqlite_files import asked, half_done, locked_down, opened, picture
+from store.sqlite_files import half_done, locked_down, opened, picture, run_sql
 
 # the file
 
@@ -67,7 +67,7 @@ def test_file_is_opened_durably_and_without_trust(tmp_path):
     with opened(tmp_path / "s.db") as reader, opened(tmp_path / "s.db") as store:
         assert reader.list() == []
         begin(store)
-        assert [one.session_id for one in reader.list()] == ["s"]
+        assert [info.session_id for info in reader.list()] == ["s"]
         with store.transaction(write=False) as tx:
             assert {name: tx.execute(f"PRAGMA {name}")[0][0] for name in PRAGMAS} == PRAGMAS
 
@@ -167,7 +167,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("statements", OTHERS.values(), ids=OTHERS)
 def test_database_of_another_program_is_refused(tmp_path, statements):
-    asked(tmp_path / "s.db", *statements)
+    run_sql(tmp_path / "s.db", *statements)
     before = picture(tmp_path)
     with pytest.raises(FormatError, match="another program") as error:
         Sqlite(str(tmp_path / "s.db"))
@@ -196,7 +196,7 @@ def test_file_that_is_not_a_database_is_refused(tmp_path, content, message):
 ])  # fmt: skip
 def test_database_with_triggers_or_views_is_refused(tmp_path, statement):
     make(tmp_path / "s.db")
-    asked(tmp_path / "s.db", statement)
+    run_sql(tmp_path / "s.db", statement)
     with pytest.raises(FormatError, match="not lore's"):
         Sqlite(str(tmp_path / "s.db"))
 
@@ -211,7 +211,7 @@ def make(path, version=SCHEMA_VERSION):
     """Make a store with one session, and write a version of the schema into it."""
     with opened(path) as store:
         store.create(header())
-    asked(path, f"PRAGMA user_version = {version}")
+    run_sql(path, f"PRAGMA user_version = {version}")
 
 
 @pytest.mark.parametrize(

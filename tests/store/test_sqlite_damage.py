@@ -21,8 +21,8 @@ DELTA = (
 def changed(path, *statements):
     """Change a closed store's rows by other means."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for one in statements:
-            connection.execute(one)
+        for statement in statements:
+            connection.execute(statement)
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_changed_row_is_named_and_not_loaded(forty, change):
     changed(forty, *statement.split("; "))
     with opened(forty) as store:
         verified = store.verify()
-        (found,) = verified.damage
-        assert (found.session_id, found.number, found.place, found.message) == ("s", number, place, message)
+        (damage,) = verified.damage
+        assert (damage.session_id, damage.number, damage.place, damage.message) == ("s", number, place, message)
         assert store.verify("s").damage == verified.damage
         with pytest.raises(DamagedError, match=f"{place}: {message}") as error:
             store.load("s")
@@ -78,8 +78,8 @@ def test_session_with_a_damaged_digest_is_loaded(forty):
     changed(forty, "UPDATE events SET digest = zeroblob(32) WHERE session = 1 AND number = 17")
     with opened(forty) as store:
         assert len(store.load("s").events) == 40
-        (one,) = store.verify().damage
-    assert one.number == 17
+        (damage,) = store.verify().damage
+    assert damage.number == 17
 
 
 def test_events_after_a_changed_line_can_be_loaded(forty):
@@ -114,17 +114,17 @@ def test_save_after_a_damaged_end_is_refused(forty, statement):
 def test_rows_without_a_session_are_found(forty):
     changed(forty, "DELETE FROM sessions WHERE session_id = 't'")
     with opened(forty) as store:
-        found = store.verify()
-    assert [(one.session_id, one.place, one.message) for one in found.damage] == [
+        verification = store.verify()
+    assert [(damage.session_id, damage.place, damage.message) for damage in verification.damage] == [
         (None, f"file {forty}", "2 rows of events belong to no session")
     ]
-    assert (found.sessions, found.events) == (1, 40)
+    assert (verification.sessions, verification.events) == (1, 40)
 
 
 def test_renamed_session_is_found_by_its_header(forty):
     changed(forty, "UPDATE sessions SET session_id = 'other' WHERE session_id = 't'")
     with opened(forty) as store:
-        assert [one.place for one in store.verify("other").damage] == ["sessions row"]
+        assert [damage.place for damage in store.verify("other").damage] == ["sessions row"]
 
 
 # a file that is not as it was written
@@ -165,9 +165,9 @@ def test_damaged_file_gives_right_events_or_errors(forty, seed):
         with closing(store):
             verified = tried(store.verify)
             for name, data in before.items():
-                found = tried(lambda name=name: store.load(name))
-                assert found is None or found.events == data.events
-                assert found is not None or (verified is not None and verified.damage)
+                session = tried(lambda name=name: store.load(name))
+                assert session is None or session.events == data.events
+                assert session is not None or (verified is not None and verified.damage)
             for call in (store.list, store.vacuum, lambda: store.resolve("client"),
                          lambda: add(store, message("more")), lambda: store.create(header("u")),
                          lambda: store.move("s", "q"), lambda: store.delete("s")):  # fmt: skip

@@ -25,11 +25,11 @@ def _anthropic(draw: Any, length: int) -> dict[str, Any]:
     for number in range(length):
         messages.append({"role": "user", "content": [{"type": "text", "text": draw(texts)}]})
         call = f"toolu_{number}"
-        said = [
+        content = [
             {"type": "text", "text": draw(texts)},
             {"type": "tool_use", "id": call, "name": "read", "input": {"v": draw(values)}},
         ]
-        messages.append({"role": "assistant", "content": said})
+        messages.append({"role": "assistant", "content": content})
         inner = [{"type": "text", "text": draw(texts)}, {"type": "text", "text": "end"}]
         result = {"type": "tool_result", "tool_use_id": call, "content": inner if draw(st.booleans()) else draw(texts)}
         messages.append({"role": "user", "content": [result, {"type": "text", "text": draw(texts)}]})
@@ -70,8 +70,8 @@ def _responses(draw: Any, length: int) -> dict[str, Any]:
     parameters = {"type": "object", "properties": {"n": {"maximum": draw(numbers)}}}
     items: list[dict[str, Any]] = [{"role": "developer", "content": [{"type": "input_text", "text": draw(texts)}]}]
     for number in range(length):
-        asked = [{"type": "input_text", "text": draw(texts)}, {"type": "input_image", "image_url": "data:,"}]
-        items.append({"type": "message", "role": "user", "content": asked})
+        content = [{"type": "input_text", "text": draw(texts)}, {"type": "input_image", "image_url": "data:,"}]
+        items.append({"type": "message", "role": "user", "content": content})
         call = {"type": "function_call", "call_id": f"call_{number}", "name": "read", "arguments": '{"a": 1}'}
         reasoning = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": draw(texts)}
         items += [draw(st.sampled_from([reasoning, {**call, "call_id": "other"}])), call]
@@ -168,18 +168,18 @@ def conversations(draw: Any, dialects: tuple[str, ...] = DIALECTS) -> list[dict[
 
 def places_for_breakpoints(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the objects of a body that may carry a cache breakpoint."""
-    found: list[dict[str, Any]] = []
+    members: list[dict[str, Any]] = []
     if "input" not in body:
-        found += body.get("tools", body.get("toolConfig", {}).get("tools", ()))
+        members += body.get("tools", body.get("toolConfig", {}).get("tools", ()))
     if isinstance(body.get("system"), list):
-        found += body["system"]
+        members += body["system"]
     for message in body[said_in(body)]:
         for content in (message.get("content"), message.get("output")):
             for block in content if isinstance(content, list) else ():
-                found.append(block)
+                members.append(block)
                 if isinstance(block.get("content"), list):
-                    found += block["content"]
-    return found
+                    members += block["content"]
+    return members
 
 
 def with_breakpoints(body: dict[str, Any], places: set[int], *, first: bool = False) -> dict[str, Any]:
@@ -191,14 +191,14 @@ def with_breakpoints(body: dict[str, Any], places: set[int], *, first: bool = Fa
         if isinstance(value, Spelled):
             return value
         if isinstance(value, list):
-            pairs = [(copy(one), targets.get(id(one)) and "modelId" in body) for one in value]
-            return [one for made, point in pairs for one in ((made, POINT) if point else (made,))]
+            pairs = [(copy(item), targets.get(id(item)) and "modelId" in body) for item in value]
+            return [item for copied, point in pairs for item in ((copied, POINT) if point else (copied,))]
         if not isinstance(value, dict):
             return value
-        made = {key: copy(one) for key, one in value.items()}
+        copied = {key: copy(item) for key, item in value.items()}
         if not targets.get(id(value)) or "modelId" in body:
-            return made
-        return {**member, **made} if first else {**made, **member}
+            return copied
+        return {**member, **copied} if first else {**copied, **member}
 
     return copy(body)
 
@@ -212,7 +212,7 @@ def body_files(draw: Any) -> bytes:
         body = write(draw(bodies()), style)
         end = draw(st.sampled_from([b"\n", b"\r\n", b"\n\n", b"\n \n"]))
         return draw(st.sampled_from([b"", b"\xef\xbb\xbf", b"\n"])) + b"{" + end + body[1:-1] + end + b"}" + end
-    made: list[bytes] = []
+    contents: list[bytes] = []
     for number, body in enumerate(draw(conversations())):
         text = write(body, style)
         record: dict[str, Any] = {"ts": 1767225600 + number, "usage": {"input_tokens": 10, "output_tokens": 1}}
@@ -220,5 +220,5 @@ def body_files(draw: Any) -> bytes:
             text = write({"request": Raw(text), **record})
         elif shape == "texts":
             text = write({"request": text.decode("utf-8"), **record})
-        made.append(text)
-    return b"\n".join(draw(_oddly(made))) + draw(st.sampled_from([b"\n", b""]))
+        contents.append(text)
+    return b"\n".join(draw(_oddly(contents))) + draw(st.sampled_from([b"\n", b""]))

@@ -62,11 +62,13 @@ class _Claude:
             content.append({"type": "thinking", "thinking": self.draw(texts), "signature": "c2ln"})
         content.append({"type": "text", "text": self.draw(texts)})
         calls = [f"toolu-{self.number}-{n}" for n in range(self.draw(st.integers(0, 2)))]
-        content += [{"type": "tool_use", "id": one, "name": "Read", "input": {"v": self.draw(values)}} for one in calls]
+        content += [
+            {"type": "tool_use", "id": call_id, "name": "Read", "input": {"v": self.draw(values)}} for call_id in calls
+        ]
         for block in content:
             self.line("assistant", chain, message={**response, "content": [block], "usage": usage})
-        for one in calls:
-            result = {"tool_use_id": one, "type": "tool_result", "content": self.draw(texts)}
+        for call_id in calls:
+            result = {"tool_use_id": call_id, "type": "tool_result", "content": self.draw(texts)}
             self.line("user", chain, message={"role": "user", "content": [result]}, toolUseResult="x")
 
     def compact(self, chain: str) -> None:
@@ -106,5 +108,5 @@ def claude_logs(draw: Any) -> bytes:
     for name in draw(st.lists(st.sampled_from(names), max_size=10)):
         getattr(author, name)(draw(st.sampled_from(["main", "main", "agent-7", "side"])))
     style = draw(styles)
-    lines = draw(_oddly([write(one, style) for one in author.lines]))
+    lines = draw(_oddly([write(line, style) for line in author.lines]))
     return b"\n".join(lines) + draw(st.sampled_from([b"\n", b""]))

@@ -36,9 +36,9 @@ class Compacted(Agent):
     def take(self, events, chain="main"):
         """Write a compaction's events to the log and apply them: there is never anything wrong with them."""
         before = self.log
-        for one in events:
-            self.write(one)
-            assert self.session.apply(one) == ()
+        for event in events:
+            self.write(event)
+            assert self.session.apply(event) == ()
         self.made.append((events, before, self.log))
         self.entitled.add(chain)
         self.uuids[chain] = [entry.item.uuid for entry in self.entries(chain)]
@@ -58,8 +58,8 @@ def plots(*, resets=True, max_size=3):
     )  # fmt: skip
     parts = st.lists(st.tuples(scripts(resets=resets, min_size=1, max_size=6), squeezes), min_size=1, max_size=max_size)
     return parts.map(
-        lambda made: [
-            (script, (chain, keep, number if asked else None, way))
-            for number, (script, (chain, keep, asked, way)) in enumerate(made)
+        lambda drawn: [
+            (script, (chain, keep, number if is_asked else None, way))
+            for number, (script, (chain, keep, is_asked, way)) in enumerate(drawn)
         ]
     )

@@ -94,5 +94,5 @@ def any_events(draw: Any, max_size: int = 20) -> list[e.Event]:
     """Events of every kind, in any order, on several chains, about few ids."""
     import msgspec  # noqa: PLC0415 - only `replace` is wanted
 
-    found = draw(st.lists(st.tuples(_kinds, st.sampled_from(("main", "main", "side"))), max_size=max_size))
-    return [msgspec.structs.replace(event, chain=chain) for event, chain in found]
+    pairs = draw(st.lists(st.tuples(_kinds, st.sampled_from(("main", "main", "side"))), max_size=max_size))
+    return [msgspec.structs.replace(event, chain=chain) for event, chain in pairs]

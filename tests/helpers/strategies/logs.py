@@ -57,7 +57,7 @@ class _Author:
         self.uuids.setdefault(chain, []).append(item["uuid"])
         self.say(chain, kind="append", item=item)
 
-    def known(self, chain: str, table: dict[str, list[str]]) -> str:
+    def draw_known_id(self, chain: str, table: dict[str, list[str]]) -> str:
         """Draw an earlier id, or (rarely, in damaged logs) an unknown one."""
         pool = table.get(chain) or ["nobody"]
         return self.draw(st.sampled_from([*pool[-4:], "nobody"] if self.damage else pool[-4:]))
@@ -127,26 +127,26 @@ class _Author:
         self.end(chain)
 
     def compact(self, chain: str) -> None:
-        known = self.uuids.get(chain, [])
+        uuids = self.uuids.get(chain, [])
         keep = self.draw(st.sampled_from(["some", "none", "missing", "unknown", "partly"]))
-        kept = {"some": known[-2:], "none": [], "unknown": ["nobody", "noone"], "partly": [*known[-1:], "nobody"]}
+        preserved = {"some": uuids[-2:], "none": [], "unknown": ["nobody", "noone"], "partly": [*uuids[-1:], "nobody"]}
         uuid = self.new("d")
         self.say(chain, kind="compact_started", trigger="overflow", pre_tokens=100)
         self.say(
             chain, kind="compact_applied", uuid=uuid, trigger=self.draw(st.sampled_from(["auto", "manual", "gap"])),
-            **({} if keep == "missing" else {"preserved_uuids": kept[keep]}),
+            **({} if keep == "missing" else {"preserved_uuids": preserved[keep]}),
             **self.draw(st.sampled_from([{}, {"summary": "what was"}, {"summary": "cut \ud83d", "post_tokens": 5}])),
         )  # fmt: skip
-        known.append(uuid)
+        uuids.append(uuid)
 
     def rewind(self, chain: str) -> None:
-        known = self.uuids.get(chain, ["nobody"])
-        gone = known[-self.draw(st.integers(1, 3)) :]
-        self.say(chain, kind="remove", uuids=gone)
-        self.uuids[chain] = [uuid for uuid in known if uuid not in gone]
+        uuids = self.uuids.get(chain, ["nobody"])
+        removed = uuids[-self.draw(st.integers(1, 3)) :]
+        self.say(chain, kind="remove", uuids=removed)
+        self.uuids[chain] = [uuid for uuid in uuids if uuid not in removed]
 
     def clear(self, chain: str) -> None:
-        call_ids = [self.known(chain, self.calls)]
+        call_ids = [self.draw_known_id(chain, self.calls)]
         self.say(chain, kind="tool_result_cleared", call_ids=call_ids)
 
     def change(self, chain: str) -> None:
@@ -186,30 +186,35 @@ class _Author:
 
     def late_patch(self, chain: str) -> None:
         if self.draw(st.booleans()):
-            self.say(chain, kind="patch_text", uuid=self.known(chain, self.uuids), delta_text=self.draw(texts))
+            self.say(chain, kind="patch_text", uuid=self.draw_known_id(chain, self.uuids), delta_text=self.draw(texts))
             return
-        call_id = self.known(chain, self.calls)
+        call_id = self.draw_known_id(chain, self.calls)
         self.say(chain, kind="patch_tool_call", call_id=call_id, status="completed", output=self.draw(texts))
 
     def duplicate(self, chain: str) -> None:
         """An item under a uuid that came before, perhaps of another kind or another call."""
-        uuid = self.known(chain, self.uuids)
+        uuid = self.draw_known_id(chain, self.uuids)
         kind = self.draw(st.sampled_from(["user_message", "tool_call"]))
         if kind == "user_message":
             self.say(chain, kind="append", item={"type": kind, "uuid": uuid, "text": self.draw(texts)})
             return
-        call = self.draw(st.sampled_from([self.known(chain, self.calls), "c-other"]))
+        call = self.draw(st.sampled_from([self.draw_known_id(chain, self.calls), "c-other"]))
         item = {"type": kind, "uuid": uuid, "call_id": call, "name": "again", "input": {}}
         self.say(chain, kind="append", item=item)
 
     def reuse_call(self, chain: str) -> None:
         """A second call under a call id that came before (some providers count from zero each turn)."""
-        call = {"type": "tool_call", "uuid": self.new("t"), "call_id": self.known(chain, self.calls), "name": "twice"}
+        call = {
+            "type": "tool_call",
+            "uuid": self.new("t"),
+            "call_id": self.draw_known_id(chain, self.calls),
+            "name": "twice",
+        }
         self.item(chain, {**call, "input": {}})
 
     def collide(self, chain: str) -> None:
         """A compaction under the uuid of an item that it keeps."""
-        uuid = self.known(chain, self.uuids)
+        uuid = self.draw_known_id(chain, self.uuids)
         self.say(chain, kind="compact_applied", uuid=uuid, trigger="manual", preserved_uuids=[uuid])
 
     def unknown(self, chain: str) -> None:
@@ -241,7 +246,7 @@ def lore_logs(draw: Any, *, damage: bool = True, odd_lines: bool = True, max_siz
     for name in draw(st.lists(st.sampled_from(choices), max_size=max_size)):
         getattr(author, name)(draw(st.sampled_from(CHAINS)))
     style = draw(styles)
-    lines = [write(camel(one) if odd_lines and draw(st.booleans()) else one, style) for one in author.records]
+    lines = [write(camel(record) if odd_lines and draw(st.booleans()) else record, style) for record in author.records]
     if odd_lines:
         lines = draw(_oddly(lines))
     end = draw(st.sampled_from([b"\n", b""]))
@@ -252,9 +257,9 @@ def lore_logs(draw: Any, *, damage: bool = True, odd_lines: bool = True, max_siz
 @st.composite
 def _oddly(draw: Any, lines: list[bytes]) -> list[bytes]:
     """Spoil a few lines: blank, joined, CR at the end, torn, of no kind."""
-    made = list(lines)
+    result = list(lines)
     for _ in range(draw(st.integers(0, 2))):
-        place = draw(st.integers(1, len(made)))
+        place = draw(st.integers(1, len(result)))
         odd = draw(
             st.sampled_from(
                 [b"", b"  \r", b"{", b"null", b"[1,2]", b'{"no":"kind"}', b'{"kind":"append"}', b"\xff\xfe",
@@ -263,5 +268,5 @@ def _oddly(draw: Any, lines: list[bytes]) -> list[bytes]:
                  b'{"kind":"cache_reset","reason":"cr"}\r']
             )
         )  # fmt: skip
-        made.insert(place, odd)
-    return made
+        result.insert(place, odd)
+    return result

@@ -14,7 +14,7 @@ def entries_of(path):
     if path.parent.name != "claude-code":
         return ()
     reader, folding = ClaudeCode(), Folding(FoldedSession())
-    for one in reader.read([path.read_bytes()]):
-        if not isinstance(one.value, Problem):
-            folding.apply(one.value)
+    for item in reader.read([path.read_bytes()]):
+        if not isinstance(item.value, Problem):
+            folding.apply(item.value)
     return tuple(folding.state().main().entries)

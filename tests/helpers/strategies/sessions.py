@@ -30,11 +30,11 @@ DERIVED = (e.PromptDelta, e.ContextPersisted)
 WAYS = ("log", "lost")
 
 
-def is_derived(one: e.Event) -> bool:
+def is_derived(event: e.Event) -> bool:
     """Return whether lore derived this event from others, so that a log may lose it."""
-    if isinstance(one, e.ContextPersisted) and one.outside:
+    if isinstance(event, e.ContextPersisted) and event.outside:
         return False  # a source cannot be asked again
-    return isinstance(one, DERIVED) or (isinstance(one, e.CacheReset) and one.turn is not None)
+    return isinstance(event, DERIVED) or (isinstance(event, e.CacheReset) and event.turn is not None)
 
 
 class Turn(NamedTuple):
@@ -49,27 +49,27 @@ class Turn(NamedTuple):
 
     @property
     def head(self) -> list[bytes]:
-        return [one.data for one in self.prompt.head]
+        return [segment.data for segment in self.prompt.head]
 
     @property
     def stable(self) -> list[bytes]:
         """The bytes of all segments up to the tail."""
-        return [one.data for one in self.prompt][: self.prompt.stable]
+        return [segment.data for segment in self.prompt][: self.prompt.stable]
 
     @property
     def texts(self) -> list[tuple[str, bytes]]:
         """Origin and bytes of each segment of the messages and the tail, envelopes left out."""
-        found = [*self.prompt.messages, *self.prompt.tail]
-        return [(one.origin, one.data) for one in found if one.kind != "envelope"]
+        segments = [*self.prompt.messages, *self.prompt.tail]
+        return [(segment.origin, segment.data) for segment in segments if segment.kind != "envelope"]
 
     @property
     def deltas(self) -> list[Segment]:
-        return [one for one in self.prompt.messages if is_delta(one) and one.kind != "envelope"]
+        return [segment for segment in self.prompt.messages if is_delta(segment) and segment.kind != "envelope"]
 
     @property
     def new(self) -> list[str]:
         """The kinds of the events that came with it."""
-        return [type(one).__name__ for one in self.events]
+        return [type(event).__name__ for event in self.events]
 
 
 def is_delta(segment: Segment) -> bool:
@@ -93,14 +93,14 @@ class Agent:
 
     def do(self, kind: str, **fields: Any) -> tuple[str, ...]:
         """Write an event to the log and apply it; returns the codes of its problems."""
-        made = event(kind, **fields)
-        self.write(made)
-        codes = tuple(one.code for one in self.session.apply(made))
+        new_event = event(kind, **fields)
+        self.write(new_event)
+        codes = tuple(problem.code for problem in self.session.apply(new_event))
         self.problems += codes
         return codes
 
-    def write(self, made: e.Event) -> None:
-        self.log += e.encode(made) + b"\n"
+    def write(self, event: e.Event) -> None:
+        self.log += e.encode(event) + b"\n"
 
     def new_id(self, prefix: str) -> str:
         self.count += 1
@@ -113,9 +113,9 @@ class Agent:
     # what happens in a session
 
     def user(self, text: str = "go on", chain: str = "main", **more: Any) -> str:
-        said = {} if "blocks" in more else {"text": text}
+        content = {} if "blocks" in more else {"text": text}
         uuid = self.new_id("u")
-        self.item(chain, type="user_message", uuid=uuid, **said, **more)
+        self.item(chain, type="user_message", uuid=uuid, **content, **more)
         return uuid
 
     def inject(self, text: str = "note", chain: str = "main") -> None:
@@ -130,11 +130,11 @@ class Agent:
 
     def calls(self, count: int = 1, chain: str = "main", *, output: Any = "found", finish: bool = True) -> None:
         """Add a response with parallel calls, and the results of those that finish."""
-        response, made = self.new_id("r"), [self.new_id("c") for _ in range(count)]
-        for call_id in made:
+        response, call_ids = self.new_id("r"), [self.new_id("c") for _ in range(count)]
+        for call_id in call_ids:
             call = {"type": "tool_call", "uuid": self.new_id("t"), "call_id": call_id, "name": "read", "input": {}}
             self.item(chain, **call, status="running", response_id=response)
-        for call_id in made if finish else ():
+        for call_id in call_ids if finish else ():
             self.do("patch_tool_call", call_id=call_id, status="completed", output=output, chain=chain)
 
     def know(self, name: str, content: str = "", op: str = "add", **more: Any) -> None:
@@ -147,19 +147,21 @@ class Agent:
         self.do("layer", name=name, when=when, text=text)
 
     def compact(self, keep: int = 0, chain: str = "main") -> None:
-        kept = self.uuids.get(chain, [])[-keep:] if keep else []
+        preserved = self.uuids.get(chain, [])[-keep:] if keep else []
         self.entitled.add(chain)
         uuid = self.new_id("d")
-        self.do("compact_applied", uuid=uuid, trigger="manual", preserved_uuids=kept, summary="before", chain=chain)
-        self.uuids[chain] = [uuid, *kept]
+        self.do(
+            "compact_applied", uuid=uuid, trigger="manual", preserved_uuids=preserved, summary="before", chain=chain
+        )
+        self.uuids[chain] = [uuid, *preserved]
 
     def rewind(self, count: int = 1, chain: str = "main") -> None:
-        known = self.uuids.get(chain, [])
-        gone = known[-count:] if count else []
-        if gone:
+        uuids = self.uuids.get(chain, [])
+        removed = uuids[-count:] if count else []
+        if removed:
             self.entitled.add(chain)
-            self.do("remove", uuids=gone, chain=chain)
-            self.uuids[chain] = known[: -len(gone)]
+            self.do("remove", uuids=removed, chain=chain)
+            self.uuids[chain] = uuids[: -len(removed)]
 
     def change(self, chain: str = "main", **what: Any) -> None:
         self.entitled.add(chain)
@@ -171,26 +173,26 @@ class Agent:
 
     def turn(self, context: dict[str, Any] | None = None, chain: str = "main") -> Turn:
         """Send a request: persist lore's events, then the turn."""
-        begun = self.session.begin_turn(context, chain=chain)
-        for one in begun.events:
-            self.write(one)
-        if any(isinstance(one, e.CacheReset) for one in begun.events):
+        started = self.session.begin_turn(context, chain=chain)
+        for new_event in started.events:
+            self.write(new_event)
+        if any(isinstance(new_event, e.CacheReset) for new_event in started.events):
             self.entitled.add(chain)
-        body = self.session.write(begun.prompt)
-        made = Turn(chain, begun.prompt, body, begun.events, chain in self.entitled, self.session.state)
+        body = self.session.write(started.prompt)
+        new_turn = Turn(chain, started.prompt, body, started.events, chain in self.entitled, self.session.state)
         self.entitled.discard(chain)
-        self.turns.append(made)
-        return made
+        self.turns.append(new_turn)
+        return new_turn
 
     def restart(self, way: str = "log") -> None:
         """Begin again from the log, or from a log without lore's derived events."""
         if way == "lost":
-            self.log = b"".join(e.encode(one) + b"\n" for one in self.events if not is_derived(one))
+            self.log = b"".join(e.encode(event) + b"\n" for event in self.events if not is_derived(event))
         self.session = restored(self.events, **self.options)
 
     @property
     def events(self) -> tuple[e.Event, ...]:
-        return tuple(one.value for one in LoreLog().read([self.log]))  # type: ignore[misc]
+        return tuple(item.value for item in LoreLog().read([self.log]))  # type: ignore[misc]
 
     def play(self, script: list[Step], *, restarts: bool = True) -> Agent:
         for name, *arguments in script:

@@ -37,16 +37,16 @@ class Part(NamedTuple):
 
 def parts(dialect: str, body: bytes) -> list[Part]:
     """Return the parts of a body after its tools and system prompt."""
-    found: list[Part] = []
-    for number, (role, said) in enumerate(_messages(dialect, body)):
-        role = "tool" if said and said[0][0] == "result" else _ROLES.get(role, role)
-        found += [Part(number, role, kind, text) for kind, text in said]
-    return found
+    result: list[Part] = []
+    for number, (role, pieces) in enumerate(_messages(dialect, body)):
+        role = "tool" if pieces and pieces[0][0] == "result" else _ROLES.get(role, role)
+        result += [Part(number, role, kind, text) for kind, text in pieces]
+    return result
 
 
-def text(found: list[Part]) -> str:
+def text(parts: list[Part]) -> str:
     """All that parts say, in order."""
-    return "\n".join(one.text for one in found)
+    return "\n".join(part.text for part in parts)
 
 
 def system_blocks(dialect: str, body: dict[str, Any]) -> list[dict[str, Any]]:
@@ -69,31 +69,31 @@ def leading(dialect: str, body: bytes) -> str:
     """The text of the leading system run."""
     if dialect in TEXT:
         return _spoken(body)[0][1]
-    return "\n\n".join(one.get("text", "") for one in system_blocks(dialect, json.loads(body)))
+    return "\n\n".join(block.get("text", "") for block in system_blocks(dialect, json.loads(body)))
 
 
 def text_of(segment: Segment) -> str:
     """Return the text of a segment; empty for JSON without text."""
     try:
-        own = json.loads(segment.data)
+        block = json.loads(segment.data)
     except ValueError:
         return segment.data.decode()
-    return own.get("text", "") if isinstance(own, dict) else segment.data.decode()
+    return block.get("text", "") if isinstance(block, dict) else segment.data.decode()
 
 
 def is_thought(segment: Segment) -> bool:
     """Return whether a segment is a model's thinking, in any shape."""
-    own = json.loads(segment.data)
-    return isinstance(own, dict) and _is_thought(own)
+    block = json.loads(segment.data)
+    return isinstance(block, dict) and _is_thought(block)
 
 
-def _is_thought(own: dict[str, Any]) -> bool:
-    return own.get("type") in THOUGHTS or "reasoningContent" in own or own.get("thought") is True
+def _is_thought(block: dict[str, Any]) -> bool:
+    return block.get("type") in THOUGHTS or "reasoningContent" in block or block.get("thought") is True
 
 
 def breakpoints_in(body: bytes) -> int:
     """Count the cache breakpoints of a body."""
-    return sum(body.count(one) for one in BREAKPOINT_KEYS)
+    return sum(body.count(key) for key in BREAKPOINT_KEYS)
 
 
 # each shape
@@ -109,13 +109,13 @@ def _messages(dialect: str, body: bytes) -> Iterator[tuple[str, list[Said]]]:
     read, root = _SHAPES[dialect]
     messages = json.loads(body)[root]
     lead = len(_leading(json.loads(body), dialect)) if dialect in ITEMS else 0
-    for one in messages[lead:]:
-        role, said = read(one)
-        yield role, said
+    for message in messages[lead:]:
+        role, pieces = read(message)
+        yield role, pieces
 
 
 def _anthropic(message: dict[str, Any]) -> tuple[str, list[Said]]:
-    return message["role"], [said for one in message["content"] for said in _block(one)]
+    return message["role"], [piece for block in message["content"] for piece in _block(block)]
 
 
 def _block(block: dict[str, Any]) -> list[Said]:
@@ -133,20 +133,20 @@ def _block(block: dict[str, Any]) -> list[Said]:
 def _output(content: Any) -> list[Said]:
     if isinstance(content, str):
         return [("output", content)]
-    return [("output", one.get("text", "")) for one in content]
+    return [("output", block.get("text", "")) for block in content]
 
 
 def _chat(message: dict[str, Any]) -> tuple[str, list[Said]]:
     if message["role"] == "tool":
         return "tool", [("result", message["tool_call_id"]), *_output(message["content"])]
-    said: list[Said] = [_text_or_other(one) for one in message.get("content") or ()]
-    return message["role"], [*said, *(("call", one["id"]) for one in message.get("tool_calls", ()))]
+    pieces: list[Said] = [_text_or_other(part) for part in message.get("content") or ()]
+    return message["role"], [*pieces, *(("call", part["id"]) for part in message.get("tool_calls", ()))]
 
 
 def _responses(item: dict[str, Any]) -> tuple[str, list[Said]]:
     match item["type"]:
         case "message":
-            return item["role"], [_text_or_other(one) for one in item["content"]]
+            return item["role"], [_text_or_other(block) for block in item["content"]]
         case "function_call":
             return "assistant", [("call", item["call_id"])]
         case "function_call_output":
@@ -160,33 +160,33 @@ def _text_or_other(part: dict[str, Any]) -> Said:
 
 
 def _gemini(content: dict[str, Any]) -> tuple[str, list[Said]]:
-    said: list[Said] = []
+    pieces: list[Said] = []
     for part in content["parts"]:
         match part:
             case {"functionCall": {"id": call}}:
-                said.append(("call", call))
+                pieces.append(("call", call))
             case {"functionResponse": {"id": call, "response": response}}:
-                said += [("result", call), *[("output", str(one)) for one in response.values()]]
+                pieces += [("result", call), *[("output", str(value)) for value in response.values()]]
             case _:
-                said.append(_text_or_other(part))
-    return content["role"], said
+                pieces.append(_text_or_other(part))
+    return content["role"], pieces
 
 
 def _bedrock(message: dict[str, Any]) -> tuple[str, list[Said]]:
-    said: list[Said] = []
+    pieces: list[Said] = []
     for block in message["content"]:
         match block:
             case {"cachePoint": _}:
                 continue
             case {"toolUse": {"toolUseId": call}}:
-                said.append(("call", call))
+                pieces.append(("call", call))
             case {"toolResult": {"toolUseId": call, "content": content}}:
-                said += [("result", call), *_output(content)]
+                pieces += [("result", call), *_output(content)]
             case {"reasoningContent": _}:
-                said.append(("thought", ""))
+                pieces.append(("thought", ""))
             case _:
-                said.append(_text_or_other(block))
-    return message["role"], said
+                pieces.append(_text_or_other(block))
+    return message["role"], pieces
 
 
 _SHAPES: dict[str, tuple[Callable[[dict[str, Any]], tuple[str, list[Said]]], str]] = {
@@ -207,14 +207,14 @@ def _spoken(body: bytes) -> list[tuple[str, str]]:
 def _text_messages(body: bytes) -> Iterator[tuple[str, list[Said]]]:
     calls, results = itertools.count(), itertools.count()
     for role, content in _spoken(body)[1:]:
-        said: list[Said] = []
+        pieces: list[Said] = []
         end = 0
         for tag in _TAGGED.finditer(content):
-            said += [("text", one) for one in [content[end : tag.start()].strip("\n")] if one]
+            pieces += [("text", prose) for prose in [content[end : tag.start()].strip("\n")] if prose]
             if tag[1] == "call":
-                said.append(("call", f"#{next(calls)}"))
+                pieces.append(("call", f"#{next(calls)}"))
             else:
-                said += [("result", f"#{next(results)}"), ("output", tag[2])]
+                pieces += [("result", f"#{next(results)}"), ("output", tag[2])]
             end = tag.end()
-        said += [("text", one) for one in [content[end:].strip("\n")] if one]
-        yield role, said
+        pieces += [("text", prose) for prose in [content[end:].strip("\n")] if prose]
+        yield role, pieces

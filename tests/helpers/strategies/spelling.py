@@ -82,12 +82,12 @@ def write(value: Any, style: Style = PLAIN) -> bytes:
         case dict():
             members = list(value.items())
             parts = [
-                _string(key, "few") + (b": " if style.spaced else b":") + write(one, _TAGS.get(key, style))
-                for key, one in (reversed(members) if style.reverse else members)
+                _string(key, "few") + (b": " if style.spaced else b":") + write(member, _TAGS.get(key, style))
+                for key, member in (reversed(members) if style.reverse else members)
             ]
             return b"{" + (b", " if style.spaced else b",").join(parts) + b"}"
         case list() | tuple():
-            return b"[" + (b" ,\t" if style.spaced else b",").join(write(one, style) for one in value) + b"]"
+            return b"[" + (b" ,\t" if style.spaced else b",").join(write(member, style) for member in value) + b"]"
         case _:
             return json.dumps(value).encode()
 
@@ -109,8 +109,8 @@ def camel(value: Any) -> Any:
     """Spell the keys of a record, and of the item in it, in camelCase."""
     if not isinstance(value, dict):
         return value
-    humped = {re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), key): one for key, one in value.items()}
-    return {key: camel(one) if key == "item" else one for key, one in humped.items()}
+    humped = {re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), key): member for key, member in value.items()}
+    return {key: camel(member) if key == "item" else member for key, member in humped.items()}
 
 
 texts = st.sampled_from(AWKWARD)

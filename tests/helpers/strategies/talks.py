@@ -17,16 +17,16 @@ def user(text, source="user", **more):
     return Entry(UserMessage(f"u-{hash_of(text)}", text=raw(text), source=source, **more), 0, 0)
 
 
-def said(text, **more):
+def assistant(text, **more):
     """The assistant's message."""
     return Entry(AssistantMessage(f"a-{hash_of(text)}", text=raw(text), **more), 0, 0)
 
 
-def call(name, given, answer="ok", status="completed", **more):
+def call(name, arguments, answer="ok", status="completed", **more):
     """A call with its result."""
     output = NULL if answer is None else raw(answer)
-    ident = f"c-{hash_of(name + repr(given))}"
-    return Entry(ToolCall(ident, ident, name, raw(given), status=status, output=output, **more), 0, 0)
+    ident = f"c-{hash_of(name + repr(arguments))}"
+    return Entry(ToolCall(ident, ident, name, raw(arguments), status=status, output=output, **more), 0, 0)
 
 
 def divider(summary):
@@ -36,7 +36,9 @@ def divider(summary):
 
 def talk(count, size=40):
     """Return `count` messages, a user's and an assistant's in turn, each of `size` characters."""
-    return tuple([(said if number % 2 else user)(f"message {number} ".ljust(size, "x")) for number in range(count)])
+    return tuple(
+        [(assistant if number % 2 else user)(f"message {number} ".ljust(size, "x")) for number in range(count)]
+    )
 
 
 def hash_of(text):

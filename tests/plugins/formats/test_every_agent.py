@@ -18,7 +18,7 @@ CLAUDE = [
     asked("u2", "more", "a1"), answered("a2", "m2", text("no"), "u2", usage=counts(5, 5_000, 50, 2)),
 ]  # fmt: skip
 STORAGE = ".config/Code/User/globalStorage"
-TASK = {"ui_messages.json": cline.simple().shown, "api_conversation_history.json": cline.simple().sent}
+TASK = {"ui_messages.json": cline.simple().ui_messages, "api_conversation_history.json": cline.simple().api_history}
 # For each agent: the file of a log, and its content.
 LOGS: dict[str, tuple[str, bytes]] = {
     "claude-code": (".claude/projects/-w/a.jsonl", b"".join(dumps(line) + b"\n" for line in CLAUDE)),
