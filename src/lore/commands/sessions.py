@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from lore.commands import common, flags
 from lore.errors import LoreError
-from lore.judge.sums import Copies, Sums
+from lore.judge.sums import Copies, Sums, is_part
 from lore.model.fact import format_money
 from lore.model.ledger import Ledger
 from lore.model.results.found import FoundSession, FoundSessions
@@ -35,7 +35,6 @@ from lore.report.console import Console, line
 from lore.report.overview import (
     cost_of,
     few_counted,
-    is_part,
     rebilled_of,
     share_read,
     unpriced_parts,

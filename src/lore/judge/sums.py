@@ -423,6 +423,13 @@ def reads_nothing(spending: Spending) -> bool:
     return spending.requests - spending.unbilled > 1 and not spending.read_tokens and spending.uncached_tokens > _MANY
 
 
+def is_part(spending: Spending) -> bool:
+    """Return whether the cost leaves out anything that requests cost."""
+    return any((
+        spending.at_least, spending.unpriced, spending.unbilled, spending.absent_subagents, spending.absent_compactions,
+    ))  # fmt: skip
+
+
 def sum_of(amounts: Iterable[float]) -> float:
     """Return the sum of amounts, rounded once, to six decimals."""
     return round(fsum(amounts), _DIGITS)

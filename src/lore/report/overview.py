@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from lore.judge.sums import UNSURE, reads_nothing, rebilled_dollars, rebilled_tokens
+from lore.judge.sums import UNSURE, is_part, reads_nothing, rebilled_dollars, rebilled_tokens
 from lore.model.codes import SEVERITY, CauseKind
 from lore.model.fact import format_duration, format_money, join_names
 from lore.model.results.overview import (
@@ -138,13 +138,6 @@ def money(dollars: float, *, is_part: object = False) -> str:
     if is_part:
         return f"at least {format_money(dollars) if 0 < dollars < _CENT else f'${dollars:,.2f}'}"
     return "<$0.01" if 0 < dollars < _CENT else f"${dollars:,.2f}"
-
-
-def is_part(spending: Spending) -> bool:
-    """Return whether the cost leaves out anything that requests cost."""
-    return any((
-        spending.at_least, spending.unpriced, spending.unbilled, spending.absent_subagents, spending.absent_compactions,
-    ))  # fmt: skip
 
 
 def cost_of(spending: Spending) -> str:

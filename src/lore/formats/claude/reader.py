@@ -313,8 +313,7 @@ class ClaudeCode(LogReader):
     def _note_subagent(self, record: ClaudeRecord, parts: Sequence[Part]) -> None:
         """Note a subagent whose call the record answers, unless this file holds its records; and its tokens."""
         name, tokens = records.subagent_of(record)
-        is_here = any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts)
-        if name and not is_here:
+        if name and not any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts):
             self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
         name, tokens = records.tokens_in_notice(self.session.line.data)
         if name in self.unlogged and tokens > self.unlogged[name].tokens:

@@ -18,7 +18,7 @@ from lore.compaction.settings import TRIAL_SETTINGS, WINDOWS
 from lore.errors import LoreError, lacks_plug_in
 from lore.formats.registry import plug_in_of
 from lore.formats.unrecognised import LATER, why_unread
-from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, sum_of
+from lore.judge.sums import CauseSums, Copies, LedgerRequest, Sums, change_of_cost, is_part, sum_of
 from lore.model.codes import CauseKind
 from lore.model.events import MAIN
 from lore.model.ledger import Ledger, LedgerRow
@@ -42,7 +42,6 @@ from lore.recording.agents.sessions import AgentLog, agent_logs
 from lore.recording.inputs import Input, inputs, written_at
 from lore.recording.titles import title_of
 from lore.report.commands import in_shell
-from lore.report.overview import is_part
 from lore.report.plain import day_of, last_part, local_time
 from lore.report.sentences.spending import cause_in_words
 from lore.run.spending.ledgers import Ledgers, Progress
