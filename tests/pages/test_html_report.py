@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cli.running import lore
 from lore.judge.sums import Sums
-from lore.report.html.answers import period_blocks
+from lore.report.html.answers import describe_spending, period_blocks
 from pages.sessions import HOSTILE, bodies, growing, session
 
 FALLEN = growing(12, falls=(6,))
@@ -168,6 +168,13 @@ def test_day_without_known_price_does_not_cost_nothing():
     days = [replace(Sums().result(f"2026-01-0{day}"), dollars=dollars) for day, dollars in ((1, None), (2, 2.0))]
     labels = [bar.label for bar in next(period_blocks(days)).bars]
     assert labels == ["2026-01-01: no known price", "2026-01-02: $2.00"]
+
+
+def test_sentence_keeps_the_case_of_units():
+    spending = replace(
+        Sums().result("all"), requests=1, dollars=2.0, absent_subagents=2, absent_subagent_tokens=4_200_000
+    )
+    assert "Not in the cost: 2 subagents whose logs are not here (4.2M tokens)." in describe_spending(spending)
 
 
 @pytest.mark.parametrize(("args", "says"), [

@@ -68,7 +68,7 @@ def describe_spending(spending: Spending) -> str:
     cost = cost_of(spending)
     parts = [f"{cost[:1].upper()}{cost[1:]} for {what}."]
     if missing := unpriced_parts(spending):
-        parts.append(f"{missing.capitalize()}.")
+        parts.append(f"{missing[:1].upper()}{missing[1:]}.")
     tokens, dollars = rebilled_tokens(spending), rebilled_dollars(spending)
     if tokens:
         cost = (

@@ -193,7 +193,7 @@ def judge_file(file: Input, context: CheckContext, progress: Callable[[int], Non
             context.options.log(f"{place.path}: not a recording, skipped")
         elif unrecognised or result.error is None:
             totals.damage(problems.kept, problems.counts)  # of the part that was read
-            totals.unreadable(error.message, f"{error.hint.capitalize()}." if is_damaged else "")
+            totals.unreadable(error.message, f"{error.hint[:1].upper()}{error.hint[1:]}." if is_damaged else "")
             if context.tabled:
                 result.ledger = Ledger(place.path, written=written_at(file), message=error.message)
     if context.redact:
