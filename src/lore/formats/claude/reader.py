@@ -315,9 +315,10 @@ class ClaudeCode(LogReader):
         name, tokens = records.subagent_of(record)
         if name and not any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts):
             self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
-        name, tokens = records.tokens_in_notice(self.session.line.data)
-        if name in self.unlogged and tokens > self.unlogged[name].tokens:
-            self.unlogged[name] = UnloggedWork("subagent", name, tokens)
+        if self.unlogged:
+            name, tokens = records.tokens_in_notice(self.session.line.data)
+            if name in self.unlogged and tokens > self.unlogged[name].tokens:
+                self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
     def _add_result(self, result: records.ToolResult) -> None:
         self.session.add_result(result.tool_use_id, records.output_of(result.content), failed=bool(result.is_error))

@@ -303,10 +303,16 @@ def fork_source(record: ClaudeRecord) -> str:
 _NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
 
 
+_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
+_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
+
+
 def subagent_of(record: ClaudeRecord) -> tuple[str, int]:
     """Return the id of the subagent whose call the record answers, and its tokens if they are stated; else "" and 0."""
-    result = b"" if is_absent(record.tool_use_result) else bytes(record.tool_use_result)
-    members = (raw_members(result) or {}) if b'"agentId"' in result else {}
+    result = record.tool_use_result
+    if is_absent(result) or not bytes(memoryview(result)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
+        return "", 0
+    members = raw_members(bytes(result)) or {}
     return text_in(members.get("agentId", b"")), count_in(members.get("totalTokens", b"")) or 0
 
 
