@@ -39,8 +39,6 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
-
-
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
 
 
@@ -76,18 +74,6 @@ class _ClaudeChain(Struct):
     is_bridged: bool = False  # remote control was switched on since the latest message of the user
 
 
-class _ClaudeRun(Struct):  # sums over the responses of one run of `claude -p`
-    requests: int = 0
-    output_tokens: int = 0
-    has_cost: bool = False  # a record states the cost of its response
-
-    def add(self, usage: e.Usage) -> None:
-        """Add a response."""
-        self.requests += 1
-        self.output_tokens += usage.output_tokens or 0
-        self.has_cost = self.has_cost or usage.recorded is not None
-
-
 class ClaudeCode(LogReader):
     """Reader of Claude Code's session logs."""
 
@@ -96,7 +82,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), _ClaudeRun()
+        self._graph, self._run = RecordGraph(), records.RunSums()
         self._version = NULL  # of the latest record
         self._chains: dict[str, _ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
@@ -263,7 +249,7 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = _ClaudeRun()
+        self._run = records.RunSums()
 
     # messages
 

@@ -23,6 +23,7 @@ from lore.formats.lines import Line
 from lore.formats.values import Other, Parts, count_in, opens, text_in
 from lore.model import items, lenient
 from lore.model.canonical import encode, text_of
+from lore.model.events import Usage
 from lore.model.items import NULL, TextBlock, is_absent
 from lore.model.jsonslice import array, raw_members
 from lore.model.limits import BRANCH_WALKS
@@ -301,6 +302,20 @@ def fork_source(record: ClaudeRecord) -> str:
 
 
 _NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
+
+
+class RunSums(Struct):
+    """Sums over the responses of one run of `claude -p`."""
+
+    requests: int = 0
+    output_tokens: int = 0
+    has_cost: bool = False  # a record states the cost of its response
+
+    def add(self, usage: Usage) -> None:
+        """Add a response."""
+        self.requests += 1
+        self.output_tokens += usage.output_tokens or 0
+        self.has_cost = self.has_cost or usage.recorded is not None
 
 
 _SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
