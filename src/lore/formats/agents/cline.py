@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -132,13 +133,6 @@ def is_environment(block: Block) -> bool:
     return isinstance(block, TextBlock) and _ENVIRONMENT.match(block.text) is not None
 
 
-def text_joined(content: Raw) -> Raw:
-    """Return the texts of a message as one JSON text, without the details of the environment."""
-    blocks = (block for block in split_content(content).blocks if not is_environment(block))
-    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    return texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(text_in(text) for text in texts)))
-
-
 def has_prompt(texts: list[Raw]) -> bool:
     """Return whether a message in the user's role has text that a person wrote, not only results of tools."""
     if any(_PROMPT.match(text) is not None or any(word in bytes(text) for word in _PROMPT_WORDS) for text in texts):
@@ -172,13 +166,13 @@ def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: 
 
 _ROLES = frozenset(("user", "assistant"))
 _ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
-_FAILURES = frozenset(("api_req_failed", "error", "diff_error"))
+_CUTS = ("condense_context", "sliding_window_truncation")
+_FAILURES = ("api_req_failed", "error", "diff_error")
 
 
 @dataclass(slots=True)
 class _ClineMessage:
-    condensed: str = ""  # id of the condensation that hides it
-    truncated: str = ""  # id of the truncation that hides it
+    cut_ids: tuple[str | None, ...] = ()  # ids of the condensation and the truncation that hide it
     is_logged: bool = True  # in the history; otherwise only the screen showed it
     items: list[str] = field(default_factory=list[str])  # uuids
 
@@ -235,9 +229,7 @@ class Cline(DocumentReader):
         self._coming, reads = coming, list[Read]()
         for self.session.file, record, line in placed:
             reads += self.session.read_record(line, lambda _, record=record: self._read_record(record)) or ()
-        self.session.start_record(self.session.line)
-        self.finish()
-        return [*reads, *self.session.take()]
+        return [*reads, *self._flush()]
 
     def handle_head(self, data: bytes) -> None:
         members = raw_members(data) or {}
@@ -260,7 +252,7 @@ class Cline(DocumentReader):
     def finish(self) -> None:
         self._end_request(None)
         for cut_id, summary in self._waiting:
-            self._cut(cut_id, summary)
+            self._cut(cut_id, summary, _Condense())
         self._waiting = []
 
     def _start_session(self) -> None:
@@ -272,18 +264,22 @@ class Cline(DocumentReader):
     # the screen
 
     def _read_screen(self, record: _ClineRecord) -> None:
-        session, kind = self.session, record.say or record.ask or ""
-        left_out = record.conversation_history_deleted_range
-        if left_out is not None and len(left_out) == 2 and left_out != self._left_out:
-            self._leave_out(left_out, record)
+        session, request, kind = self.session, self._request, record.say or record.ask or ""
+        cut = record.context_condense or record.context_truncation if kind in _CUTS else None  # None: not done yet
+        left_out = record.conversation_history_deleted_range or []
+        is_left_out = len(left_out) == 2 and left_out != self._left_out
+        if (cut or is_left_out) and request is not None and (request.is_answered or request.screen_answer):
+            self._end_request(record)
+        if is_left_out:
+            self._leave_out(left_out)
         if kind == "api_req_started":
             self._start_request(record)
-        elif kind in ("condense_context", "sliding_window_truncation"):
-            self._show_cut(record)
+        elif cut is not None:
+            self._show_cut(cut)
         elif kind in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
-            if self._request is not None and memoryview(record.text).nbytes > len('""'):
-                self._request.screen_answer.append(_ANSWERS[kind](record.text))
-                self._request.shown_at = session.at
+            if request is not None and memoryview(record.text).nbytes > len('""'):
+                request.screen_answer.append(_ANSWERS[kind](record.text))
+                request.shown_at = session.at
         elif kind in ("resume_task", "resume_completed_task") and session.is_started:
             session.signal(Sign("resume"))
         elif kind in _FAILURES and session.is_started:
@@ -327,10 +323,6 @@ class Cline(DocumentReader):
             session.emit(e.TurnFailed(turn=session.counter.number, error=error))
         session.line, session.file, session.at = place
 
-    def _end_if_answered(self, record: _ClineRecord) -> None:
-        if self._request is not None and (self._request.is_answered or self._request.screen_answer):
-            self._end_request(record)
-
     def _usage_of(self, request: _ClineRequest, record: _ClineRecord | None) -> e.Usage | None:
         moment = request.began if record is None else moment_of(record)
         used = next((usage for usage in reversed(self._models) if usage.ts <= moment), None)
@@ -342,12 +334,8 @@ class Cline(DocumentReader):
 
     # condensations and truncations
 
-    def _show_cut(self, record: _ClineRecord) -> None:
+    def _show_cut(self, cut: _Condense) -> None:
         """Apply a cut when the screen shows it, with its summary from the history if there is one."""
-        cut = record.context_condense or record.context_truncation
-        if cut is None:  # the cut has begun, and is not done
-            return
-        self._end_if_answered(record)
         cut_id = cut.condense_id or cut.truncation_id or ""
         summary = cut.summary if opens(cut.summary) == '"' else NULL
         at = next((at for at, (waiting, _) in enumerate(self._waiting) if not cut_id or waiting == cut_id), None)
@@ -356,20 +344,16 @@ class Cline(DocumentReader):
         self._coming -= 1
         self._cut(cut_id, summary, cut)
 
-    def _cut(self, cut_id: str, summary: Raw, cut: _Condense | None = None) -> None:
+    def _cut(self, cut_id: str, summary: Raw, cut: _Condense) -> None:
         """Drop the messages that are marked as removed by a cut, and those that only the screen showed."""
         self._history = [
-            message
-            for message in self._history
-            if message.is_logged and (not cut_id or cut_id not in (message.condensed, message.truncated))
+            message for message in self._history if message.is_logged and (not cut_id or cut_id not in message.cut_ids)
         ]
-        cut = cut or _Condense()
         before, after = count_in(cut.prev_context_tokens), count_in(cut.new_context_tokens)
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
-    def _leave_out(self, left_out: list[int], record: _ClineRecord) -> None:
-        """Drop a range of messages, by their numbers in the history."""
-        self._end_if_answered(record)
+    def _leave_out(self, left_out: list[int]) -> None:
+        """Drop a range of messages, by the numbers of its first and last one in the history."""
         self._left_out, (first, last) = left_out, left_out
         messages = self._history[max(0, first) : max(0, last + 1)]
         if any(message.items for message in messages):
@@ -387,32 +371,34 @@ class Cline(DocumentReader):
     def _read_message(self, record: _ClineRecord) -> None:
         self._start_session()
         notes, session = record.metadata or {}, self.session
-        if text_in(notes.get("kind", NULL)) == "compaction_summary":  # of the command line: it replaces all before it
-            self._history = []
-            cut = _Condense(prev_context_tokens=notes.get("tokensBefore", NULL))
-            self._cut("", text_joined(record.content), cut)
+        is_compaction = text_in(notes.get("kind", NULL)) == "compaction_summary"  # of the command line
+        if bytes(notes.get("displayOnly", NULL)) == b"true" and not is_compaction:
             return
-        if bytes(notes.get("displayOnly", NULL)) == b"true":
-            return
-        if record.is_summary or record.is_truncation_marker:
-            cut_id, summary = record.condense_id or record.truncation_id or "", text_joined(record.content)
-            if self._coming > len(self._waiting):
+        parts, message = (
+            split_content(record.content),
+            _ClineMessage((record.condense_parent, record.truncation_parent)),
+        )
+        if is_compaction or record.is_summary or record.is_truncation_marker:
+            texts = [block.text for block in parts.blocks if isinstance(block, TextBlock) and not is_environment(block)]
+            summary = texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(map(text_in, texts))))
+            cut_id = record.condense_id or record.truncation_id or ""
+            if is_compaction:  # it replaces all before it
+                self._history = []
+                self._cut("", summary, _Condense(prev_context_tokens=notes.get("tokensBefore", NULL)))
+            elif self._coming > len(self._waiting):
                 self._waiting.append((cut_id, summary))
             else:
-                self._cut(cut_id, summary)
-            return
-        message = _ClineMessage(record.condense_parent or "", record.truncation_parent or "")
-        parts = split_content(record.content)
-        if record.role == "assistant":
+                self._cut(cut_id, summary, _Condense())
+        elif record.role == "assistant":
             self._read_answer(record, parts, message)
-            return
-        for result in parts.results:
-            session.emit(replace(result, at=session.at))
-        if self._request is not None and not self._request.is_answered:
-            self._request.is_prompted = True
         else:
-            session.counter.asked_at = session.at
-        self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
+            for result in parts.results:
+                session.emit(replace(result, at=session.at))
+            if self._request is not None and not self._request.is_answered:
+                self._request.is_prompted = True
+            else:
+                session.counter.asked_at = session.at
+            self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
 
     def _add_prompt(self, message_blocks: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
         blocks = [block for block in message_blocks if not is_environment(block)]
@@ -431,9 +417,8 @@ class Cline(DocumentReader):
             self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
     def _read_answer(self, record: _ClineRecord, parts: MessageParts, message: _ClineMessage) -> None:
-        session, request, usage = self.session, self._request, None
-        if request is not None and request.is_answered:
-            request = None
+        session, usage = self.session, None
+        request = None if self._request is None or self._request.is_answered else self._request
         if request is not None:
             request.is_answered = True
             usage = self._usage_of(request, record)
@@ -486,31 +471,23 @@ class ClineTask(PackReader):
 
     def _read_member(self, member: PackMember) -> list[Read]:
         self._files[member.header.name] = member.data
-        return self._read_files() if member.header.name == API else []
+        return []
 
     def _flush(self) -> list[Read]:
-        return self._read_files() if self._files else []
-
-    def _read_files(self) -> list[Read]:
-        files, self._files = self._files, {}
-        problems: list[Read] = []
+        """Return the reads of the task, once all its files are known."""
+        files, problems = self._files, list[Read]()
         screen, messages = (list(_records_in(files.get(name, b""), name, problems)) for name in (UI, API))
-        item, metadata = (_notes_in(files.get(name, b"")) for name in (HISTORY, METADATA))
+        notes = dict.fromkeys((HISTORY, METADATA), _TaskNotes())  # a file that cannot be read has none
+        for name in notes:
+            with suppress(ValueError, RecursionError):
+                notes[name] = msgspec.json.decode(files.get(name, b""), type=_TaskNotes)
         coming = sum(bool(record.context_condense or record.context_truncation) for _, record, _ in screen)
-        reader = Cline(item.id or "", item.parent, metadata.model_usage)
+        reader = Cline(notes[HISTORY].id or "", notes[HISTORY].parent, notes[METADATA].model_usage)
         return problems + reader.read_task(_merge(screen, messages), coming)
 
 
-def _notes_in(data: bytes) -> _TaskNotes:
-    """Return the notes in a file; empty if it cannot be read."""
-    try:
-        return msgspec.json.decode(data, type=_TaskNotes)
-    except (ValueError, RecursionError):
-        return _TaskNotes()
-
-
 def _records_in(data: bytes, name: str, problems: list[Read]) -> Iterator[Placed]:
-    """Yield the records of a file in its order; report elements that are not records."""
+    """Yield the records of a file in its order; append problems for elements that are not records."""
     elements = ElementCutter([data], ("",), MEMBER_BYTES)
     for line in elements:
         try:
