@@ -18,9 +18,8 @@ Sources: counts over 503 public exports, versions 1.2.16 to 1.18.21; OpenCode's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -185,8 +184,8 @@ def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[s
     Such an id of a call is replaced by a unique one, any other by an empty text. `earlier_ids` are those of earlier
     messages; the id of this message is added.
     """
-    ids = [record.info.id, *(name for part in record.parts for name in (part.id, part.call_id))]
-    ids = list(filter(None, ids))
+    part_ids = (name for part in record.parts for name in (part.id, part.call_id))
+    ids = [name for name in (record.info.id, *part_ids) if name]
     shared = {name for name in ids if ids.count(name) > 1} if len({*ids}) < len(ids) else set[str]()
     if record.info.id:
         shared |= {record.info.id} & earlier_ids
@@ -205,24 +204,6 @@ def drop_ambiguous_ids(record: _OpenCodeRecord, line_id: str, earlier_ids: set[s
 
 
 # parts in a prompt
-
-
-def prompt_blocks(parts: Iterable[_OpenCodePart]) -> tuple[tuple[Block, ...], list[str]]:
-    """Return the blocks that a user's message becomes in the prompt, and the types of unknown parts."""
-    blocks: list[Block] = []
-    unknown: list[str] = []
-    for part in parts:
-        if part.type == "text":
-            if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
-                blocks.append(TextBlock(part.text))
-        elif part.type == "file":
-            if part.mime not in _READ_AS_TEXT:
-                blocks.append(_file(part))
-        elif part.type in _TEXTS:
-            blocks.append(TextBlock(_TEXTS[part.type]))
-        elif part.type not in SILENT:
-            unknown.append(part.type)
-    return tuple(blocks), unknown
 
 
 def _file(part: _OpenCodePart) -> Block:
@@ -246,19 +227,6 @@ def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage |
         arguments = part.state.input if part.state is not None and opens(part.state.input) == "{" else Raw(b"{}")
         return ToolCall(uuid, part.call_id or uuid, part.tool, arguments, response_id=response)
     return None
-
-
-def result_of(state: _OpenCodeState) -> tuple[Literal["failed", "completed"], Raw] | None:
-    """Return status and output of a tool call; None while it runs."""
-    if state.status not in ("error", "completed"):
-        return None
-    has_failed = state.status == "error"
-    text = state.error if has_failed else state.output
-    output = text if opens(text) == '"' else Raw(b'""')
-    files = [_file(file) for file in state.attachments or () if file.type == "file" and file.mime not in _READ_AS_TEXT]
-    if files and not has_failed:
-        output = Raw(msgspec.json.encode([TextBlock(output), *files]))
-    return "failed" if has_failed else "completed", output
 
 
 # usage
@@ -294,7 +262,6 @@ def dialect_of(provider: str, model: str) -> str:
     return _DIALECTS.get(provider, "openai-chat")
 
 
-_PATHS = ("", ".messages")
 _BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
 
 
@@ -303,7 +270,7 @@ class UserSettings:
     """The settings of the latest message of the user."""
 
     agent: str | None = None
-    effort: str | None = None
+    effort: str = ""
     system: str | None = None
     tools: dict[str, bool] | None = None
 
@@ -321,7 +288,7 @@ class OpenCode(DocumentReader):
     """Reader of OpenCode's sessions."""
 
     name: ClassVar[str] = "opencode"
-    paths: ClassVar[tuple[str, ...]] = _PATHS
+    paths: ClassVar[tuple[str, ...]] = ("", ".messages")
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,15 +306,13 @@ class OpenCode(DocumentReader):
     @classmethod
     def recognises(cls, head: bytes) -> bool:
         begin = head.removeprefix(BOM).lstrip(SPACE)
-        if _BEGIN.match(begin) is not None and array_at(head, _PATHS) >= 0:
+        if _BEGIN.match(begin) is not None and array_at(head, cls.paths) >= 0:
             return True
         first = cls.first_members(head)
         return first.keys() >= {"info", "parts"} and b'"sessionID"' in first["info"]
 
     def handle_head(self, data: bytes) -> None:
-        self._start_session(_SESSION.decode((raw_members(data) or {}).get("info", b"{}")))
-
-    def _start_session(self, info: OpenCodeSession) -> None:
+        info = _SESSION.decode((raw_members(data) or {}).get("info", b"{}"))
         self.client = f"opencode {info.version}".rstrip()
         self.reverted_from = text_in((info.revert or {}).get("messageID", NULL))
         title = text_in(info.title)
@@ -356,8 +321,8 @@ class OpenCode(DocumentReader):
         self.session.start_session(info.id, at=at, parent_session_id=info.parent, title=title)
 
     def handle(self, data: bytes) -> None:
-        if not self.session.is_started:
-            self._start_session(OpenCodeSession())
+        if not self.session.is_started:  # the document's own information is malformed
+            self.handle_head(b"{}")
         record = drop_ambiguous_ids(decode_record(data), self.session.line_id, self.message_ids)
         info = record.info
         if self.reverted_at is None and self.reverted_from and info.id == self.reverted_from:
@@ -375,41 +340,48 @@ class OpenCode(DocumentReader):
         if self.reverted_at is not None:
             self.session.rewind_to(self.reverted_at)
 
-    def _report_unknown(self, types: Iterable[str]) -> None:
-        for kind in types:
-            self.session.problem(Code.UNKNOWN_RECORD, f"unknown part type {mask(kind)[:60]!r}; passed over")
+    def _report_unknown(self, part: _OpenCodePart) -> None:
+        self.session.problem(Code.UNKNOWN_RECORD, f"unknown part type {mask(part.type)[:60]!r}; passed over")
 
     # prompts
 
     def _read_prompt(self, record: _OpenCodeRecord) -> None:
-        info, session = record.info, self.session
+        info, session, blocks = record.info, self.session, list[Block]()
         session.at = stamp_of(info.time.created)
         self._signal_changes(info)
         for part in record.parts:
+            if part.type == "text":
+                if not part.ignored and opens(part.text) == '"' and bytes(part.text) != b'""':
+                    blocks.append(TextBlock(part.text))
+            elif part.type == "file":
+                if part.mime not in _READ_AS_TEXT:
+                    blocks.append(_file(part))
+            elif part.type in _TEXTS:
+                blocks.append(TextBlock(_TEXTS[part.type]))
+            elif part.type not in SILENT:
+                self._report_unknown(part)
             if part.type == "compaction":
                 self.marker = marker = Marker(info.id, "manual" if part.auto is False else "auto", part.tail_start_id)
-                pre_tokens = self.prompt_size
-                session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=pre_tokens, at=session.at))
-        blocks, unknown = prompt_blocks(record.parts)
-        self._report_unknown(unknown)
+                session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=self.prompt_size, at=session.at))
         if blocks:
             is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
             source = "user" if is_typed else "context_injection"
-            session.add_message(UserMessage(info.id or session.line_id, blocks=blocks, source=source), name=info.id)
+            message = UserMessage(info.id or session.line_id, blocks=tuple(blocks), source=source)
+            session.add_message(message, name=info.id)
         if any(part.is_image for part in record.parts):
             session.signal(Sign("image"))
 
     def _signal_changes(self, info: _OpenCodeInfo) -> None:
         """Signal settings that differ from those of the user's previous message."""
         previous, system = self.user_settings, text_in(info.system)
-        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b"")) or None
+        effort = text_in((raw_members(bytes(info.model)) or {}).get("variant", b""))
         signs: list[Sign] = []
-        if previous.agent is not None and info.agent not in (None, previous.agent):
-            signs.append(_sign_of_change("instructions", previous.agent, info.agent))
+        if previous.agent is not None and info.agent is not None and info.agent != previous.agent:
+            signs.append(Sign("instructions", before=cut_masked(previous.agent, 80), after=cut_masked(info.agent, 80)))
         elif previous.system is not None and system != previous.system:
             signs.append(Sign("instructions"))
         if previous.agent is not None and effort != previous.effort:
-            signs.append(_sign_of_change("effort", previous.effort, effort))
+            signs.append(Sign("effort", before=cut_masked(previous.effort, 80), after=cut_masked(effort, 80)))
         tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
         before, now = previous.tools or {}, tools or {}
         added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
@@ -427,10 +399,12 @@ class OpenCode(DocumentReader):
 
     def _read_response(self, record: _OpenCodeRecord) -> None:
         info, steps = record.info, record.steps
-        asked_at = stamp_of(info.time.created)
+        asked_at, created = stamp_of(info.time.created), count_in(info.time.created, LATEST_MS)
         for number, step in enumerate(steps):
             is_last = number == len(steps) - 1
-            self._clear_pruned(count_in(info.time.created, LATEST_MS))
+            if cleared := [call for at, call in self.pruned if created is None or at <= created]:
+                self.pruned = [(at, call) for at, call in self.pruned if created is not None and at > created]
+                self.session.emit(e.ToolResultCleared(call_ids=tuple(cleared)))
             turn = self._start_turn(info, asked_at)
             tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
             tokens, cost = usage_of_step(step)
@@ -441,13 +415,6 @@ class OpenCode(DocumentReader):
             asked_at = tool_ended or asked_at
         if not steps:
             self._append_parts(info, record.parts, info.id)
-
-    def _clear_pruned(self, now: int | None) -> None:
-        """Clear the outputs that were pruned before a request."""
-        due = [call for at, call in self.pruned if now is None or at <= now]
-        if due:
-            self.pruned = [(at, call) for at, call in self.pruned if now is not None and at > now]
-            self.session.emit(e.ToolResultCleared(call_ids=tuple(due)))
 
     def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
         session, counter = self.session, self.session.counter
@@ -462,29 +429,34 @@ class OpenCode(DocumentReader):
 
     def _append_parts(self, info: _OpenCodeInfo, parts: list[_OpenCodePart], response: str) -> str | None:
         """Append the parts of a step with the results of its tools; return when the last tool ended."""
-        ended: str | None = None
-        created = stamp_of(info.time.created)
+        ended, created = None, stamp_of(info.time.created)
         for number, part in enumerate(parts):
             self.session.at = created
             item = item_of(part, part.id or f"{response or self.session.line_id}:{number}", response)
             if item is not None:
                 self.session.add_message(item, name=info.id)
             elif part.type not in SILENT and part.type != "tool":
-                self._report_unknown([part.type])
+                self._report_unknown(part)
             if part.type == "tool" and part.state is not None:
                 ended = self._add_result(part.call_id, part.state) or ended
         return ended
 
     def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
-        session, result, time = self.session, result_of(state), state.time or Time()
+        """Emit the result of a tool that has ended, and note when its output was pruned; return when it ended."""
+        session, time, has_failed = self.session, state.time or Time(), state.status == "error"
         session.at = stamp_of(time.end)
-        if result is not None:
-            status, output = result
+        attachments = [file for file in state.attachments or () if file.type == "file"]
+        if has_failed or state.status == "completed":
+            text = state.error if has_failed else state.output
+            output = text if opens(text) == '"' else Raw(b'""')
+            files = [_file(file) for file in attachments if file.mime not in _READ_AS_TEXT]
+            if files and not has_failed:
+                output = Raw(msgspec.json.encode([TextBlock(output), *files]))
+            status = "failed" if has_failed else "completed"
             session.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, at=session.at))
-        pruned_at = count_in(time.compacted, LATEST_MS)
-        if pruned_at:
+        if pruned_at := count_in(time.compacted, LATEST_MS):
             self.pruned.append((pruned_at, call_id))
-        if any(file.is_image for file in state.attachments or ()):
+        if any(file.is_image for file in attachments):
             session.signal(Sign("image"))
         return session.at
 
@@ -530,7 +502,3 @@ class OpenCode(DocumentReader):
             session.compact(
                 f"{marker.id}:summary", tail, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
             )
-
-
-def _sign_of_change(name: str, before: str | None, after: str | None) -> Sign:
-    return Sign(name, before=cut_masked(before or "", 80), after=cut_masked(after or "", 80))
