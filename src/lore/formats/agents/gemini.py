@@ -39,7 +39,6 @@ from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.state import Sign
 
-CLIENT = "gemini-cli"
 STATUS: dict[str, Status] = {"success": "completed", "error": "failed", "cancelled": "failed"}
 _SCREEN = frozenset(("info", "warning", "error"))  # types of messages that only the screen shows
 _CLIENT_TEXTS = (b'"<session_context>', b'"<state_snapshot>', b'"<hook_context>', b'"This is the Gemini CLI.')
@@ -222,7 +221,7 @@ class GeminiCli(LogReader):
     def _add_result(self, caller: _GeminiMessage, result: e.PatchToolCall) -> None:
         """Emit a result that is new, or that was rewritten."""
         call, chain, at = result.call_id, self.session.chain, self.session.at
-        before, caller.results[call] = caller.results.get(call, 0), _digest_result(result)
+        before, caller.results[call] = caller.results.get(call, 0), google.digest(result.output, result.error)
         if not before:
             self.session.emit(replace(result, chain=chain, at=at))
         elif before != caller.results[call]:
@@ -247,31 +246,23 @@ class GeminiCli(LogReader):
     def _continues(self, record: _GeminiRecord, response: _GeminiResponse) -> bool:
         """Return whether a message has nothing but the calls of this response."""
         message = self._messages.get(response.id)
-        if self._is_prompted or message is None or message.results:
+        if self._is_prompted or message is None or message.results or record.thoughts or not record.tool_calls:
             return False
-        return (
-            usage_of(record.tokens) is None
-            and bool(record.tool_calls)
-            and not record.thoughts
-            and google.is_empty(record.content)
-        )
+        return usage_of(record.tokens) is None and google.content_of(record.content) == google.NO_CONTENT
 
     def _end_response(self) -> None:
         response, self._response = self._response, None
-        if response is None:
-            return
-        if response.tokens is not None:
-            self._input_tokens = response.tokens.input
-        self.session.end_turn(usage_of(response.tokens), response.id, at=response.at)
+        if response is not None:
+            if response.tokens is not None:
+                self._input_tokens = response.tokens.input
+            self.session.end_turn(usage_of(response.tokens), response.id, at=response.at)
 
     def _add_answer(self, record: _GeminiRecord, name: str) -> None:
         """Add to a message of the model: its text if that is new or changed, calls that are new, results."""
         content = google.content_of(record.content)
-        message = self._messages.get(name)
-        if message is None:
-            message = self._messages[name] = _GeminiMessage(_NO_TEXT)
+        message = self._messages.setdefault(name, _GeminiMessage(_NO_TEXT))
         text = google.digest_of(b"gemini", content.blocks)
-        if content.blocks and text != message.text:
+        if text != message.text and content.blocks:
             uuid = next((item for item in message.items if "/" not in item), self._uuid(name))
             message.text, message.items = text, list(dict.fromkeys((uuid, *message.items)))
             self.session.append(AssistantMessage(uuid, blocks=content.blocks, response_id=name))
@@ -283,7 +274,7 @@ class GeminiCli(LogReader):
             call_id, status = call.call_id, call.status
             if call_id not in message.results:
                 message.items.append(call.uuid)
-                message.results[call_id] = 0 if status == "running" else _digest_result(call)
+                message.results[call_id] = 0 if status == "running" else google.digest(call.output, call.error)
                 self._callers[call_id] = name
                 self.session.append(call)
             elif status != "running":
@@ -305,9 +296,9 @@ class GeminiCli(LogReader):
         self._end_response()
         before, known_ids = list(self._messages.values()), set(self._messages)
         self._messages, self._callers, self._merged = {}, {}, {}
-        same = next(
-            (number for number, entry in enumerate(history) if not self._match_message(before, *entry)), len(history)
-        )
+        same = 0
+        while same < len(history) and self._match_message(before, *history[same]):
+            same += 1
         dropped, added = before[len(self._messages) :], history[same:]
         session.at, self._rewrites = at, self._rewrites + 1
         texts = {google.digest_of(record.type.encode(), content.blocks) for record, content in added}
@@ -357,13 +348,10 @@ def usage_of(tokens: _GeminiTokens | None) -> e.Usage | None:
     """Return the counts of a response; None if the client recorded none."""
     if tokens is None or not any(msgspec.structs.astuple(tokens)):  # the client writes zeros for unknown counts
         return None
-    passes: list[e.Usage] = []
-    if tokens.thoughts:
-        passes.append(e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS))
-    if tokens.tool:
-        passes.append(e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"))
+    thoughts = (e.Usage(0, 0, 0, tokens.thoughts, kind=e.THOUGHTS),) if tokens.thoughts else ()
+    prompts = (e.Usage(tokens.tool, 0, 0, 0, kind="tool_use_prompt"),) if tokens.tool else ()
     return usage_with_cached_input(
-        tokens.input, tokens.cached, None, tokens.output, besides=tuple(passes), client=CLIENT
+        tokens.input, tokens.cached, None, tokens.output, besides=thoughts + prompts, client="gemini-cli"
     )
 
 
@@ -373,10 +361,8 @@ def calls_of(record: _GeminiRecord, content: GoogleContent, prefix: str, respons
     for call in record.tool_calls or ():
         call_id = call.id or f"{prefix}{len(calls) + 1}"
         result, status = google.result_of(call.result, call.id), STATUS.get(call.status, "running")
-        if result is not None:
-            output, error = result.output, result.error
-        else:
-            output = error = Raw(b'""') if status != "running" else call.result
+        none = call.result if status == "running" else Raw(b'""')
+        output, error = (none, none) if result is None else (result.output, result.error)
         arguments = Raw(b"{}") if is_absent(call.args) else call.args
         calls[call_id] = ToolCall(
             f"{prefix}{call_id}", call_id, call.name, arguments, status, output, error, response_id=response
@@ -386,10 +372,6 @@ def calls_of(record: _GeminiRecord, content: GoogleContent, prefix: str, respons
             call_id = part.call_id or f"{prefix}{len(calls) + 1}"
             calls[call_id] = replace(part, uuid=f"{prefix}{call_id}", call_id=call_id, response_id=response)
     return list(calls.values())
-
-
-def _digest_result(result: ToolCall | e.PatchToolCall) -> int:
-    return google.digest(result.output) if is_absent(result.error) else google.digest(result.output, result.error)
 
 
 class GeminiCliDocument(DocumentReader, GeminiCli):

@@ -11,7 +11,6 @@ Source: `stream-json-formatter.ts` of gemini-cli 0.56 (August 2026).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 from msgspec import Raw, Struct
@@ -20,14 +19,13 @@ from msgspec.structs import replace
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import text_in
+from lore.formats.values import opens, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, TextBlock, ToolCall, UserMessage, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
-CLIENT = "gemini-cli"
 _MEMBERS = {  # of records by type, with a time
     "init": {"session_id", "model"}, "message": {"role", "content"}, "tool_use": {"tool_name", "tool_id"},
     "tool_result": {"tool_id", "status"}, "error": {"severity", "message"}, "result": {"status", "stats"},
@@ -118,7 +116,7 @@ class GeminiStream(PrintedRun):
     """Reader of such a run."""
 
     name: ClassVar[str] = "gemini-cli-stream"
-    client: ClassVar[str] = CLIENT
+    client: ClassVar[str] = "gemini-cli"
     prints_every_request: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -144,12 +142,14 @@ class GeminiStream(PrintedRun):
         match record.type:
             case "init":
                 self.model = record.model
+            case "message" if opens(record.content) != '"':
+                raise ValueError("content is no text")
             case "message" if record.role == "user":
                 self.end_response()
-                session.append(UserMessage(session.line_id, blocks=(TextBlock(_text(record.content)),)))
+                session.append(UserMessage(session.line_id, blocks=(TextBlock(record.content),)))
             case "message":
                 self.start_part()
-                self._text.append(bytes(_text(record.content))[1:-1])
+                self._text.append(bytes(record.content)[1:-1])
             case "tool_use":
                 response = self.start_part()
                 self.end_text()
@@ -166,7 +166,8 @@ class GeminiStream(PrintedRun):
                 if record.severity == "error":
                     session.signal(Sign("api-error"))
             case "result":
-                self.end_run(list(self._sums(record.stats or _StreamStats())))
+                models = record.stats.models if record.stats is not None else {}
+                self.end_run([_usage_of(model, tokens) for model, tokens in models.items()])
             case kind:
                 session.keep_unknown("unknown record type", kind)
 
@@ -181,15 +182,10 @@ class GeminiStream(PrintedRun):
         super().end_response(usage)
         self._messages = 0
 
-    def _sums(self, stats: _StreamStats) -> Iterator[e.Usage]:
-        for model, tokens in stats.models.items():
-            thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
-            output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
-            usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=self.client)
-            yield replace(usage, kind=e.RUN, model=model)
 
-
-def _text(raw: Raw) -> Raw:
-    if bytes(memoryview(raw)[:1]) != b'"':
-        raise ValueError("content is no text")
-    return raw
+def _usage_of(model: str, tokens: _StreamTokens) -> e.Usage:
+    """Return the counts of a model's requests in the run, whose output includes thoughts."""
+    thoughts = (tokens.total_tokens or 0) - (tokens.input_tokens or 0) - (tokens.output_tokens or 0)
+    output = None if tokens.output_tokens is None else tokens.output_tokens + max(0, thoughts)
+    usage = usage_with_cached_input(tokens.input_tokens, tokens.cached, None, output, client=GeminiStream.client)
+    return replace(usage, kind=e.RUN, model=model)

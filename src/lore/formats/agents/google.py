@@ -22,8 +22,6 @@ from lore.model.events import PatchToolCall
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
 from lore.model.jsonslice import array, raw_members
 
-_EMPTY = Raw(b'""')
-
 
 class GoogleContent(Struct, frozen=True, gc=False):
     """The parts of a message."""
@@ -43,7 +41,7 @@ def content_of(raw: Raw) -> GoogleContent:
         case "n" | "":
             return NO_CONTENT
         case '"':
-            return NO_CONTENT if raw == _EMPTY else GoogleContent((TextBlock(raw),))
+            return NO_CONTENT if raw == Raw(b'""') else GoogleContent((TextBlock(raw),))
         case "[":
             parts = array(bytes(raw))
         case "{":
@@ -116,8 +114,3 @@ def digest_of(role: bytes, blocks: Iterable[Block]) -> int:
     """Return the digest of a message without its calls."""
     pieces = [block.text if isinstance(block, TextBlock) else msgspec.json.encode(block) for block in blocks]
     return digest(role, *pieces)
-
-
-def is_empty(raw: Raw) -> bool:
-    """Return whether content has no parts."""
-    return is_absent(raw) or raw == _EMPTY or bytes(memoryview(raw)[:2]) == b"[]"
