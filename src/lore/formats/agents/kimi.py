@@ -37,7 +37,7 @@ from lore.model.items import (
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
-_EMPTY, _NO_INPUT = Raw(b'""'), Raw(b'"{}"')
+_EMPTY = Raw(b'""')
 
 
 class KimiCall(Struct, frozen=True, gc=False):
@@ -57,21 +57,22 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
     listed, blocks = Raw(b"[%b]" % bytes(content)) if opens(content) == "{" else content, list[Block]()
     for block in blocks_in(listed):
         members = (raw_members(bytes(block.json)) or {}) if isinstance(block, RawBlock) else {}
-        kind, thought, special_block = members.get("type"), members.get("think", b""), None
+        kind, thought = members.get("type"), members.get("think", b"")
         if kind == b'"think"' and thought[:1] == b'"':
-            special_block = ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None)
+            blocks.append(ThinkingBlock(Raw(thought), text_in(members.get("encrypted", b"")) or None))
         elif kind == b'"image_url"':
             url = (raw_members(members.get("image_url", members.get("imageUrl", b"null"))) or {}).get("url", b"")
-            special_block = image_at(url)
-        blocks.append(special_block or block)
+            blocks.append(image_at(url) or block)
+        else:
+            blocks.append(block)
     return tuple(blocks)
 
 
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
     """Return the item of a call; without arguments it has an empty object."""
     function = call.function or CalledFunction(call.name, call.arguments)
-    arguments = function.arguments
-    arguments = _NO_INPUT if is_absent(arguments) or arguments == _EMPTY else arguments
+    has_arguments = not is_absent(function.arguments) and function.arguments != _EMPTY
+    arguments = function.arguments if has_arguments else Raw(b"{}")
     return call_item(uuid, call.id or uuid, function.name, arguments, response)
 
 
@@ -80,8 +81,7 @@ def output_of(content: Raw, note: Raw = NULL) -> Raw:
     has_note = opens(note) == '"' and note != _EMPTY
     if opens(content) == '"':
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if has_note else content
-    blocks = (*blocks_of(content), *((TextBlock(note),) if has_note else ()))
-    return result_of(blocks)
+    return result_of((*blocks_of(content), TextBlock(note)) if has_note else blocks_of(content))
 
 
 def counts_of(usage: KimiUsage) -> tuple[int | None, ...]:
@@ -147,7 +147,7 @@ class _KimiCodeRecord(Struct, frozen=True, gc=False, rename="camel"):  # one lin
     mode: str | None = None
 
 
-_CLIENT, _COMPACTIONS = "kimi-code", "utility-compaction"
+_CLIENT = "kimi-code"
 _DIALECTS = {"anthropic": "anthropic", "openai_responses": "openai-responses", "gemini": "gemini", "google": "gemini"}
 _USER_ORIGINS = frozenset(("user", "skill_activation", "plugin_command"))
 _SCHEDULER_ORIGINS = frozenset(("background_task", "cron_job", "cron_missed", "system_trigger", "retry"))
@@ -209,7 +209,7 @@ class KimiCode(LogReader):
             case "context.append_message":
                 self._read_message(record)
             case "usage.record":
-                self._read_late_usage(record)
+                self._read_late_usage(record.usage, record.model)
             case "llm.request":
                 self._read_request(record)
             case "llm.tools_snapshot" if record.hash is not None and record.tools is not None:
@@ -309,14 +309,14 @@ class KimiCode(LogReader):
         bill = billed(usage, _CLIENT, self._dialect) if usage is not None else None
         self.session.end_turn(bill, response_id or step.uuid, number=step.turn)
 
-    def _read_late_usage(self, record: _KimiCodeRecord) -> None:
+    def _read_late_usage(self, usage: KimiUsage | None, model: str | None) -> None:
         """Read the usage of the compaction under way, or of a step that ended without."""
-        session, usage, step = self.session, record.usage, self._step
+        session, step = self.session, self._step
         if usage is None:
             return
         if self._compacting is not None:
-            session.chain = _COMPACTIONS
-            session.start_turn(record.model)
+            session.chain = "utility-compaction"
+            session.start_turn(model)
             session.end_turn(billed(usage, _CLIENT, self._dialect))
         elif step is not None and step.has_ended and not step.has_usage:
             self._end_step(step, usage)
@@ -343,18 +343,17 @@ class KimiCode(LogReader):
         if opens(summary) not in ("n", '"'):  # older: a whole message
             texts = blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))
             summary = output_of(Raw(msgspec.json.encode(list(texts))))
-        trigger, before, after = self._compacting or "auto", record.tokens_before, record.tokens_after
-        self._step = None
+        details = {"pre_tokens": record.tokens_before, "post_tokens": record.tokens_after}
+        trigger, self._step = self._compacting or "auto", None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages
             kept_messages = history[max(0, record.compacted_count or record.count or 0) :]
-            session.compact(uuid, kept_messages, trigger=trigger, pre_tokens=before, post_tokens=after, summary=summary)
+            session.compact(uuid, kept_messages, trigger=trigger, summary=summary, **details)
             session.history.insert(0, Message())
             return
         prompts = [message for message in history if message.is_prompt]  # some of the first and of the last are kept
         head = min(max(0, record.kept_head_user_message_count or 0), max(0, count))
         tail = min(max(0, count - head), max(0, len(prompts) - head))
-        kept_messages = [*prompts[:head], *prompts[len(prompts) - tail :]]
-        session.compact(uuid, kept_messages, trigger=trigger, pre_tokens=before, post_tokens=after)
+        session.compact(uuid, [*prompts[:head], *prompts[len(prompts) - tail :]], trigger=trigger, **details)
         if not is_absent(summary):
             blocks = blocks_of(summary)
             session.add_message(UserMessage(f"{uuid}/summary", blocks=blocks, source="context_injection"))

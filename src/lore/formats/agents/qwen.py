@@ -15,6 +15,7 @@ public file was found.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,7 +30,7 @@ from lore.formats.agents.google import GoogleContent
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader, Message
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import count_in, text_in
+from lore.formats.values import count_in, opens, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import encode, text_of
@@ -118,7 +119,7 @@ class QwenCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._chains: dict[str, _QwenChain] = {}
+        self._chains = defaultdict[str, _QwenChain](_QwenChain)
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
@@ -126,7 +127,7 @@ class QwenCode(LogReader):
             record = raw_members(line) or {}
             if not record.keys() >= {"uuid", "parentUuid", "sessionId", "type"}:
                 return False
-            if record["type"].strip(b'"').decode("utf-8", "replace") not in TYPES:
+            if text_in(record["type"]) not in TYPES:
                 return False
             message = raw_members(record.get("message", b"")) or {}
             if "systemPayload" in record or message.keys() >= {"role", "parts"}:
@@ -149,12 +150,9 @@ class QwenCode(LogReader):
             session.start_session(
                 record.session_id or "", at=session.at, dialect=_CHAT, parent_session_id=parent, chain=session.chain
             )
-        chain = self._chains.get(session.chain)
-        if chain is None:
-            chain = self._chains[session.chain] = _QwenChain()
+        chain = self._chains[session.chain]
         if record.uuid in chain.depths:
-            reason = f"uuid {mask(record.uuid)[:60]!r} came before; passed over"
-            session.problem(Code.DUPLICATE_UUID, reason)
+            session.problem(Code.DUPLICATE_UUID, f"uuid {mask(record.uuid)[:60]!r} came before; passed over")
             return
         self._go_to_parent(record, chain)
         if record.type == "system":
@@ -183,17 +181,13 @@ class QwenCode(LogReader):
             reason = f"parent {mask(str(parent))[:60]!r} {what}; file order carries on"
             self.session.problem(Code.DANGLING_PARENT, reason)
         elif depth < self._depth(chain) and (record.type != "system" or record.subtype == "rewind"):
-            self._rewind_to(depth, chain)
-
-    def _rewind_to(self, depth: int, chain: _QwenChain) -> None:
-        if depth < chain.pruned:
-            reason = "a record continues one before a compression; lore does not restore that history"
-            self.session.problem(Code.DANGLING_PARENT, reason)
-        count = max(0, depth - chain.pruned)
-        chain.pruned = min(chain.pruned, depth)
-        chain.depths = {uuid: place if place <= depth else _REMOVED for uuid, place in chain.depths.items()}
-        chain.response = chain.prompt = None
-        self.session.rewind_to(count)
+            if depth < chain.pruned:
+                reason = "a record continues one before a compression; lore does not restore that history"
+                self.session.problem(Code.DANGLING_PARENT, reason)
+            self.session.rewind_to(max(0, depth - chain.pruned))
+            chain.pruned = min(chain.pruned, depth)
+            chain.depths = {uuid: place if place <= depth else _REMOVED for uuid, place in chain.depths.items()}
+            chain.response = chain.prompt = None
 
     # messages
 
@@ -303,8 +297,12 @@ class QwenCode(LogReader):
     def _start_agent(self, record: _QwenRecord, payload: _QwenPayload) -> None:
         """Read what a subagent began with: its parent's history; in older logs its system prompt and tools."""
         history, session = _contents(payload.history), self.session
-        system, tools = _system_of(payload.system_instruction), payload.tools
-        tools = tools if tools and all(bytes(tool)[:1] == b"{" for tool in tools) else None
+        system, tools = payload.system_instruction, payload.tools
+        if opens(system) != '"':
+            blocks = google.content_of(Raw((raw_members(bytes(system)) or {}).get("parts", b"null"))).blocks
+            texts = [text_of(bytes(block.text)) for block in blocks if isinstance(block, TextBlock)]
+            system = Raw(encode("\n".join(texts))) if texts else NULL
+        tools = tools if tools and all(opens(tool) == "{" for tool in tools) else None
         if tools is not None or not is_absent(system):
             session.emit(e.SessionChanged(system=system, tools=tools, chain=session.chain, agent_id=session.agent))
         self._add_history(history, record)
@@ -332,25 +330,15 @@ def _items_of(content: GoogleContent, uuid: str, response: str | None) -> list[I
     return items
 
 
-def _system_of(raw: Raw) -> Raw:
-    if is_absent(raw) or bytes(memoryview(raw)[:1]) == b'"':
-        return raw
-    parts = (raw_members(bytes(raw)) or {}).get("parts", b"null")
-    texts = [block.text for block in google.content_of(Raw(parts)).blocks if isinstance(block, TextBlock)]
-    return Raw(encode("\n".join([text_of(bytes(text)) for text in texts]))) if texts else NULL
-
-
 def usage_of(usage: _QwenUsage, version: str) -> e.Usage | None:
     """Return a record's counts; None if the client guessed them: 70 % of a total as the prompt, 30 % as the answer."""
     whole, output, read = usage.prompt_token_count, usage.candidates_token_count, usage.cached_content_token_count
     total = usage.total_token_count
     if whole is not None and output is not None and total:
-        if not read and (whole, output) == (_tenths(total, 7), _tenths(total, 3)):
+        if not read and (whole, output) == (
+            (14 * total + 10) // 20,
+            (6 * total + 10) // 20,
+        ):  # rounded as in JavaScript
             return None
         output += (usage.thoughts_token_count or 0) if total > whole + output else 0  # otherwise it includes thoughts
     return usage_with_cached_input(whole, read, None, output, client=f"qwen-code {version}".rstrip())
-
-
-def _tenths(total: int, tenths: int) -> int:
-    """Return a number of tenths of a total, rounded as JavaScript does."""
-    return (2 * total * tenths + 10) // 20
