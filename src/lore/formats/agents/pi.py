@@ -35,7 +35,7 @@ from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import OpaqueItem, is_absent
+from lore.model.items import OpaqueItem, UserMessage, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.limits import REPLAYED_ENTRIES
 from lore.model.mask import cut_masked, mask
@@ -95,8 +95,9 @@ class Pi(LogReader):
             if kind == b'"session"':
                 return members.get("id", b"")[:1] == b'"' and not {"timestamp", "cwd"}.isdisjoint(members)
             if kind != b'"title"':  # oh-my-pi's first line
-                is_entry = members.keys() >= _ENTRY_MEMBERS and _is_known(members)
-                return is_entry and "source" not in members  # flue's entries have a source
+                is_message = "role" in (raw_members(members.get("message", b"")) or {})
+                is_known = text_in(kind) in _ENTRY_TYPES or (kind == b'"message"' and is_message)
+                return is_known and members.keys() >= _ENTRY_MEMBERS and "source" not in members  # flue's have a source
         return False
 
     def handle(self, data: bytes) -> None:
@@ -107,7 +108,7 @@ class Pi(LogReader):
         elif entry.type == "session":
             self._read_header(entry)
         else:
-            self._start_session("")
+            self.session.start_session(at=entry.timestamp, title=self.title or None)
             self._add_entry(entry, data)
 
     def _read_header(self, entry: records.PiEntry) -> None:
@@ -116,13 +117,11 @@ class Pi(LogReader):
         self.has_header = True
         self.title, self.level = self.title or text_in(entry.title), entry.thinking_level
         parent = entry.parent_session or entry.branched_from
-        uuid = _UUID.search(parent) if parent is not None else None
+        uuid = _UUID.search(parent or "")
         parent = parent if uuid is None else uuid[0]
         self.forked = (parent or "", entry.timestamp or "")
-        self._start_session(entry.id or "", parent)
-
-    def _start_session(self, id: str, parent: str | None = None) -> None:
-        self.session.start_session(id, at=self.session.at, parent_session_id=parent, title=self.title or None)
+        title = self.title or None
+        self.session.start_session(entry.id or "", at=entry.timestamp, parent_session_id=parent, title=title)
 
     # the tree
 
@@ -244,14 +243,12 @@ class Pi(LogReader):
 
     def _first_kept(self, entry: records.PiEntry, at: int) -> int:
         """Return the index in the path of the first entry that the compaction at `at` keeps; `at` if it keeps none."""
-        index, node = entry.first_kept_entry_index, None
-        if entry.retained_tail is not None:
-            return at
-        if entry.first_kept_entry_id is not None:
-            node = self.nodes.get(entry.first_kept_entry_id)
-        elif index is not None and 0 < index <= len(self.nodes):
+        index, node = entry.first_kept_entry_index, self.nodes.get(entry.first_kept_entry_id or "")
+        if entry.first_kept_entry_id is None and index is not None and 0 < index <= len(self.nodes):
             node = list(self.nodes.values())[index - 1]
-        return min(at, node.depth) if node is not None and self._is_on_path(node) else at
+        if node is None or entry.retained_tail is not None or not self._is_on_path(node):
+            return at
+        return min(at, node.depth)
 
     # entries
 
@@ -286,7 +283,7 @@ class Pi(LogReader):
                 return (records.user_message(id, entry.content),)
             case "branch_summary":
                 text = records.wrap_summary(entry.summary, records.BRANCH)
-                return () if is_absent(text) else (records.client_message(id, text),)
+                return () if is_absent(text) else (UserMessage(id, text=text, source="context_injection"),)
             case "thinking_level_change":
                 self.level = entry.thinking_level
                 return ()
@@ -337,19 +334,13 @@ class Pi(LogReader):
     def _add_summary_request(self, id: str, counts: records.PiUsage) -> None:
         """Add the request for a summary, by the session's model. A fork's copy has the same response id."""
         session, model = self.session, self.session.counter.model
-        usage = records.usage_of(counts, self.dialect)
-        if usage is not None:
+        if (usage := records.usage_of(counts, self.dialect)) is not None:
             self.summaries += 1
             session.chain = f"utility-{self.summaries}"
             session.emit(e.SessionChanged(model=model, dialect=self.dialect, chain=session.chain))
             session.start_turn(None, call=self._inherited_call())
             session.end_turn(usage, f"{id}:summary")
             session.chain = e.MAIN
-
-
-def _is_known(members: dict[str, bytes]) -> bool:
-    kind = text_in(members["type"])
-    return kind in _ENTRY_TYPES or (kind == "message" and "role" in (raw_members(members.get("message", b"")) or {}))
 
 
 def _items_of(nodes: Iterable[_Node]) -> tuple[str, ...]:

@@ -181,15 +181,11 @@ def convert(message: PiMessage, id: str, at: str | None) -> PromptContent | None
         case "custom" | "hookMessage" | "developer":
             return (user_message(id, message.content),)
         case "bashExecution" | "pythonExecution":
-            is_hidden = _is_true(message.exclude_from_context)
-            return () if is_hidden else (client_message(id, Raw(encode(_execution(message)))),)
+            if _is_true(message.exclude_from_context):
+                return ()
+            return (UserMessage(id, text=Raw(encode(_describe_execution(message))), source=_INJECTED),)
         case _:
             return None
-
-
-def client_message(id: str, text: Raw) -> UserMessage:
-    """Return a text that the client wrote as a message."""
-    return UserMessage(id, text=text, source=_INJECTED)
 
 
 def user_message(id: str, content: Raw, source: str = _INJECTED) -> UserMessage:
@@ -259,7 +255,7 @@ def _block_of_thinking(part: PiThinking) -> Block:
     return ThinkingBlock(part.thinking, text_of(signature) if signature[:1] == b'"' else None)
 
 
-def _execution(message: PiMessage) -> str:
+def _describe_execution(message: PiMessage) -> str:
     """Return the client's text for the model about a command that the user ran."""
     command, output = text_in(message.command) or text_in(message.code), text_in(message.output)
     text = f"Ran `{command}`\n" + (f"```\n{output}\n```" if output else "(no output)")
