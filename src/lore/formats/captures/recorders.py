@@ -33,6 +33,7 @@ from lore.model.turn import Exchange
 _NAMES = {path.rpartition(".")[2] for paths in (COMMON.url, COMMON.request) for path in paths}
 _NAMED = pattern(b'"(?:%s)"|\\\\u' % "|".join(sorted(_NAMES)).encode())  # or an escaped key
 _SMALL = 1024  # bytes of a record that is searched for these names before it is parsed: there may be a million
+_LOOKED_AT = 64  # lines at a file's beginning: a proxy may write other records before its first call
 
 
 class CallReader(RecordReader):
@@ -112,23 +113,21 @@ class ProxyList(Documents):
         return is_call and super().recognises(head)
 
     def call(self, members: dict[str, bytes]) -> Http:
-        return _nock_call(members) if "scope" in members else super().call(members)
-
-
-def _nock_call(members: dict[str, bytes]) -> Http:
-    """Return a call that nock recorded: headers are a flat list, a compressed response is a list of hex strings."""
-    headers, response = members.get("rawHeaders", b""), members.get("response", b"")
-    flat = array(headers) if headers[:1] == b"[" else []
-    if flat and all(element[:1] == b'"' for element in flat):
-        headers = build_array(build_array(pair) for pair in zip(flat[::2], flat[1::2], strict=False))
-    pieces = array(response) if response[:2] == b'["' else []
-    try:
-        binary = b"".join(bytes.fromhex(text_of(piece)) for piece in pieces)
-    except ValueError:
-        binary = b""
-    if binary:
-        response = b'{"base64_string":' + encode(binascii.b2a_base64(binary, newline=False).decode()) + b"}"
-    return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
+        if "scope" not in members:
+            return super().call(members)
+        # nock's headers are a flat list, a compressed response is a list of hex strings
+        headers, response = members.get("rawHeaders", b""), members.get("response", b"")
+        flat = array(headers) if headers[:1] == b"[" else []
+        if flat and all(element[:1] == b'"' for element in flat):
+            headers = build_array(build_array(pair) for pair in zip(flat[::2], flat[1::2], strict=False))
+        pieces = array(response) if response[:2] == b'["' else []
+        try:
+            binary = b"".join(bytes.fromhex(text_of(piece)) for piece in pieces)
+        except ValueError:
+            binary = b""
+        if binary:
+            response = b'{"base64_string":' + encode(binascii.b2a_base64(binary, newline=False).decode()) + b"}"
+        return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
 
 
 class ProxyLines(CallReader):
@@ -138,18 +137,13 @@ class ProxyLines(CallReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(map(_holds_call, islice(nonblank_lines(head), _LOOKED_AT)))
-
-
-_LOOKED_AT = 64  # lines at a file's beginning: a proxy may write other records before its first call
-
-
-def _holds_call(line: bytes) -> bool:
-    """Return whether a line is a call: a request with an address and a body, and a place for the response."""
-    members = raw_members(line) or {}
-    record = Record(members)
-    has_response = any(key in members for key in ("response", "res", "resp", "reqBody", "requestBody"))
-    return has_response and bool(record.text(COMMON.url)) and any(record.at(path) for path in COMMON.request)
+        for line in islice(nonblank_lines(head), _LOOKED_AT):
+            members = raw_members(line) or {}
+            record = Record(members)
+            has_response = not members.keys().isdisjoint(("response", "res", "resp", "reqBody", "requestBody"))
+            if has_response and record.text(COMMON.url) and any(map(record.at, COMMON.request)):
+                return True
+        return False
 
 
 # They say what a record is.
@@ -160,13 +154,11 @@ _REQUEST = pattern(r"(?:^|[^a-z])req(?:uest)?(?:$|[^a-z])")
 _RESPONSE = pattern(r"(?:^|[^a-z])(?:resp?(?:onse)?|reply|error|ended|end|completed?|done|finished)(?:$|[^a-z])")
 _IDS = ("request_id", "requestId", "req_id", "reqId", "call_id", "callId", "exchange_id", "correlation_id",
         "correlationId", "flow_id", "id", "uuid", "seq")  # fmt: skip
-_HALVES = {"request": ("request", "req"), "response": ("response", "res", "resp", "result")}
 _INNER = ("data", "payload", "params", "kwargs", "body", "http")  # members that may hold all others
+_HALVES = {"request": ("request", "req", *_INNER), "response": ("response", "res", "resp", "result", *_INNER)}
 _WHOLE = {"response", "response_body", "responseBody", "response_sse", "resBody", "res", "resp", "output", "usage"}
 _BODIES = _WHOLE | ANSWERS | {*_INNER, "error"}
 _STATUS = ("status", "status_code", "statusCode")
-
-
 _PIECE = pattern(r"(?:^|[^a-z])(?:chunk|delta|sse|stream(?:_?event)?)(?:$|[^a-z])")
 _EVENT = pattern(r"message_|content_block_|ping$")  # a record that is an event itself
 _IN_EVENT = {"response", "sequence_number", "output_index", "item_id"}  # one is in each event of the Responses API
@@ -210,17 +202,18 @@ class ProxyHalves(RecordReader):
     def _values(self, members: dict[str, bytes], line: Line) -> list[Read]:
         names = (*filter(None, (Record(members).text((name,)) for name in _IDS)), "")
         side, reads = _side_of(members), list[Read]()
-        name = names[0] if side == "request" else next((name for name in names if name in self._calls), None)
+        known_names = (name for name in names if name in self._calls)
+        name = names[0] if side == "request" else next(known_names, names[0])
+        call = self._calls.get(name)
         if side == "request":
-            reads = self._close(names[0], {})
-            call = self._calls[names[0]] = _HalfCall(line, members)
-        elif name is None:
+            reads = self._close(name, {})
+            call = self._calls[name] = _HalfCall(line, members)
+        elif call is None:
             lost = problem(Code.RESPONSE_WITHOUT_REQUEST, "the request of this response is not in the log", line)
             return [lost] if side == "response" else []
-        elif piece := _piece_in(members, is_answer=side == "response" and not self._calls[name].pieces):
-            call = self._calls[name]
+        elif piece := _piece_in(members, is_answer=side == "response" and not call.pieces):
             call.pieces.append(piece)
-        elif side == "response" and _is_begin(members) and (call := self._calls[name]).pieces == []:
+        elif side == "response" and not call.pieces and _is_begin(members):
             call.begin = members
         else:
             return self._close(name, members) if side == "response" else []
@@ -236,10 +229,10 @@ class ProxyHalves(RecordReader):
             return []
         call = self._calls.pop(name)
         self._held -= call.size
-        sides = {
-            "request": _merge_members(call.request, "request"),
-            "response": _merge_members({**call.begin, **response}, "response"),
-        }
+        sides = {"request": call.request, "response": {**call.begin, **response}}
+        for side, members in sides.items():  # with those of the object inside it
+            objects = (raw_members(members.get(name, b"")) for name in _HALVES[side])
+            sides[side] = {**members, **next(filter(None, objects), dict[str, bytes]())}
         http = call_in(Record(sides["request"], **sides), HALVES)
         answers = ((body, inner) for body, inner in _objects(sides["response"], "response") if inner.keys() & ANSWERS)
         answer, answer_members = next(answers, (http.response, dict[str, bytes]()))
@@ -265,7 +258,7 @@ def _side_of(members: dict[str, bytes]) -> str:
 
 def _is_begin(members: dict[str, bytes]) -> bool:
     """Return whether a response has headers or a successful status, but no body: it follows, or is not recorded."""
-    half = next(filter(None, (raw_members(members.get(key, b"")) for key in (*_HALVES["response"], *_INNER))), members)
+    half = next(filter(None, (raw_members(members.get(key, b"")) for key in _HALVES["response"])), members)
     is_success = any((status_of(half.get(key, b"")) or 0) // 100 == 2 for key in _STATUS)
     return (is_success or "headers" in half) and half.keys().isdisjoint(_BODIES)
 
@@ -287,15 +280,9 @@ def _piece_in(members: dict[str, bytes], *, is_answer: bool) -> bytes:
     return b""
 
 
-def _merge_members(members: dict[str, bytes], side: str) -> dict[str, bytes]:
-    """Return a half's members, together with those of the object inside it."""
-    objects = (raw_members(members.get(name, b"")) for name in (*_HALVES[side], *_INNER))
-    return {**members, **next(filter(None, objects), dict[str, bytes]())}
-
-
 def _objects(members: dict[str, bytes], side: str) -> Iterator[tuple[Content, dict[str, bytes]]]:
     """Yield the objects that may be a half's body: those in its members, and the half without its ids."""
-    for name in (*_HALVES[side], *_INNER):
+    for name in _HALVES[side]:
         if (body := raw_members(members.get(name, b""))) is not None:
             yield Content(members[name], "json", body), body
     body = {name: raw for name, raw in members.items() if name not in _IDS and not (name in _WORDS and raw[:1] == b'"')}
