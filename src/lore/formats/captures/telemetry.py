@@ -177,12 +177,10 @@ def _is_call(span: _SpanRecord) -> bool:
 
 
 def _call_of_span(span: _SpanRecord) -> list[Judged]:
-    attrs = span.attributes
-    messages = _sent_messages(attrs)
+    attrs, messages = span.attributes, _sent_messages(span.attributes)
     params = {name: value for key, name in _PARAMS.items() if (value := attrs.at(key))}
     tools = _list(attrs.at("gen_ai.tool.definitions") or attrs.at("gen_ai.request.tools")) or _numbered_tools(attrs)
-    model = attrs.first(_MODELS)
-    body = RecordedBody(build_body(model, messages, tools, params), "structural")
+    body = RecordedBody(build_body(attrs.first(_MODELS), messages, tools, params), "structural")
     call = replace(call_in(attrs, SPANS, body), at=span.at, usage=_usage(attrs), failure=span.failure or "")
     if span.failure and call.status is None and (code := _CODE.search(span.failure[:_BEGINNING])) is not None:
         call = replace(call, status=int(code[1]))
@@ -300,9 +298,8 @@ def _numbered_tools(attrs: Record) -> bytes:
     functions: list[bytes] = []
     for function in _members_by_number(attrs.members, "llm.request.functions."):
         parameters = function.get("parameters", b"")
-        if parameters[:1] == b'"':
-            text = unescape(parameters).strip()
-            function["parameters"] = text if is_json(text) else parameters
+        if parameters[:1] == b'"' and is_json(text := unescape(parameters).strip()):
+            function["parameters"] = text
         members = {name: function[name] for name in ("name", "description", "parameters") if name in function}
         functions.append(b'{"type":"function","function":' + object_of(members) + b"}")
     return build_array(functions) if functions else b""
@@ -370,64 +367,41 @@ class ClaudeEvents(RecordReader):
         return any(_kind_of_event(span) for record in records for span in span_records(record))
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Problem | Read]:
-        values: list[Problem | Read] = []
-        for span in span_records(members):
-            kind = _kind_of_event(span)
-            if kind == _REQUEST:
-                values += self._read_request(span, line)
-            elif kind == _RESPONSE:
-                values += self._read_response(span)
-        return values
+        return [value for span in span_records(members) for value in self._read_event(span, line)]
 
     def _flush(self) -> list[Read]:
         pending, self._pending = self._pending, []
         return [read for request in pending for read in request.reads()]
 
-    def _read_request(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
-        body, call = _body(span), None
-        if body is not None:
-            agent, purpose = span.text("agent.id", "agent_id"), span.text("query_source")
+    def _read_event(self, span: _SpanRecord, line: Line) -> list[Problem | Read]:
+        """Return the call that an event completes, and a problem for the first body that was cut."""
+        kind, values = _kind_of_event(span), list[Problem | Read]()
+        if not kind:
+            return values
+        body = span.text("body").encode("utf-8", "backslashreplace").strip()  # text, or JSON that an exporter decoded
+        is_cut = span.attributes.at("body_truncated").strip(b'"') == b"true" or raw_members(body) is None
+        if is_cut and not self._has_cut:
+            self._has_cut, length = True, span.text("body_length")
+            what = f"a body of {length} bytes" if length.isdigit() else "a body"
+            values.append(Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged"))
+        key = (span.text("session.id"), span.text("model"), span.text("query_source"))
+        if kind == _REQUEST:
             call = Http(
-                request=Content(body, "json"), fidelity="wire", at=span.at, session=span.text("session.id"),
-                agent=agent, purpose=purpose,
+                request=Content(body, "json"), fidelity="wire", at=span.at, session=key[0],
+                agent=span.text("agent.id", "agent_id"), purpose=key[2],
             )  # fmt: skip
-        self._pending.append(_PendingCall(call, _key_of_call(span), line))
-        reads = self._pending.pop(0).reads() if len(self._pending) > WAITING else []
-        return [*self._cut(span, body), *reads]
-
-    def _read_response(self, span: _SpanRecord) -> list[Problem | Read]:
-        body = _body(span)
-        problems = self._cut(span, body)
-        place = next((n for n, request in enumerate(self._pending) if request.key == _key_of_call(span)), None)
+            self._pending.append(_PendingCall(None if is_cut else call, key, line))
+            return [*values, *self._pending.pop(0).reads()] if len(self._pending) > WAITING else values
+        place = next((place for place, request in enumerate(self._pending) if request.key == key), None)
         if place is None:
-            return problems or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
+            return values or [Problem(Code.RESPONSE_WITHOUT_REQUEST, "a response whose request is not recorded")]
         request = self._pending.pop(place)
         if request.call is not None:
-            response = Content(body, "json") if body is not None else NO_CONTENT
+            response = NO_CONTENT if is_cut else Content(body, "json")
             request = request._replace(call=replace(request.call, response=response, answered=span.at))
-        return [*problems, *request.reads()]
-
-    def _cut(self, span: _SpanRecord, body: bytes | None) -> list[Problem | Read]:
-        """Return a problem for the first body that was cut."""
-        if body is not None or self._has_cut:
-            return []
-        self._has_cut = True
-        length = span.text("body_length")
-        what = f"a body of {length} bytes" if length.isdigit() else "a body"
-        return [Problem(Code.BODY_CUT, f"{what} was cut when it was recorded; cut bodies are not judged")]
+        return [*values, *request.reads()]
 
 
 def _kind_of_event(span: _SpanRecord) -> str:
     name = (span.text("event.name", "event_name") or span.name).removeprefix("claude_code.")
     return name if name in (_REQUEST, _RESPONSE) else ""
-
-
-def _key_of_call(span: _SpanRecord) -> tuple[str, str, str]:
-    return span.text("session.id"), span.text("model"), span.text("query_source")
-
-
-def _body(span: _SpanRecord) -> bytes | None:
-    """Return a whole body, which may be text or JSON that an exporter decoded; None if it was cut."""
-    text = span.text("body").encode("utf-8", "backslashreplace").strip()
-    cut = span.attributes.at("body_truncated").strip(b'"') == b"true"
-    return text if not cut and raw_members(text) is not None else None
