@@ -114,7 +114,15 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
     if event.get("event") != b'"model"' or event.get("cache") == b'"read"':
         return []
     record = Record(event)
-    body = _provider_body(record, pools) or _inspect_body(event, pools)
+    request, refs = record.at("call.request"), record.first(("call.call_refs",))
+    members = raw_members(request) or {}
+    if refs:  # the provider's body, with its messages from the pool
+        key, messages = record.text(("call.call_key",)) or "messages", _messages_in_ranges(refs, pools.calls)
+        body = RecordedBody(object_of({**members, key: build_array(messages)}), "parsed")
+    elif not members.keys().isdisjoint(("messages", "input", "contents")):
+        body = RecordedBody(request, "parsed")
+    else:
+        body = _inspect_body(event, pools)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a model event without the messages that were sent")]
     counts = record.first(("call.response.usage", "call.response.usageMetadata"))
@@ -123,29 +131,17 @@ def _read_event(data: bytes, pools: _Pools, attachments: Mapping[str, Raw], sess
     return exchanges_of(replace(call_in(record, INSPECT, body), session=session, usage=usage))
 
 
-def _provider_body(record: Record, pools: _Pools) -> RecordedBody | None:
-    """Return the provider's body, with its messages from the pool."""
-    request, refs = record.at("call.request"), record.first(("call.call_refs",))
-    body = raw_members(request) or {}
-    if refs:
-        key = record.text(("call.call_key",)) or "messages"
-        return RecordedBody(object_of({**body, key: build_array(_messages_in_ranges(refs, pools.calls))}), "parsed")
-    return RecordedBody(request, "parsed") if any(name in body for name in ("messages", "input", "contents")) else None
-
-
 def _messages_in_ranges(refs: bytes, pool: Sequence[Raw]) -> Iterator[bytes]:
     """Yield the messages in ranges of a pool, up to the length that a line may have."""
     room = RECORD_BYTES
     for span in array(refs) if refs[:1] == b"[" else []:
         ends = array(span) if span[:1] == b"[" else []
-        if len(ends) != 2 or not all(end.isdigit() and len(end) < 10 for end in ends):
-            continue
-        for raw in pool[int(ends[0]) : int(ends[1])]:
-            text = bytes(raw)
-            room -= len(text)
+        is_range = len(ends) == 2 and all(end.isdigit() and len(end) < 10 for end in ends)
+        for raw in map(bytes, pool[int(ends[0]) : int(ends[1])] if is_range else ()):
+            room -= len(raw)
             if room < 0:
                 return
-            yield text
+            yield raw
 
 
 def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None:
@@ -156,15 +152,12 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None
     messages = [message for raw in listed for message in to_openai_messages(raw_members(raw) or {})]
     if not messages:
         return None
-    config = {
-        key: value for key, value in (raw_members(event.get("config", b"null")) or {}).items() if value != b"null"
-    }
-    params = {key: value for key, value in config.items() if key in _PARAMS}
+    config = raw_members(event.get("config", b"null")) or {}
+    params = {key: value for key, value in config.items() if key in _PARAMS and value != b"null"}
     if "tool_choice" in event:
         params["tool_choice"] = event["tool_choice"]
-    return RecordedBody(
-        build_body(event.get("model", b"null"), messages, event.get("tools", b""), params), "structural"
-    )
+    body = build_body(event.get("model", b"null"), messages, event.get("tools", b""), params)
+    return RecordedBody(body, "structural")
 
 
 _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",

@@ -74,7 +74,10 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     if text_of(members.get("call_type", b'""')).removeprefix("a").startswith(_OTHER):
         return []
     record = Record(members)
-    body = _sent_body(record)
+    body = next((body for path in _SENT if (body := recorded_body(record.at(path))) is not None), None)
+    if body is None and (proxied := recorded_body(record.at("proxy_server_request.body"))) is not None:
+        body = replace(proxied, fidelity="parsed")
+    body = body or _body_of_params(record)
     if body is None:
         return [Problem(Code.CONTENT_NOT_RECORDED, "a payload without the messages that were sent")]
     call = replace(call_in(record, LITELLM, body), usage=_usage(record), usage_label="LiteLLM's usage_object")
@@ -88,27 +91,20 @@ _SENT = tuple(
 )
 
 
-def _sent_body(record: Record) -> RecordedBody | None:
-    sent_body = next((body for path in _SENT if (body := recorded_body(record.at(path))) is not None), None)
-    proxied = recorded_body(record.at("proxy_server_request.body"))
-    return sent_body or (proxied and replace(proxied, fidelity="parsed")) or _body_of_params(record)
-
-
 def _body_of_params(record: Record) -> RecordedBody | None:
     """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.at("messages")
-    if messages[:1] == b'"':  # a text instead of messages says that content is not logged
+    if messages[:1] == b'"':  # another text than an array says that content is not logged
         messages = unescape(messages).strip()
         messages = messages if is_json(messages) else b""
     listed = array(messages) if messages[:1] == b"[" else []
     if not any(message[:1] == b"{" for message in listed):
         return None
-    params = dict(raw_members(record.at("model_parameters")) or raw_members(record.at("kwargs")) or {})
-    tools, model = params.pop("tools", b""), params.pop("model", b"null")
-    model = record.members.get("model", model if model != b"null" else record.at("response.model"))
-    for key in ("messages", "api_key"):
-        params.pop(key, None)
-    return RecordedBody(build_body(model, listed, tools, params), "structural")
+    called = raw_members(record.at("model_parameters")) or raw_members(record.at("kwargs")) or {}
+    params = {key: value for key, value in called.items() if key not in ("messages", "api_key", "tools", "model")}
+    answered = record.at("response.model")
+    model = record.members.get("model", answered if called.get("model", b"null") == b"null" else called["model"])
+    return RecordedBody(build_body(model, listed, called.get("tools", b""), params), "structural")
 
 
 def _usage(record: Record) -> Usage | None:
