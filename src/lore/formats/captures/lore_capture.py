@@ -14,7 +14,6 @@ calls is bounded: if it is exceeded, the oldest call is read without its rest.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import ClassVar
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from msgspec.structs import replace
 from lore.formats.base import Read
 from lore.formats.captures.layouts import JOURNAL, Record, call_in
 from lore.formats.contents import NO_CONTENT, Content, unescape
-from lore.formats.http import ENDPOINT, Http, endpoint_of, exchanges_of
+from lore.formats.http import ENDPOINT, endpoint_of, exchanges_of
 from lore.formats.lines import Line, LineReader, nonblank_lines, placed, problem
 from lore.formats.values import text_in
 from lore.model.canonical import text_of
@@ -37,10 +36,8 @@ VERSION = 1
 _NOT_WRITTEN = "not written whole"  # how a side ends whose records could not be written, as on a full disk
 
 
-class Side(Struct):
-    """A request or a response, as far as it was read."""
-
-    members: dict[str, bytes] = {}  # of its first record
+class _Side(Struct):  # a request or a response, as far as it was read
+    members: dict[str, bytes] = {}  # of its first record, without the body
     bodies: list[tuple[bool, bytes]] = []  # pieces of a body in several records: whether it is base64, the JSON string
     size: int = 0  # of these pieces
     last: bytes = b""  # `at` of its latest record
@@ -49,8 +46,8 @@ class Side(Struct):
 
 class _OpenCall(Struct):
     place: Line  # of its first record
-    request: Side
-    response: Side
+    request: _Side
+    response: _Side
     size: int = 0  # bytes that are held
 
 
@@ -81,20 +78,27 @@ class LoreCapture(LineReader):
         if not name or part not in (b'"request"', b'"response"'):
             return [problem(Code.UNKNOWN_RECORD, "not a record of a capture", line)]
         read = self._read_request if part == b'"request"' else self._read_response
-        return read(name, members, line)
+        reads = read(name, members, line)
+        while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
+            reads += self._close(next(iter(self._calls)))  # the oldest, though it is incomplete
+        return reads
 
     def _read_request(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
-        reads: list[Read] = []
-        call = self._calls.get(name)
+        reads, call = list[Read](), self._calls.get(name)
         if call is None or "method" in members:
             reads = self._close(name) if call is not None else []  # another call has the same name
-            call = self._calls[name] = _OpenCall(line, Side(_without_body(members)), Side())
+            call = self._calls[name] = _OpenCall(line, _Side(), _Side())
         self._take(call, call.request, members, line)
-        if "ended" in members:
+        if "ended" in members:  # before its body was recorded: usually its server was not reached
             del self._calls[name]
             self._held -= call.size
-            reads.append(_failed_request(members, line))
-        return reads + self._close_oldest()
+            reason, endpoint = text_in(members["ended"]), endpoint_of(text_in(members.get("url", b"")), {})
+            if "body" in members or reason == _NOT_WRITTEN or ENDPOINT.search(endpoint) is None:
+                reads.append(problem(Code.UNKNOWN_RECORD, "a request was not recorded whole; it is skipped", line))
+            else:
+                text = f"a request to {endpoint} failed: {cut_masked(mask(reason), 300)}"
+                reads.append(problem(Code.CALL_FAILED, text, line))
+        return reads
 
     def _read_response(self, name: str, members: dict[str, bytes], line: Line) -> list[Read]:
         call = self._calls.get(name)
@@ -103,12 +107,13 @@ class LoreCapture(LineReader):
         if call is None:
             text = "the request of this response is not in the capture"
             return [problem(Code.RESPONSE_WITHOUT_REQUEST, text, line)]
-        call.response.members = call.response.members or _without_body(members)
         self._take(call, call.response, members, line)
-        return self._close_oldest() if members.get("more") == b"true" else self._close(name)
+        return [] if members.get("more") == b"true" else self._close(name)
 
-    def _take(self, call: _OpenCall, side: Side, members: dict[str, bytes], line: Line) -> None:
-        """Add a record's piece of a body; a body beyond the limit is kept only so far that the reader sees its size."""
+    def _take(self, call: _OpenCall, side: _Side, members: dict[str, bytes], line: Line) -> None:
+        """Add a record to its side; a body beyond the limit is kept only so far that the reader sees its size."""
+        if not side.members:
+            side.members = {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
         side.last, side.arrived = members.get("at", b""), members.get("arrived", b"") or side.arrived
         if side.size > BODY_BYTES:
             return
@@ -124,52 +129,30 @@ class LoreCapture(LineReader):
         """Return a call as an exchange, and drop its pieces."""
         call = self._calls.pop(name)
         self._held -= call.size
-        return [placed(value, call.place) for value in exchanges_of(_join_parts(call))]
-
-    def _close_oldest(self) -> list[Read]:
-        """Close the oldest calls, though incomplete, as long as the pieces in memory are too large."""
-        reads: list[Read] = []
-        while len(self._calls) > 1 and (self._held > CAPTURED_BYTES or len(self._calls) > CAPTURED_CALLS):
-            reads += self._close(next(iter(self._calls)))
-        return reads
+        request, response = call.request, call.response
+        http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
+        http = replace(
+            http, request=_join_pieces(request.bodies), response=_join_pieces(response.bodies),
+            ended=_end_time(http.at, response), account=text_in(request.members.get("account", b"")),
+            answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
+        )  # fmt: skip
+        return [placed(value, call.place) for value in exchanges_of(http)]
 
     def _flush(self) -> list[Read]:
         return [read for name in list(self._calls) for read in self._close(name)]
 
 
-def _join_parts(call: _OpenCall) -> Http:
-    request, response = call.request, call.response
-    http = call_in(Record({}, request=request.members, response=response.members), JOURNAL)
-    return replace(
-        http, request=join_pieces(request.bodies), response=join_pieces(response.bodies), ended=_end_time(http, call),
-        answered=decode_time(response.members.get("at", b"null")) if "status" in response.members else None,
-        account=text_in(request.members.get("account", b"")),
-    )  # fmt: skip
-
-
-def _failed_request(members: dict[str, bytes], line: Line) -> Read:
-    """Return the problem of a request that ended before its body was recorded: usually its server was not reached."""
-    reason, endpoint = text_in(members["ended"]), endpoint_of(text_in(members.get("url", b"")), {})
-    if "body" in members or reason == _NOT_WRITTEN or ENDPOINT.search(endpoint) is None:
-        return problem(Code.UNKNOWN_RECORD, "a request was not recorded whole; it is skipped", line)
-    return problem(Code.CALL_FAILED, f"a request to {endpoint} failed: {cut_masked(mask(reason), 300)}", line)
-
-
-def _without_body(members: dict[str, bytes]) -> dict[str, bytes]:
-    return {key: raw for key, raw in members.items() if key not in ("body", "base64", "arrived")}
-
-
-def _end_time(http: Http, call: _OpenCall) -> float | None:
+def _end_time(sent_at: float | None, response: _Side) -> float | None:
     """Return when the last piece of a response arrived, else when its last record was begun."""
-    pairs = array(call.response.arrived)
+    pairs = array(response.arrived)
     passed = array(pairs[-1])[:1] if pairs else []
     try:
-        return http.at + float(passed[0]) / 1000 if passed and http.at is not None else decode_time(call.response.last)
+        return sent_at + float(passed[0]) / 1000 if passed and sent_at is not None else decode_time(response.last)
     except ValueError:
         return None
 
 
-def join_pieces(pieces: list[tuple[bool, bytes]]) -> Content:
+def _join_pieces(pieces: list[tuple[bool, bytes]]) -> Content:
     """Join the pieces of a body, which the recorder cut between characters; return a damaged piece alone."""
     if not pieces:
         return NO_CONTENT
@@ -177,10 +160,10 @@ def join_pieces(pieces: list[tuple[bool, bytes]]) -> Content:
         return Content(pieces[0][1], "base64" if pieces[0][0] else "text")
     if not any(binary for binary, _ in pieces):
         return Content(b'"' + b"".join(raw[1:-1] for _, raw in pieces) + b'"', "text")
-    decoded_pieces: list[bytes] = []
+    whole = bytearray()
     for binary, raw in pieces:
         try:
-            decoded_pieces.append(base64.b64decode(unescape(raw), validate=True) if binary else unescape(raw))
-        except (binascii.Error, ValueError):
+            whole += base64.b64decode(unescape(raw), validate=True) if binary else unescape(raw)
+        except ValueError:
             return Content(raw, "base64")
-    return Content(b'"' + base64.b64encode(b"".join(decoded_pieces)) + b'"', "base64")
+    return Content(b'"' + base64.b64encode(whole) + b'"', "base64")
