@@ -63,7 +63,13 @@ class Vcr(Documents):
         elif start:
             anchors: dict[str, bytes] = {}  # of the whole file, which is read in parts
             for line in _cut_interactions(pieces):
-                yield from _read_interaction(line, anchors)
+                if not line.number:
+                    yield problem(Code.UNREADABLE_LINE, "a cassette without interactions", Line(1, 0, b""))
+                elif not 0 < len(line.data) <= YAML_BYTES:
+                    text = f"an interaction is passed over: {too_much(YAML_BYTES)}"
+                    yield problem(Code.CAPTURE_TOO_LARGE, text, line)
+                elif _WORD.match(line.data) is None:
+                    yield from _read_interaction(line, anchors)
 
 
 def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
@@ -108,23 +114,17 @@ def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
 
 
 def _read_interaction(line: Line, anchors: dict[str, bytes]) -> Iterator[Read]:
-    if not line.number:
-        yield problem(Code.UNREADABLE_LINE, "a cassette without interactions", Line(1, 0, b""))
-    elif not 0 < len(line.data) <= YAML_BYTES:
-        yield problem(Code.CAPTURE_TOO_LARGE, f"an interaction is passed over: {too_much(YAML_BYTES)}", line)
-    elif _WORD.match(line.data) is None:
-        try:
-            converted = to_json(line.data, anchors)
-        except YamlError as error:
-            yield problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}", line)
-            return
-        for call in map(sliced_members, array(converted) if converted[:1] == b"[" else [converted]):
-            request = raw_members(call.get("request", b""))
-            if request is not None and "response" not in call and not request.keys() & {"uri", "url"}:
-                yield problem(Code.TORN_LAST_LINE, "the cassette ends inside a request", line)
-                continue
-            for value in exchanges_of(call_in(Record(call))):
-                yield placed(value, line)
+    try:
+        converted = to_json(line.data, anchors)
+    except YamlError as error:
+        yield problem(Code.CASSETTE_REFUSED, f"an interaction cannot be read: {error}", line)
+        return
+    for call in map(sliced_members, array(converted) if converted[:1] == b"[" else [converted]):
+        request = raw_members(call.get("request", b""))
+        if request is not None and "response" not in call and not request.keys() & {"uri", "url"}:
+            yield problem(Code.TORN_LAST_LINE, "the cassette ends inside a request", line)
+        else:
+            yield from (placed(value, line) for value in exchanges_of(call_in(Record(call))))
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -142,8 +142,8 @@ def to_json(data: bytes, anchors: dict[str, bytes]) -> bytes:
     import yaml  # slow to import
 
     try:
-        events: Iterator[Any] = iter(yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        return _Converter(anchors, yaml.SafeLoader(b""), yaml.ScalarNode).convert(events)
+        events = yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return _convert(events, anchors, yaml.SafeLoader(b""), yaml.ScalarNode)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f" at its line {mark.line + 1}" if mark is not None else ""
@@ -152,70 +152,64 @@ def to_json(data: bytes, anchors: dict[str, bytes]) -> bytes:
         raise YamlError("no YAML") from None
 
 
-class _Converter:
-    """Converts the events of a document to JSON."""
-
-    def __init__(self, anchors: dict[str, bytes], loader: Any, scalar: Any) -> None:
-        self._anchors, self._loader, self._node = anchors, loader, scalar
-        self._open: list[tuple[Any, list[bytes]]] = []  # of each mapping and list the first event, and its parts' JSON
-        self._left, self._room = YAML_VALUES, YAML_TEXT_BYTES
-
-    def convert(self, events: Iterator[Any]) -> bytes:
-        """Return the first document as JSON; null if there is none."""
-        for event in events:
-            kind = type(event).__name__
-            if kind == "ScalarEvent":
-                anchor, converted = event.anchor, self._scalar(event)
-                added = len(converted)
-            elif kind in ("MappingStartEvent", "SequenceStartEvent"):
-                if not _is_text(event):
-                    _check_tag(event.tag)
-                if len(self._open) == YAML_LEVELS:
-                    raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
-                self._open.append((event, []))
-                continue
-            elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-                begin, parts = self._open.pop()
-                anchor = begin.anchor
-                if _is_text(begin) and len(parts) == 1:
-                    converted = parts[0]
-                else:
-                    converted = build_array(parts) if kind == "SequenceEndEvent" else _object(parts)
-                added = 0 if anchor is None else len(converted)
-            elif kind == "AliasEvent":
-                anchor, converted = event.anchor, self._anchors.get(event.anchor, b"")
-                added = len(converted)
-                if not converted:
-                    raise YamlError(f"it refers to {mask(anchor)[:40]!r}, which is not defined before")
+def _convert(events: Iterable[Any], anchors: dict[str, bytes], loader: Any, node: Any) -> bytes:
+    """Return the first document of these events as JSON, null if there is none; add its anchors to `anchors`."""
+    open_values: list[tuple[Any, list[bytes]]] = []  # of each mapping and list the first event, and its parts' JSON
+    left, room = YAML_VALUES, YAML_TEXT_BYTES
+    for event in events:
+        kind = type(event).__name__
+        if kind == "ScalarEvent":
+            anchor, converted = event.anchor, _scalar(event, loader, node)
+            added = len(converted)
+        elif kind in ("MappingStartEvent", "SequenceStartEvent"):
+            if not _is_text(event):
+                _check_tag(event.tag)
+            if len(open_values) == YAML_LEVELS:
+                raise YamlError(f"it is nested more than {YAML_LEVELS} deep")
+            open_values.append((event, []))
+            continue
+        elif kind in ("MappingEndEvent", "SequenceEndEvent"):
+            begin, parts = open_values.pop()
+            anchor = begin.anchor
+            if _is_text(begin) and len(parts) == 1:
+                converted = parts[0]
             else:
-                continue
-            self._left -= 1
-            self._room -= added
-            if self._left < 0 or self._room < 0:
-                text = f"{YAML_TEXT_BYTES // 1024 // 1024} MiB of text"
-                raise YamlError(f"it holds more than {YAML_VALUES:,} values or {text}")
-            if anchor is not None:
-                if len(self._anchors) == YAML_ANCHORS and anchor not in self._anchors:
-                    raise YamlError(f"it names more than {YAML_ANCHORS:,} values")
-                self._anchors[anchor] = converted
-            if not self._open:
-                return converted
-            self._open[-1][1].append(converted)
-        return b"null"
+                converted = build_array(parts) if kind == "SequenceEndEvent" else _object(parts)
+            added = 0 if anchor is None else len(converted)
+        elif kind == "AliasEvent":
+            anchor, converted = event.anchor, anchors.get(event.anchor, b"")
+            added = len(converted)
+            if not converted:
+                raise YamlError(f"it refers to {mask(anchor)[:40]!r}, which is not defined before")
+        else:
+            continue
+        left, room = left - 1, room - added
+        if left < 0 or room < 0:
+            text = f"{YAML_TEXT_BYTES // 1024 // 1024} MiB of text"
+            raise YamlError(f"it holds more than {YAML_VALUES:,} values or {text}")
+        if anchor is not None:
+            if len(anchors) == YAML_ANCHORS and anchor not in anchors:
+                raise YamlError(f"it names more than {YAML_ANCHORS:,} values")
+            anchors[anchor] = converted
+        if not open_values:
+            return converted
+        open_values[-1][1].append(converted)
+    return b"null"
 
-    def _scalar(self, event: Any) -> bytes:
-        """Return a scalar; dates, times, infinity and numbers that are too long remain text."""
-        text: str = event.value
-        if event.tag is not None:
-            _check_tag(event.tag)
-            return object_of({"base64_string": encode(text)}) if event.tag in _BINARY else encode(text)
-        tag = self._loader.resolve(self._node, text, (True, False)) if event.implicit[0] else ""
-        if tag not in _PLAIN or ":" in text or text.lower().endswith(("inf", "nan")):
-            return encode(text)
-        try:
-            return encode(self._loader.construct_object(self._node(tag, text)))
-        except ValueError:
-            return encode(text)
+
+def _scalar(event: Any, loader: Any, node: Any) -> bytes:
+    """Return a scalar; dates, times, infinity and numbers that are too long remain text."""
+    text: str = event.value
+    if event.tag is not None:
+        _check_tag(event.tag)
+        return object_of({"base64_string": encode(text)}) if event.tag in _BINARY else encode(text)
+    tag = loader.resolve(node, text, (True, False)) if event.implicit[0] else ""
+    if tag not in _PLAIN or ":" in text or text.lower().endswith(("inf", "nan")):
+        return encode(text)
+    try:
+        return encode(loader.construct_object(node(tag, text)))
+    except ValueError:
+        return encode(text)
 
 
 def _object(parts: list[bytes]) -> bytes:
