@@ -9,7 +9,7 @@ whole record, or text, is `wire`; one in a record is `parsed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain as chained
 from typing import ClassVar
 
@@ -46,9 +46,16 @@ class Bodies(LineReader):
         lines = (line.strip(SPACE) for line in nonblank_lines(head))
         if any(line[:1] == b"{" and isinstance(next(iter(_read_object(line)), None), Exchange) for line in lines):
             return True
-        if not (_looks_like_body(head) and fault(next(nonblank_lines(head), b""))):  # what decodes all of it comes last
+        # a beginning that names the members of a request body, even if its JSON is damaged
+        text = head.removeprefix(BOM).lstrip(SPACE)
+        has_model = b'"model"' in text
+        is_chat = b'"messages"' in text or (has_model and (b'"system"' in text or b'"tools"' in text))
+        is_gemini = b'"contents"' in text and b'"parts"' in text
+        is_responses = has_model and b'"input"' in text and any(b'"%b"' % name.encode() in text for name in ASKED)
+        if text[:1] != b"{" or not (is_chat or is_gemini or is_responses):
             return False
-        return not (signs.are_lines(head) or signs.is_document(head))
+        is_damaged = fault(next(nonblank_lines(head), b"")) != ""  # what decodes all of it comes last
+        return is_damaged and not signs.are_lines(head) and not signs.is_document(head)
 
     def _record(self, line: Line) -> list[Read] | None:
         text = line.data.strip(SPACE)
@@ -77,40 +84,29 @@ class BodyPairs(PackReader):
         """Return what a file completes: the waiting request comes first, if this file is its unreadable response."""
         return chained(self._flush() if member.header.fault else [], super()._read(member))
 
-    def _read_member(self, member: PackMember) -> list[Judged | Read]:
+    def _read_member(self, member: PackMember) -> Sequence[Judged | Read]:
         """Return the call of a response and the request before it; a request waits for its response."""
         header, data = member.header, member.data.strip()
         if header.orphan:
             return [Problem(Code.RESPONSE_WITHOUT_REQUEST, f"{header.name}: a response whose request is not recorded")]
         if self._request is not None:
             if raw_members(data) is None:
-                return [
-                    *self._flush(),
-                    Problem(Code.UNREADABLE_LINE, f"{header.name}: a response that is no JSON object"),
-                ]
+                text = f"{header.name}: a response that is no JSON object"
+                return [*self._flush(), Problem(Code.UNREADABLE_LINE, text)]
             request, call = self._request
             self._request = request, replace(call, response=Content(data, "json"))
-            return list[Judged | Read](self._flush())
+            return self._flush()
         body = recorded_body(data)
         if body is None:
             return [Problem(Code.REQUEST_NOT_JUDGED, f"{header.name}: no request body that lore knows")]
         self._request = member, Http(request=Content(body.body, "json"), fidelity="wire", at=header.at)
-        return [] if header.awaits else list[Judged | Read](self._flush())
+        return [] if header.awaits else self._flush()
 
     def _flush(self) -> list[Read]:
         if self._request is None:
             return []
         (member, call), self._request = self._request, None
         return list(map(member.placed, exchanges_of(call)))
-
-
-def _looks_like_body(head: bytes) -> bool:
-    """Return whether the beginning names the members of a request body, even if its JSON is damaged."""
-    text = head.removeprefix(BOM).lstrip(SPACE)
-    is_chat = b'"messages"' in text or (b'"model"' in text and (b'"system"' in text or b'"tools"' in text))
-    gemini = b'"contents"' in text and b'"parts"' in text
-    responses = b'"model"' in text and b'"input"' in text and any(b'"' + name.encode() + b'"' in text for name in ASKED)
-    return text[:1] == b"{" and (is_chat or gemini or responses)
 
 
 def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
@@ -125,8 +121,13 @@ def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
     if members is None:
         return []
     if is_body(members):
-        http = _call_with_answer(members) if not members.keys().isdisjoint(_ANSWER) else None
-        return exchanges_of(http or Http(request=Content(data, "json", members), fidelity="wire"))
+        if not members.keys().isdisjoint(_ANSWER):
+            apart = {name: raw for name, raw in members.items() if name in _APART}
+            body = object_of({name: raw for name, raw in members.items() if name not in apart})
+            http = _search(apart, call_in(Record({**apart, "request": body}), BODIES))
+            if http.response is not NO_CONTENT or http.usage is not None:
+                return exchanges_of(replace(http, is_export=True))
+        return exchanges_of(Http(request=Content(data, "json", members), fidelity="wire"))
     http = call_in(Record(members), ASSEMBLED if members.keys() >= _WRITTEN else BODIES)
     if http.request.form == "json" and not is_body(http.request.members):
         http = replace(http, request=NO_CONTENT, response=NO_CONTENT)
@@ -141,18 +142,7 @@ def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
 
 
 _ANSWER = {"response", "response_body", "responseBody", "output", "completion", "usage", "response_sse", "chunks"}
-_APART = _ANSWER.union(path for paths in (BODIES.at, BODIES.status, BODIES.cost) for path in paths)
-
-
-def _call_with_answer(members: dict[str, bytes]) -> Http | None:
-    """Return the call in a record that is a request body with its answer or usage; None if it has neither."""
-    answer_members = {name: members[name] for name in members if name in _APART}
-    body = object_of({name: raw for name, raw in members.items() if name not in answer_members})
-    http = _search(answer_members, call_in(Record({**answer_members, "request": body}), BODIES))
-    is_answered = http.response is not NO_CONTENT or http.usage is not None
-    return replace(http, is_export=True) if is_answered else None
-
-
+_APART = _ANSWER.union(BODIES.at, BODIES.status, BODIES.cost)  # members that belong to a body's answer
 _SEARCHED = 16  # objects of a record in which its body is looked for
 _SENT = frozenset(("custom_id", "usage"))
 _STREAM = pattern(  # as text, or as a list of events
