@@ -55,9 +55,8 @@ from lore.model.mask import cut_masked
 from lore.model.state import Sign
 
 _WHOLE_SINCE = 1_761_955_200_000  # milliseconds: since 2025-11-01 Roo counts the whole prompt
-_WHOLE_PROVIDERS = frozenset(
-    ("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai")
-)  # whose count Cline passes on
+# whose count Cline passes on
+_WHOLE_PROVIDERS = ("openai", "litellm", "doubao", "fireworks", "hicap", "lmstudio", "qwen", "xai", "zai")
 _MODEL = re.compile(rb"<model>([^<\\\"]{1,200})</model>")
 _ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
 _PROMPT = re.compile(rb'"(?:\\[nrt]|\s)*<(?:task|feedback|answer|user_message)>')
@@ -135,9 +134,9 @@ def is_environment(block: Block) -> bool:
 
 def has_prompt(texts: list[Raw]) -> bool:
     """Return whether a message in the user's role has text that a person wrote, not only results of tools."""
-    if any(_PROMPT.match(text) is not None or any(word in bytes(text) for word in _PROMPT_WORDS) for text in texts):
+    if any(_PROMPT.match(text) or any(word in bytes(text) for word in _PROMPT_WORDS) for text in texts):
         return True
-    return not any(_RESULT.match(text) for text in texts)
+    return not any(map(_RESULT.match, texts))
 
 
 def model_in(text: Raw) -> str:
@@ -241,13 +240,20 @@ class Cline(DocumentReader):
         self._read_record(lenient.decode_tolerating_surrogates(RECORD, data))
 
     def _read_record(self, record: _ClineRecord) -> None:
-        self.session.at = stamp_of(record.ts)
-        if record.role in _ROLES:
+        session, is_message, kind = self.session, record.role in _ROLES, record.say or record.ask or ""
+        session.at = stamp_of(record.ts)
+        if not is_message and record.type not in ("say", "ask"):
+            session.keep_opaque(Code.UNKNOWN_RECORD, "neither a message nor what a screen shows")
+            return
+        if is_message or kind == "api_req_started":
+            session.start_session(
+                self._session_id, at=session.at, dialect="anthropic", system=self._system,
+                parent_session_id=self._parent,
+            )  # fmt: skip
+        if is_message:
             self._read_message(record)
-        elif record.type in ("say", "ask"):
-            self._read_screen(record)
         else:
-            self.session.keep_opaque(Code.UNKNOWN_RECORD, "neither a message nor what a screen shows")
+            self._read_screen(record, kind)
 
     def finish(self) -> None:
         self._end_request(None)
@@ -255,23 +261,23 @@ class Cline(DocumentReader):
             self._cut(cut_id, summary, _Condense())
         self._waiting = []
 
-    def _start_session(self) -> None:
-        session, parent = self.session, self._parent
-        session.start_session(
-            self._session_id, at=session.at, dialect="anthropic", system=self._system, parent_session_id=parent
-        )
-
     # the screen
 
-    def _read_screen(self, record: _ClineRecord) -> None:
-        session, request, kind = self.session, self._request, record.say or record.ask or ""
+    def _read_screen(self, record: _ClineRecord, kind: str) -> None:
+        session, request = self.session, self._request
         cut = record.context_condense or record.context_truncation if kind in _CUTS else None  # None: not done yet
         left_out = record.conversation_history_deleted_range or []
         is_left_out = len(left_out) == 2 and left_out != self._left_out
         if (cut or is_left_out) and request is not None and (request.is_answered or request.screen_answer):
             self._end_request(record)
-        if is_left_out:
-            self._leave_out(left_out)
+        if is_left_out:  # by the numbers of the first and the last message in the history
+            self._left_out, (first, last) = left_out, left_out
+            messages = self._history[max(0, first) : max(0, last + 1)]
+            has_items = any(message.items for message in messages)
+            for message in messages:
+                message.items = []
+            if has_items:
+                self._prune(trigger="overflow")
         if kind == "api_req_started":
             self._start_request(record)
         elif cut is not None:
@@ -296,7 +302,6 @@ class Cline(DocumentReader):
         model = text_in(info.get("modelId", NULL))
         model = model or (model_in(counts.request) if opens(counts.request) == '"' else "")
         provider = text_in(info.get("providerId", NULL)) or None
-        self._start_session()
         line = Line(session.line.number, session.line.byte, b"")
         self._request = _ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)
 
@@ -352,15 +357,6 @@ class Cline(DocumentReader):
         before, after = count_in(cut.prev_context_tokens), count_in(cut.new_context_tokens)
         self._prune(summary=summary, pre_tokens=before, post_tokens=after)
 
-    def _leave_out(self, left_out: list[int]) -> None:
-        """Drop a range of messages, by the numbers of its first and last one in the history."""
-        self._left_out, (first, last) = left_out, left_out
-        messages = self._history[max(0, first) : max(0, last + 1)]
-        if any(message.items for message in messages):
-            for message in messages:
-                message.items = []
-            self._prune(trigger="overflow")
-
     def _prune(self, trigger: str = "auto", **details: Raw | int | None) -> None:
         self._count += 1
         kept_items = [uuid for message in self._history for uuid in message.items]
@@ -369,7 +365,6 @@ class Cline(DocumentReader):
     # the history
 
     def _read_message(self, record: _ClineRecord) -> None:
-        self._start_session()
         notes, session = record.metadata or {}, self.session
         is_compaction = text_in(notes.get("kind", NULL)) == "compaction_summary"  # of the command line
         if bytes(notes.get("displayOnly", NULL)) == b"true" and not is_compaction:

@@ -167,17 +167,14 @@ class GeminiCli(LogReader):
         elif record.type == "user":
             self._read_prompt(record)
         elif record.type in _SCREEN:
-            self._read_screen(record)
+            blocks = google.content_of(record.content).blocks
+            text = text_of(bytes(blocks[0].text)) if blocks and isinstance(blocks[0], TextBlock) else ""
+            if text.startswith("Request cancelled"):
+                self.session.signal(Sign("interrupt"))
+            elif record.type == "error" and text.startswith("[API Error"):
+                self.session.signal(Sign("api-error"))
         else:
             self.session.keep_unknown("unknown message type", record.type)
-
-    def _read_screen(self, record: _GeminiRecord) -> None:
-        blocks = google.content_of(record.content).blocks
-        text = text_of(bytes(blocks[0].text)) if blocks and isinstance(blocks[0], TextBlock) else ""
-        if text.startswith("Request cancelled"):
-            self.session.signal(Sign("interrupt"))
-        elif record.type == "error" and text.startswith("[API Error"):
-            self.session.signal(Sign("api-error"))
 
     def _id_of(self, record: _GeminiRecord) -> str:
         name = record.id or self.session.line_id

@@ -225,9 +225,11 @@ class KimiCode(LogReader):
             case "context.undo":
                 prompts = [index for index, message in enumerate(session.history) if message.is_prompt]
                 if record.count and 0 < record.count <= len(prompts):
-                    self._rewind_to(prompts[-record.count])
+                    session.rewind_to(prompts[-record.count])
+                    self._step = None
             case "context.clear":
-                self._rewind_to(0)
+                session.rewind_to(0)
+                self._step = None
             case "full_compaction.begin":
                 self._compacting = record.source or "auto"
                 session.emit(e.CompactStarted(trigger=self._compacting, at=session.at))
@@ -263,10 +265,6 @@ class KimiCode(LogReader):
     def _add_result(self, call_id: str, output: Raw, *, failed: bool) -> None:
         self.session.add_result(call_id, output, failed=failed)
         self.session.add_message()  # compactions count it
-
-    def _rewind_to(self, index: int) -> None:
-        self.session.rewind_to(index)
-        self._step = None
 
     def _read_event(self, record: _KimiCodeRecord) -> None:
         event, session, step = record.event, self.session, self._step

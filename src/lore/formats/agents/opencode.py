@@ -232,13 +232,6 @@ def item_of(part: _OpenCodePart, uuid: str, response: str) -> AssistantMessage |
 # usage
 
 
-def usage_of_step(parts: list[_OpenCodePart]) -> tuple[_OpenCodeTokens | None, Raw]:
-    """Return the tokens and the cost in the record that ends a step."""
-    ends = (part for part in reversed(parts) if part.type == "step-finish" and part.tokens is not None)
-    end = next(ends, _OpenCodePart())
-    return end.tokens, end.cost
-
-
 def usage_of(tokens: _OpenCodeTokens | None, cost: Raw, client: str = "", dialect: str | None = None) -> Usage | None:
     """Return the usage of a request; None if all counts are 0, as of one that was given up."""
     if tokens is None:
@@ -407,11 +400,8 @@ class OpenCode(DocumentReader):
                 self.session.emit(e.ToolResultCleared(call_ids=tuple(cleared)))
             turn = self._start_turn(info, asked_at)
             tool_ended = self._append_parts(info, step, info.id if len(steps) == 1 else f"{info.id}:{number}")
-            tokens, cost = usage_of_step(step)
-            tokens = tokens or (info.tokens if is_last else None)
-            cost = info.cost if len(steps) == 1 and is_absent(cost) else cost
             self.session.at = (stamp_of(info.time.completed) if is_last else None) or tool_ended
-            self._end_turn(turn, info, tokens, cost, is_last=is_last)
+            self._end_turn(turn, info, step, is_last=is_last, is_only=len(steps) == 1)
             asked_at = tool_ended or asked_at
         if not steps:
             self._append_parts(info, record.parts, info.id)
@@ -461,9 +451,14 @@ class OpenCode(DocumentReader):
         return session.at
 
     def _end_turn(
-        self, turn: int, info: _OpenCodeInfo, tokens: _OpenCodeTokens | None, cost: Raw, *, is_last: bool
-    ) -> None:
+        self, turn: int, info: _OpenCodeInfo, step: list[_OpenCodePart], *, is_last: bool, is_only: bool
+    ) -> None:  # fmt: skip
+        """End a turn with the counts of its step, else with those of the message."""
         session = self.session
+        ends = (part for part in reversed(step) if part.type == "step-finish" and part.tokens is not None)
+        end = next(ends, _OpenCodePart())
+        tokens = end.tokens or (info.tokens if is_last else None)
+        cost = info.cost if is_only and is_absent(end.cost) else end.cost
         usage = usage_of(tokens, cost, self.client, dialect_of(info.provider, info.response_model or ""))
         if info.error is None or not is_last:
             session.end_turn(usage, synthetic_response_id(count_in(info.time.created, LATEST_MS), usage), number=turn)
@@ -489,8 +484,7 @@ class OpenCode(DocumentReader):
             if isinstance(item, AssistantMessage):
                 session.emit(e.Append(item=item, chain=session.chain))
         session.at = stamp_of(info.time.completed)
-        tokens, _ = usage_of_step(record.parts)
-        self._end_turn(turn, info, tokens or info.tokens, info.cost, is_last=True)
+        self._end_turn(turn, info, record.parts, is_last=True, is_only=True)
         session.chain = e.MAIN
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
         text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None

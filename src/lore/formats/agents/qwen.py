@@ -163,12 +163,9 @@ class QwenCode(LogReader):
             elif record.message is not None:
                 self._read_prompt_or_results(record, record.message, chain)
         if record.uuid is not None:
-            chain.depths[record.uuid] = self._depth(chain)
+            chain.depths[record.uuid] = chain.pruned + len(session.history)
 
     # the tree
-
-    def _depth(self, chain: _QwenChain) -> int:
-        return chain.pruned + len(self.session.history)
 
     def _go_to_parent(self, record: _QwenRecord, chain: _QwenChain) -> None:
         """Remove what followed the record that this one continues; notes for the screen continue nothing."""
@@ -180,7 +177,9 @@ class QwenCode(LogReader):
             what = "is not in the file" if depth is None else "was taken back by a rewind"
             reason = f"parent {mask(str(parent))[:60]!r} {what}; file order carries on"
             self.session.problem(Code.DANGLING_PARENT, reason)
-        elif depth < self._depth(chain) and (record.type != "system" or record.subtype == "rewind"):
+        elif depth < chain.pruned + len(self.session.history) and (
+            record.type != "system" or record.subtype == "rewind"
+        ):
             if depth < chain.pruned:
                 reason = "a record continues one before a compression; lore does not restore that history"
                 self.session.problem(Code.DANGLING_PARENT, reason)
@@ -261,7 +260,7 @@ class QwenCode(LogReader):
         history = _contents(payload.compressed_history)  # a malformed one raises here
         trigger, sizes = "manual" if chain.command.startswith("/compress") else "auto", payload.info or {}
         before, after = (count_in(sizes.get(name, NULL)) for name in ("originalTokenCount", "newTokenCount"))
-        chain.pruned = self._depth(chain)
+        chain.pruned += len(self.session.history)
         self.session.compact(self._uuid(record), (), trigger=trigger, pre_tokens=before, post_tokens=after)
         chain.response = chain.prompt = None
         self._add_history(history, record)
