@@ -52,9 +52,7 @@ from lore.model.mask import cut_masked, mask
 from lore.model.state import Sign, bounded_names
 
 
-class Time(Struct, frozen=True, gc=False):
-    """Times in ms since 1970."""
-
+class _Time(Struct, frozen=True, gc=False):  # in ms since 1970
     created: Raw = NULL
     completed: Raw = NULL
     end: Raw = NULL
@@ -86,7 +84,7 @@ class _OpenCodeInfo(Struct, frozen=True, gc=False, rename={"provider": "provider
     response_model: str | None = None
     agent: str | None = None
     model: Raw = NULL  # of a prompt: the model and its variant, which is the effort
-    time: Time = Time()
+    time: _Time = _Time()
     tokens: _OpenCodeTokens | None = None
     cost: Raw = NULL  # of all steps, in US dollars, by the client's own prices
     error: dict[str, Raw] | None = None  # why a response is not whole, by its `name`
@@ -100,7 +98,7 @@ class _OpenCodeState(Struct, frozen=True, gc=False):
     input: Raw = NULL
     output: Raw = NULL
     error: Raw = NULL
-    time: Time | None = None
+    time: _Time | None = None
     attachments: list[_OpenCodePart] | None = None
 
 
@@ -149,7 +147,7 @@ class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID
     parent: str | None = None
     version: str = ""
     title: Raw = NULL
-    time: Time = Time()
+    time: _Time = _Time()
     revert: dict[str, Raw] | None = None  # its `messageID`: the first message that was taken back
 
 
@@ -158,23 +156,21 @@ _SESSION = msgspec.json.Decoder(OpenCodeSession)
 DEFAULT_TITLES = ("New session - ", "Child session - ")  # until the model has named the session
 SILENT = frozenset(("step-start", "step-finish", "patch", "snapshot", "retry", "agent"))  # parts that no model sees
 _URL_KEPT = 2_000  # characters of a file's address
-_READ_AS_TEXT = frozenset(("text/plain", "application/x-directory"))
+_READ_AS_TEXT = ("text/plain", "application/x-directory")
 _TEXTS = {
     "compaction": Raw(b'"What did we do so far?"'), "subtask": Raw(b'"The following tool was executed by the user"'),
 }  # fmt: skip
-_SIGNATURES = frozenset(  # members of reasoning in which providers sign it
-    ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
-)
+# Members of reasoning in which providers sign it.
+_SIGNATURES = ("signature", "reasoningOpaque", "reasoningEncryptedContent", "thoughtSignature", "redactedData")
 # The dialects of providers. Others are gateways, whose SDKs send OpenAI's chat completions.
 _DIALECTS = {
     "anthropic": "anthropic", "google-vertex-anthropic": "anthropic", "minimax": "anthropic",
     "openai": "openai-responses", "azure": "openai-responses", "google": "gemini", "google-vertex": "gemini",
     "amazon-bedrock": "bedrock",
 }  # fmt: skip
-_BY_MODEL = frozenset(("opencode", "opencode-go", "github-copilot", "kilo"))  # gateways with a dialect for each model
+_BY_MODEL = ("opencode", "opencode-go", "github-copilot", "kilo")  # gateways with a dialect for each model
 _MODELS = (("claude", "anthropic"), ("gpt-", "openai-responses"), ("gemini", "gemini"))
-
-
+_BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
 _OWN_ID = re.compile(r"(?:msg|prt)_[0-9a-f]{10}")  # as OpenCode makes them: the search for placeholders is slow
 
 
@@ -255,13 +251,8 @@ def dialect_of(provider: str, model: str) -> str:
     return _DIALECTS.get(provider, "openai-chat")
 
 
-_BEGIN = re.compile(rb'^\{\s*"info"\s*:\s*\{[^{}]*"(?:projectID|slug|directory|version)"\s*:')
-
-
 @dataclass(slots=True)
-class UserSettings:
-    """The settings of the latest message of the user."""
-
+class _UserSettings:  # of the latest message of the user
     agent: str | None = None
     effort: str = ""
     system: str | None = None
@@ -269,9 +260,7 @@ class UserSettings:
 
 
 @dataclass(slots=True)
-class Marker:
-    """A requested compaction."""
-
+class _Marker:  # a requested compaction
     id: str  # its message
     trigger: str = "auto"
     tail: str | None = None  # the first message that it keeps
@@ -291,9 +280,9 @@ class OpenCode(DocumentReader):
         self.dialect: str | None = None
         self.prompt_size: int | None = None  # of the latest request, in tokens
         self.summaries = 0
-        self.user_settings = UserSettings()
+        self.user_settings = _UserSettings()
         self.message_ids: set[str] = set()  # of the messages read so far
-        self.marker: Marker | None = None
+        self.marker: _Marker | None = None
         self.pruned: list[tuple[int, str]] = []  # calls whose output was pruned, and when, in ms
 
     @classmethod
@@ -354,7 +343,7 @@ class OpenCode(DocumentReader):
             elif part.type not in SILENT:
                 self._report_unknown(part)
             if part.type == "compaction":
-                self.marker = marker = Marker(info.id, "manual" if part.auto is False else "auto", part.tail_start_id)
+                self.marker = marker = _Marker(info.id, "manual" if part.auto is False else "auto", part.tail_start_id)
                 session.emit(e.CompactStarted(trigger=marker.trigger, pre_tokens=self.prompt_size, at=session.at))
         if blocks:
             is_typed = any(part.type in ("text", "file") and not part.synthetic for part in record.parts)
@@ -383,7 +372,7 @@ class OpenCode(DocumentReader):
         removed = removed if previous.agent is not None else []
         if added or removed:
             signs.append(Sign("tools-delta", bounded_names(added), bounded_names(removed)))
-        self.user_settings = UserSettings(info.agent or previous.agent, effort, system, tools)
+        self.user_settings = _UserSettings(info.agent or previous.agent, effort, system, tools)
         self.session.version = self.client.partition(" ")[2]
         self.session.signal(*signs)
         self.session.version = ""
@@ -433,7 +422,7 @@ class OpenCode(DocumentReader):
 
     def _add_result(self, call_id: str, state: _OpenCodeState) -> str | None:
         """Emit the result of a tool that has ended, and note when its output was pruned; return when it ended."""
-        session, time, has_failed = self.session, state.time or Time(), state.status == "error"
+        session, time, has_failed = self.session, state.time or _Time(), state.status == "error"
         session.at = stamp_of(time.end)
         attachments = [file for file in state.attachments or () if file.type == "file"]
         if has_failed or state.status == "completed":
@@ -442,8 +431,7 @@ class OpenCode(DocumentReader):
             files = [_file(file) for file in attachments if file.mime not in _READ_AS_TEXT]
             if files and not has_failed:
                 output = Raw(msgspec.json.encode([TextBlock(output), *files]))
-            status = "failed" if has_failed else "completed"
-            session.emit(e.PatchToolCall(call_id=call_id, status=status, output=output, at=session.at))
+            session.add_result(call_id, output, failed=has_failed)
         if pruned_at := count_in(time.compacted, LATEST_MS):
             self.pruned.append((pruned_at, call_id))
         if any(file.is_image for file in attachments):
@@ -489,7 +477,7 @@ class OpenCode(DocumentReader):
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
         text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None
         if info.error is None and text:
-            marker = marker or Marker(info.id)
+            marker = marker or _Marker(info.id)
             names, pre_tokens = [message.name for message in session.history], self.prompt_size
             first = names.index(marker.tail) if marker.tail in names else len(names)
             tail = [message for message in session.history[first:] if message.name != marker.id]
