@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-import msgspec
 from msgspec import Raw, Struct
 
 from lore.formats.bills import usage_without_cached_input
@@ -247,23 +246,21 @@ class KimiCode(LogReader):
         if message is None:
             raise ValueError("a record without its message")
         if message.role == "tool":
-            output = output_of(message.content, message.note)
-            self._add_result(message.tool_call_id or "", output, failed=bool(message.is_error))
+            self._add_result(message.tool_call_id or "", message.content, message.note, failed=bool(message.is_error))
             return
         origin = text_in((message.origin or {}).get("kind", NULL)) or "user"
         is_prompt = message.role == "user" and origin in _USER_ORIGINS
         blocks, items = blocks_of(message.content), list[Item]()
         if message.role == "assistant":
-            if blocks:
-                items.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
+            items += [AssistantMessage(uuid, blocks=blocks, response_id=uuid)] if blocks else []
             items += [call_of(call, f"{uuid}/{number}", uuid) for number, call in enumerate(message.tool_calls, 1)]
         elif blocks:
             source = "user" if is_prompt else "tick" if origin in _SCHEDULER_ORIGINS else "context_injection"
             items.append(UserMessage(uuid, blocks=blocks, source=source))
         self.session.add_message(*items, is_prompt=is_prompt)
 
-    def _add_result(self, call_id: str, output: Raw, *, failed: bool) -> None:
-        self.session.add_result(call_id, output, failed=failed)
+    def _add_result(self, call_id: str, content: Raw, note: Raw, *, failed: bool) -> None:
+        self.session.add_result(call_id, output_of(content, note), failed=failed)
         self.session.add_message()  # compactions count it
 
     def _read_event(self, record: _KimiCodeRecord) -> None:
@@ -272,8 +269,8 @@ class KimiCode(LogReader):
             raise ValueError("a record without its event")
         if event.type == "tool.result":
             result = event.result or {}
-            output = output_of(result.get("output", NULL), result.get("note", NULL))
-            self._add_result(event.tool_call_id, output, failed=bytes(result.get("isError", NULL)) == b"true")
+            failed = bytes(result.get("isError", NULL)) == b"true"
+            self._add_result(event.tool_call_id, result.get("output", NULL), result.get("note", NULL), failed=failed)
             return
         if event.type == "step.begin":
             self._begin_step(event.uuid)
@@ -339,8 +336,7 @@ class KimiCode(LogReader):
         summary, count = record.summary, record.kept_user_message_count
         summary = record.context_summary if is_absent(summary) else summary
         if opens(summary) not in ("n", '"'):  # older: a whole message
-            texts = blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null")))
-            summary = output_of(Raw(msgspec.json.encode(list(texts))))
+            summary = result_of(blocks_of(Raw((raw_members(bytes(summary)) or {}).get("content", b"null"))))
         details = {"pre_tokens": record.tokens_before, "post_tokens": record.tokens_after}
         trigger, self._step = self._compacting or "auto", None
         if count is None:  # up to protocol 1.3: the summary replaces the first messages

@@ -125,9 +125,8 @@ class QwenCode(LogReader):
     def recognises(cls, head: bytes) -> bool:
         for line in islice(nonblank_lines(head), _HEAD_LINES):
             record = raw_members(line) or {}
-            if not record.keys() >= {"uuid", "parentUuid", "sessionId", "type"}:
-                return False
-            if text_in(record["type"]) not in TYPES:
+            has_names = record.keys() >= {"uuid", "parentUuid", "sessionId", "type"}
+            if not has_names or text_in(record["type"]) not in TYPES:
                 return False
             message = raw_members(record.get("message", b"")) or {}
             if "systemPayload" in record or message.keys() >= {"role", "parts"}:
@@ -334,10 +333,8 @@ def usage_of(usage: _QwenUsage, version: str) -> e.Usage | None:
     whole, output, read = usage.prompt_token_count, usage.candidates_token_count, usage.cached_content_token_count
     total = usage.total_token_count
     if whole is not None and output is not None and total:
-        if not read and (whole, output) == (
-            (14 * total + 10) // 20,
-            (6 * total + 10) // 20,
-        ):  # rounded as in JavaScript
+        guessed = (14 * total + 10) // 20, (6 * total + 10) // 20  # rounded as JavaScript does
+        if not read and (whole, output) == guessed:
             return None
         output += (usage.thoughts_token_count or 0) if total > whole + output else 0  # otherwise it includes thoughts
     return usage_with_cached_input(whole, read, None, output, client=f"qwen-code {version}".rstrip())
