@@ -30,6 +30,23 @@ from lore.model.events import MAIN
 from lore.model.jsonslice import object_of, raw_members
 from lore.model.turn import Exchange
 
+_ANSWER = {"response", "response_body", "responseBody", "output", "completion", "usage", "response_sse", "chunks"}
+_APART = _ANSWER.union(BODIES.at, BODIES.status, BODIES.cost)  # members that belong to a body's answer
+_SEARCHED = 16  # objects of a record in which its body is looked for
+_SENT = frozenset(("custom_id", "usage"))
+_STREAM = pattern(  # as text, or as a list of events
+    rb'"(?:event:|data: ?\{)|'
+    rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")'
+)
+_AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))
+_BEDROCK_ERRORS = {
+    "ValidationException": 400, "AccessDeniedException": 403, "ResourceNotFoundException": 404,
+    "ThrottlingException": 429,
+}  # fmt: skip
+_SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
+_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
+_WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`
+
 
 class Bodies(LineReader):
     """Reader of request bodies."""
@@ -141,17 +158,6 @@ def _read_object(data: bytes, *, is_part: bool = False) -> list[Judged]:
     return exchanges_of(replace(http, is_export=True, agent="" if http.agent == MAIN else http.agent))
 
 
-_ANSWER = {"response", "response_body", "responseBody", "output", "completion", "usage", "response_sse", "chunks"}
-_APART = _ANSWER.union(BODIES.at, BODIES.status, BODIES.cost)  # members that belong to a body's answer
-_SEARCHED = 16  # objects of a record in which its body is looked for
-_SENT = frozenset(("custom_id", "usage"))
-_STREAM = pattern(  # as text, or as a list of events
-    rb'"(?:event:|data: ?\{)|'
-    rb'\[\s*\{\s*"(?:type"\s*:\s*"(?:message_start|response\.)|messageStart"|(?:id|object|candidates)")'
-)
-_AROUND = replace(BODIES, url=(*COMMON.url, "endpoint", "request_path"), status=(*COMMON.status, *BODIES.status))
-
-
 def _search(members: dict[str, bytes], http: Http) -> Http:
     """Return the call in a record whose bodies have unknown names: they are recognised by their members."""
     request, response, around, objects = http.request, http.response, dict[str, bytes](), [members]
@@ -180,12 +186,3 @@ def _search(members: dict[str, bytes], http: Http) -> Http:
         is_sent = response is not NO_CONTENT or around.keys() & _SENT or ENDPOINT.search(endpoint_of(http.url, {}))
         request = request if is_sent else NO_CONTENT
     return replace(http, request=request, response=response)
-
-
-_BEDROCK_ERRORS = {
-    "ValidationException": 400, "AccessDeniedException": 403, "ResourceNotFoundException": 404,
-    "ThrottlingException": 429,
-}  # fmt: skip
-_SMALL = 1024  # bytes of a record that is searched for these names before it is sliced
-_NAMED = pattern(rb'"(?:messages|contents|input|request|request_body|payload|body)\\*"|\\u')  # or a key that is escaped
-_WRITTEN = frozenset(("turn", "chain", "dialect", "body"))  # `lore assemble --all --full`

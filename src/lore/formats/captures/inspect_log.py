@@ -36,6 +36,8 @@ from lore.model.limits import RECORD_BYTES, SAMPLE_BYTES, SAMPLE_VALUES
 _OPENING = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
 _ATTACHED = re.compile(rb'"attachment://([0-9a-zA-Z]{8,64})"')
 _MODEL = re.compile(rb'"event"\s*:\s*"model"')
+_PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",
+           "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
 
 
 class _Pools(Struct):
@@ -158,10 +160,6 @@ def _inspect_body(event: dict[str, bytes], pools: _Pools) -> RecordedBody | None
         params["tool_choice"] = event["tool_choice"]
     body = build_body(event.get("model", b"null"), messages, event.get("tools", b""), params)
     return RecordedBody(body, "structural")
-
-
-_PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_tokens", "stop_seqs",
-           "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
 
 
 def _fill_attachments(body: bytes, attachments: Mapping[str, Raw]) -> bytes:

@@ -28,6 +28,13 @@ PAYLOAD = ("model_parameters", "proxy_server_request", "standard_logging_object"
 _LOGGED = ("call_type", "startTime", "litellm_call_id", "response_cost", "model_map_information", "api_base")
 ANSWERED = ("args", "kwargs", "cost")
 _OTHER = ("embedding", "image_generation", "transcription", "speech", "moderation", "rerank", "search", "ocr")
+_SENT = tuple(  # paths of the body that LiteLLM sent to the provider
+    side + name
+    for side in ("", "additional_args.", "hidden_params.", "metadata.")
+    for name in ("raw_request_body", "complete_input_dict")
+)
+_SUMS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cache_creation_input_tokens",
+         "cache_read_input_tokens")  # fmt: skip
 
 
 class LiteLLM(RecordReader):
@@ -84,13 +91,6 @@ def _read_payload(members: dict[str, bytes]) -> list[Judged]:
     return exchanges_of(call)
 
 
-_SENT = tuple(
-    side + name
-    for side in ("", "additional_args.", "hidden_params.", "metadata.")
-    for name in ("raw_request_body", "complete_input_dict")
-)
-
-
 def _body_of_params(record: Record) -> RecordedBody | None:
     """Return a body made of the messages and parameters that LiteLLM was called with."""
     messages = record.at("messages")
@@ -116,7 +116,3 @@ def _usage(record: Record) -> Usage | None:
         return own_usage
     sums = {key: record.members[key] for key in _SUMS if key in record.members}
     return None if decode(sums.get("prompt_tokens", b"0")) in (0, None) else billed_of(object_of(sums))
-
-
-_SUMS = ("prompt_tokens", "completion_tokens", "prompt_tokens_details", "cache_creation_input_tokens",
-         "cache_read_input_tokens")  # fmt: skip
