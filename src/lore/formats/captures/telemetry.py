@@ -88,10 +88,10 @@ def _span_of(record: dict[str, bytes], shared: dict[str, bytes]) -> _SpanRecord:
         for key, value in _attributes(event.get("attributes", b"")).items():
             if key not in shared:
                 attrs.setdefault(key, value)
-    body = _untype(record["body"]) if "body" in record else b'""'
-    name = next((text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record), "")
+    body = _untype(record.get("body", b'""'), 0)
+    names = (text_of(record[key]) for key in ("name", "eventName", "event_name") if key in record)
+    name = next(names, "") or (text_of(body) if body[:1] == b'"' else "")
     at = next((moment for key in _STARTS if (moment := decode_time(record.get(key, b"null"))) is not None), None)
-    name = name or (text_of(body) if body[:1] == b'"' else "")
     return _SpanRecord(name, Record(ChainMap(attrs, shared)), at, _failure_message(record, attrs))
 
 
@@ -105,15 +105,15 @@ def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> st
     return text or kind if not text or kind.isdigit() or kind in text else f"{kind}: {text}"
 
 
-def _attributes(raw: bytes) -> dict[str, bytes]:
+def _attributes(raw: bytes, depth: int = 0) -> dict[str, bytes]:
     """Return attributes that are an object, or a list of `{key, value}`."""
     if raw[:1] != b"[":
-        return {key: _untype(value) for key, value in (raw_members(raw) or {}).items()}
+        return {key: _untype(value, depth) for key, value in (raw_members(raw) or {}).items()}
     pairs = ((pair.get("key", b'""'), pair.get("value", b"null")) for pair in _objects_in(raw))
-    return {text_of(key): _untype(value) for key, value in pairs}
+    return {text_of(key): _untype(value, depth) for key, value in pairs}
 
 
-def _untype(raw: bytes, depth: int = 0) -> bytes:
+def _untype(raw: bytes, depth: int) -> bytes:
     """Return a typed value as plain JSON, and any other value unchanged."""
     typed_value = raw_members(raw) if raw[:1] == b"{" else None
     if typed_value is None or len(typed_value) != 1 or depth > TYPED_LEVELS:
@@ -128,9 +128,7 @@ def _untype(raw: bytes, depth: int = 0) -> bytes:
             items = array((raw_members(value) or {}).get("values", b"[]"))
             return build_array(_untype(item, depth + 1) for item in items)
         case "kvlistValue":
-            pairs = _objects_in((raw_members(value) or {}).get("values", b"[]"))
-            members = ((text_of(pair.get("key", b'""')), pair.get("value", b"null")) for pair in pairs)
-            return b"{" + b",".join([encode(key) + b":" + _untype(value, depth + 1) for key, value in members]) + b"}"
+            return object_of(_attributes((raw_members(value) or {}).get("values", b"[]"), depth + 1))
         case _:
             return raw
 
