@@ -33,7 +33,6 @@ from lore.formats.http import visible_value
 from lore.formats.lines import nonblank_lines
 from lore.formats.values import count_in, stamp_at, text_in
 from lore.model import events as e
-from lore.model.canonical import text_of
 from lore.model.codes import Code
 from lore.model.items import OpaqueItem, UserMessage, is_absent
 from lore.model.jsonslice import raw_members
@@ -286,16 +285,16 @@ class Pi(LogReader):
                 return () if is_absent(text) else (UserMessage(id, text=text, source="context_injection"),)
             case "thinking_level_change":
                 self.level = entry.thinking_level
-                return ()
             case "mode_change":
                 self.mode = entry.mode
-                return ()
             case "session_init":
                 if bytes(entry.system_prompt)[:1] == b'"':
                     self.session.emit(e.SessionChanged(system=entry.system_prompt, at=self.session.at))
-                return ()
-            case kind:
-                return () if kind in records.SILENT else None
+            case kind if kind not in records.SILENT:
+                return None
+            case _:
+                pass
+        return ()
 
     def _add_result(self, result: e.PatchToolCall) -> None:
         if result.call_id not in self.skipped_calls:
@@ -304,8 +303,7 @@ class Pi(LogReader):
                 self.session.signal(Sign("image"))
 
     def _add_answer(self, node: _Node, entry: records.PiEntry, message: records.PiMessage) -> None:
-        session, dialect = self.session, records.dialect_of(message.api)
-        counter = session.counter
+        session, counter, dialect = self.session, self.session.counter, records.dialect_of(message.api)
         if (message.model, dialect) != (counter.model, self.dialect):
             counter.model, self.dialect = message.model or counter.model, dialect or self.dialect
             session.emit(e.SessionChanged(model=message.model, dialect=dialect))
@@ -321,9 +319,8 @@ class Pi(LogReader):
             return
         self.skipped_calls.update(records.call_ids(message))
         has_failed = message.stop_reason == "error"
-        error = text_of(bytes(message.error_message)) if bytes(message.error_message)[:1] == b'"' else None
-        ended = e.TurnFailed if has_failed else e.TurnCanceled
-        session.emit(ended(turn=turn, at=session.at, usage=usage, error=error or None))
+        ended, error = e.TurnFailed if has_failed else e.TurnCanceled, text_in(message.error_message) or None
+        session.emit(ended(turn=turn, at=session.at, usage=usage, error=error))
         session.signal(Sign("api-error" if has_failed else "interrupt"))
 
     def _inherited_call(self) -> e.Call | None:
