@@ -265,7 +265,7 @@ class Cline(DocumentReader):
 
     def _read_screen(self, record: _ClineRecord, kind: str) -> None:
         session, request = self.session, self._request
-        cut = record.context_condense or record.context_truncation if kind in _CUTS else None  # None: not done yet
+        cut = record.context_condense or record.context_truncation if kind in _CUTS else None  # None: it has only begun
         left_out = record.conversation_history_deleted_range or []
         is_left_out = len(left_out) == 2 and left_out != self._left_out
         if (cut or is_left_out) and request is not None and (request.is_answered or request.screen_answer):
@@ -319,7 +319,7 @@ class Cline(DocumentReader):
         self._start_turn(request)
         if has_answer:
             if request.screen_answer:
-                uuid = self._uuid_of(_ClineMessage(is_logged=False))
+                uuid = self._add_message(_ClineMessage(is_logged=False))
                 session.append(AssistantMessage(uuid, blocks=tuple(request.screen_answer), response_id=uuid))
             session.at = request.shown_at
             session.end_turn(usage)
@@ -329,6 +329,7 @@ class Cline(DocumentReader):
         session.line, session.file, session.at = place
 
     def _usage_of(self, request: _ClineRequest, record: _ClineRecord | None) -> e.Usage | None:
+        """Return the usage of a request that ends with a record; set model and provider that it does not name."""
         moment = request.began if record is None else moment_of(record)
         used = next((usage for usage in reversed(self._models) if usage.ts <= moment), None)
         if used is not None:
@@ -369,10 +370,8 @@ class Cline(DocumentReader):
         is_compaction = text_in(notes.get("kind", NULL)) == "compaction_summary"  # of the command line
         if bytes(notes.get("displayOnly", NULL)) == b"true" and not is_compaction:
             return
-        parts, message = (
-            split_content(record.content),
-            _ClineMessage((record.condense_parent, record.truncation_parent)),
-        )
+        parts = split_content(record.content)
+        message = _ClineMessage((record.condense_parent, record.truncation_parent))
         if is_compaction or record.is_summary or record.is_truncation_marker:
             texts = [block.text for block in parts.blocks if isinstance(block, TextBlock) and not is_environment(block)]
             summary = texts[0] if len(texts) == 1 else Raw(encode("\n\n".join(map(text_in, texts))))
@@ -396,12 +395,12 @@ class Cline(DocumentReader):
             self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
 
     def _add_prompt(self, message_blocks: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
+        for block in message_blocks:
+            self._model = (model_in(block.text) if isinstance(block, TextBlock) else "") or self._model
         blocks = [block for block in message_blocks if not is_environment(block)]
         environment = [block for block in message_blocks if is_environment(block)]
         texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-        for text in (*texts, *(block.text for block in environment if isinstance(block, TextBlock))):
-            self._model = model_in(text) or self._model
-        uuid = self._uuid_of(message)
+        uuid = self._add_message(message)
         if blocks:
             is_prompt = has_prompt(texts) and (not has_results or any(b"<" in bytes(text) for text in texts))
             source = "user" if is_prompt else "context_injection"
@@ -422,7 +421,7 @@ class Cline(DocumentReader):
         if record.metrics is not None:
             usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
             usage = with_cost(usage, bytes(record.metrics.get("cost", NULL)))
-        uuid = self._uuid_of(message)
+        uuid = self._add_message(message)
         if blocks := tuple([block for block in parts.blocks if not is_environment(block)]):
             session.append(AssistantMessage(uuid, blocks=blocks, response_id=uuid))
         for number, call in enumerate(parts.calls):
@@ -430,7 +429,7 @@ class Cline(DocumentReader):
             session.append(replace(call, uuid=f"{uuid}.{number}", response_id=uuid))
         session.end_turn(usage)
 
-    def _uuid_of(self, message: _ClineMessage) -> str:
+    def _add_message(self, message: _ClineMessage) -> str:
         """Add a message to the history; return the uuid of its first item."""
         self._count += 1
         message.items.append(f"m{self._count}")
