@@ -36,8 +36,6 @@ from lore.model.items import (
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
-_EMPTY = Raw(b'""')
-
 
 class KimiCall(Struct, frozen=True, gc=False):
     """A call. Its name and arguments are in `function`, or (newer) in the call itself."""
@@ -70,14 +68,12 @@ def blocks_of(content: Raw) -> tuple[Block, ...]:
 def call_of(call: KimiCall, uuid: str, response: str) -> ToolCall:
     """Return the item of a call; without arguments it has an empty object."""
     function = call.function or CalledFunction(call.name, call.arguments)
-    has_arguments = not is_absent(function.arguments) and function.arguments != _EMPTY
-    arguments = function.arguments if has_arguments else Raw(b"{}")
-    return call_item(uuid, call.id or uuid, function.name, arguments, response)
+    return call_item(uuid, call.id or uuid, function.name, function.arguments, response)
 
 
 def output_of(content: Raw, note: Raw = NULL) -> Raw:
     """Return a result as the model sees it, a text or blocks; the client's note for the model follows it."""
-    has_note = opens(note) == '"' and note != _EMPTY
+    has_note = opens(note) == '"' and note != Raw(b'""')
     if opens(content) == '"':
         return Raw(bytes(content)[:-1] + b"\\n" + bytes(note)[1:]) if has_note else content
     return result_of((*blocks_of(content), TextBlock(note)) if has_note else blocks_of(content))
@@ -288,8 +284,7 @@ class KimiCode(LogReader):
             blocks = blocks_of(event.part)
             session.add_item(step.message, AssistantMessage(uuid, blocks=blocks, response_id=step.uuid))
         elif event.type == "tool.call":
-            arguments = Raw(b"{}") if is_absent(event.args) else event.args
-            call = ToolCall(uuid, event.tool_call_id or uuid, event.name, arguments, response_id=step.uuid)
+            call = call_item(uuid, event.tool_call_id or uuid, event.name, event.args, step.uuid)
             session.add_item(step.message, call)
         else:
             session.keep_unknown("unknown event type", event.type)

@@ -12,22 +12,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from lore.formats.bills import recorded_dollars, usage_without_cached_input
 from lore.formats.contents import unescape
-from lore.formats.values import Other, Parts, result_of, split_response, text_in
+from lore.formats.values import Other, Parts, opens, result_of, split_response, text_in
 from lore.model import lenient
 from lore.model.canonical import decode, encode, text_of
 from lore.model.events import PatchToolCall, Usage
-from lore.model.items import (
-    NULL,
-    Block,
-    ImageBlock,
-    Item,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-)
+from lore.model.items import NULL, Block, ImageBlock, Item, RawBlock, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from lore.model.jsonslice import is_json, member_ranges, raw_members
 
 # records
@@ -151,7 +140,6 @@ _COMPACTED = (
 )
 BRANCH = ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>")
 _REASONING = re.compile(rb'"type"\s*:\s*"reasoning"')
-_QUOTE, _BRACKET = b'"['
 _NEAR = 200  # bytes in which a reasoning item should name its type
 
 # messages as items
@@ -174,7 +162,7 @@ def convert(message: PiMessage, id: str, at: str | None) -> PromptContent | None
             )
             return tuple(split_response(answer_parts, id, message.response_id or id, stop))
         case "toolResult":
-            parts: Sequence[PiPart | Other] = () if is_absent(message.content) else parts_of(message.content)
+            parts: Sequence[PiPart | Other] = () if opens(message.content) == "n" else parts_of(message.content)
             status = "failed" if _is_true(message.is_error) else "completed"
             output, call = result_of(tuple(map(block_of, parts))), message.tool_call_id
             return PatchToolCall(call_id=call, status=status, output=output, detail=message.details, at=at)
@@ -213,19 +201,20 @@ def call_ids(message: PiMessage) -> list[str]:
 def has_image(content: PromptContent) -> bool:
     """Return whether a message has an image."""
     if isinstance(content, PatchToolCall):
-        return memoryview(content.output)[0] == _BRACKET and b'"type":"image"' in bytes(content.output)
+        return opens(content.output) == "[" and b'"type":"image"' in bytes(content.output)
     blocks = content[0].blocks if content and isinstance(content[0], UserMessage) else None
     return blocks is not None and any(isinstance(block, ImageBlock) for block in blocks)
 
 
 def parts_of(content: Raw) -> Sequence[PiPart | Other]:
     """Decode content, a text or blocks; ValueError if it is neither."""
-    first = memoryview(content)[0]
-    if first == _QUOTE:
-        return [PiText(content)]
-    if first != _BRACKET:
-        raise ValueError("content is neither text nor blocks")
-    return _PARTS.decode(content)
+    match opens(content):
+        case '"':
+            return [PiText(content)]
+        case "[":
+            return _PARTS.decode(content)
+        case _:
+            raise ValueError("content is neither text nor blocks")
 
 
 def block_of(part: PiPart | Other) -> Block:
