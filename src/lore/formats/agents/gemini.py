@@ -30,11 +30,12 @@ from lore.formats.beginning import array_at
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import nonblank_lines
+from lore.formats.values import arguments_of
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, Block, Status, TextBlock, ToolCall, UserMessage
 from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.state import Sign
@@ -360,10 +361,8 @@ def calls_of(record: _GeminiRecord, content: GoogleContent, prefix: str, respons
         result, status = google.result_of(call.result, call.id), STATUS.get(call.status, "running")
         none = call.result if status == "running" else Raw(b'""')
         output, error = (none, none) if result is None else (result.output, result.error)
-        arguments = Raw(b"{}") if is_absent(call.args) else call.args
-        calls[call_id] = ToolCall(
-            f"{prefix}{call_id}", call_id, call.name, arguments, status, output, error, response_id=response
-        )
+        uuid, arguments = f"{prefix}{call_id}", arguments_of(call.args)
+        calls[call_id] = ToolCall(uuid, call_id, call.name, arguments, status, output, error, response_id=response)
     for part in content.calls:
         if (part.call_id or not record.tool_calls) and part.call_id not in calls:
             call_id = part.call_id or f"{prefix}{len(calls) + 1}"

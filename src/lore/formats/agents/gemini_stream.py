@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from lore.formats.bills import usage_with_cached_input
 from lore.formats.builder import LogReader
 from lore.formats.lines import nonblank_lines
-from lore.formats.values import opens, text_in
+from lore.formats.values import call_item, opens, text_in
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.items import NULL, AssistantMessage, TextBlock, ToolCall, UserMessage, is_absent
+from lore.model.items import NULL, AssistantMessage, TextBlock, UserMessage, is_absent
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
@@ -153,9 +153,8 @@ class GeminiStream(PrintedRun):
             case "tool_use":
                 response = self.start_part()
                 self.end_text()
-                arguments = Raw(b"{}") if is_absent(record.parameters) else record.parameters
-                call = record.tool_id or session.line_id
-                session.append(ToolCall(session.line_id, call, record.tool_name, arguments, response_id=response))
+                uuid = session.line_id
+                session.append(call_item(uuid, record.tool_id or uuid, record.tool_name, record.parameters, response))
             case "tool_result":
                 self.end_response()
                 error = (record.error or {}).get("message", NULL)

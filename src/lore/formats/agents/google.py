@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from lore.formats.values import opens, text_in
+from lore.formats.values import arguments_of, opens, text_in
 from lore.model.canonical import encode
 from lore.model.events import PatchToolCall
 from lore.model.items import Block, ImageBlock, RawBlock, TextBlock, ThinkingBlock, ToolCall, blocks_of, is_absent
@@ -56,9 +56,8 @@ def content_of(raw: Raw) -> GoogleContent:
         members = {"text": part} if part[:1] == b'"' else raw_members(part) or {}
         text, data = members.get("text", b""), raw_members(members.get("inlineData", b"")) or {}
         if (call := raw_members(members.get("functionCall", b""))) is not None:
-            arguments = call.get("args", b"null")
-            arguments = b"{}" if arguments == b"null" else arguments
-            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), Raw(arguments)))
+            arguments = arguments_of(Raw(call.get("args", b"null")))
+            calls.append(ToolCall("", text_in(call.get("id", b"")), text_in(call.get("name", b"")), arguments))
         elif (response := raw_members(members.get("functionResponse", b""))) is not None:
             results.append(_result_from(response))
         elif text[:1] == b'"' and members.get("thought") == b"true":

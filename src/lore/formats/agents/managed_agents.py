@@ -24,7 +24,7 @@ from lore.formats.beginning import SPACE, array_at
 from lore.formats.bills import billed_of
 from lore.formats.builder import DocumentReader, LogReader
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import blocks_in, result_of, split_content, text_in
+from lore.formats.values import arguments_of, blocks_in, result_of, split_content, text_in
 from lore.model import events as e
 from lore.model import lenient
 from lore.model.items import NULL, AssistantMessage, ToolCall, UserMessage, is_absent
@@ -132,7 +132,7 @@ class ManagedAgents(LogReader):
             if blocks := blocks_in(event.content):
                 session.append(AssistantMessage(event.id, blocks=blocks, response_id=self._request))
         elif kind in CALLS:
-            arguments = Raw(b"{}") if is_absent(event.input) else event.input
+            arguments = arguments_of(event.input)
             session.append(ToolCall(event.id, event.id, event.name, arguments, response_id=self._request))
         elif kind in RESULTS:
             call = event.tool_use_id or event.mcp_tool_use_id or event.custom_tool_use_id
