@@ -45,7 +45,7 @@ from lore.formats.lines import Line, fault, problem
 from lore.formats.values import MessageParts, count_in, opens, split_content, stamp_of, text_in
 from lore.model import events as e
 from lore.model import lenient
-from lore.model.canonical import decode, encode
+from lore.model.canonical import encode
 from lore.model.codes import Code
 from lore.model.events import Usage
 from lore.model.items import NULL, AssistantMessage, Block, TextBlock, ThinkingBlock, UserMessage
@@ -156,7 +156,7 @@ def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: 
         return None
     if not write and protocol != "anthropic" and (protocol is not None or "claude" not in (model or "")):
         write = None
-    is_whole = at >= _WHOLE_SINCE or protocol != "anthropic" if protocol is not None else provider in _WHOLE_PROVIDERS
+    is_whole = provider in _WHOLE_PROVIDERS if protocol is None else at >= _WHOLE_SINCE or protocol != "anthropic"
     cached = (read or 0) + (write or 0)
     if whole is None or not is_whole or (cached > whole and protocol != "openai"):
         return Usage(whole, read, write, output)
@@ -445,8 +445,8 @@ class Cline(DocumentReader):
 
 def moment_of(record: _ClineRecord) -> float:
     """Return when a record was written, in milliseconds; 0 if unknown."""
-    moment = decode(bytes(record.ts)) if opens(record.ts).isdigit() else 0
-    return float(moment) if type(moment) in (int, float) and moment < 1e15 else 0.0
+    moment = float(bytes(record.ts)) if opens(record.ts).isdigit() else 0.0
+    return moment if moment < 1e15 else 0.0
 
 
 Placed: TypeAlias = tuple[str, _ClineRecord, Line]  # a record of a file of a task: its file, and its place there
