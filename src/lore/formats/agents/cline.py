@@ -62,6 +62,10 @@ _ENVIRONMENT = re.compile(rb'"(?:\\[nrt]|\s)*<environment_details>')
 _PROMPT = re.compile(rb'"(?:\\[nrt]|\s)*<(?:task|feedback|answer|user_message)>')
 _PROMPT_WORDS = (rb"\n<feedback>\n", b"New instructions for task continuation:")
 _RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|The tool execution failed)')
+_ROLES = frozenset(("user", "assistant"))
+_ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
+_CUTS = ("condense_context", "sliding_window_truncation")
+_FAILURES = ("api_req_failed", "error", "diff_error")
 
 
 # A message that was sent (it has a `role`), or a record of the screen (it has a `type`).
@@ -161,12 +165,6 @@ def usage_of(request: _ApiRequest, provider: str | None, model: str | None, at: 
     if whole is None or not is_whole or (cached > whole and protocol != "openai"):
         return Usage(whole, read, write, output)
     return usage_with_cached_input(whole, read, write, output)
-
-
-_ROLES = frozenset(("user", "assistant"))
-_ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
-_CUTS = ("condense_context", "sliding_window_truncation")
-_FAILURES = ("api_req_failed", "error", "diff_error")
 
 
 @dataclass(slots=True)

@@ -141,6 +141,11 @@ _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "ai.prompt.messages"
 _MODELS = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name", "ai.model.id")
 _OTHER = ("invoke_agent", "create_agent", "execute_tool", "embeddings", "invoke_workflow", "retrieval")
 _NAMED = re.compile(rb"gen_ai\.|llm\.input_messages|ai\.prompt\.messages|\\u")  # or a key that is escaped
+# The status of a failed call, which clients write into the message.
+_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
+_BEGINNING = 300  # characters of a message that are searched for it
+_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
+_DIGITS = 9  # of a number in a key
 _PARAMS = {
     "gen_ai.request.max_tokens": "max_tokens", "gen_ai.request.temperature": "temperature",
     "gen_ai.request.top_p": "top_p", "gen_ai.request.seed": "seed",
@@ -188,11 +193,6 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
     message = f"{span.name or 'a span'} has no messages that were sent: {lacks}"
     failed = failure_of(call)
     return [Problem(Code.CONTENT_NOT_RECORDED, message), *([failed] if failed else [])]
-
-
-# The status of a failed call, which clients write into the message.
-_CODE = re.compile(r"(?i)(?:^|error code|status[_ ]code|http(?: status)?|error:)\W{0,3}([45]\d\d)\b")
-_BEGINNING = 300  # characters of a message that are searched for it
 
 
 def _sent_messages(attrs: Record) -> list[bytes]:
@@ -276,10 +276,6 @@ def _provider_writes(attrs: Record) -> int | None:
         if (count := next((count_in(raw) for raw in counts if raw is not None), None)) is not None:
             return count
     return None
-
-
-_EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message$")
-_DIGITS = 9  # of a number in a key
 
 
 def _members_by_number(attrs: Mapping[str, bytes], prefix: str) -> list[dict[str, bytes]]:
