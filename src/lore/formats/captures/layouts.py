@@ -48,7 +48,6 @@ class Layout(Struct, frozen=True):
     answered: Paths = ()  # when the response began
     is_logged_late: bool = False  # `answered` may be when the call was logged: one near the end is unknown
     ended: Paths = ()  # when the response was complete
-    origin: str = ""  # scheme and host, if the address lacks them
     cost: Paths = ()  # in US dollars
     usage: Paths = ()  # apart from the response
     session: Paths = ()
@@ -88,7 +87,7 @@ HALVES = replace(
 )  # fmt: skip
 NOCK = Layout(
     url=("path",), method=("method",), headers=("reqheaders",), request=("body",), status=("status",),
-    response_headers=("rawHeaders",), response=("response",), origin="scope",
+    response_headers=("rawHeaders",), response=("response",),
 )  # fmt: skip
 # `lore record`: the records of one call joined, without their bodies.
 JOURNAL = Layout(
@@ -180,8 +179,6 @@ def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None =
         answered = at + waited
     lasted = seconds_after(at, members.get("time", b""), 1000) if "startedDateTime" in members else None
     texts: dict[str, Any] = {name: record.text(paths) for name in _TEXTS if (paths := getattr(layout, name))}
-    if layout.origin:
-        texts["url"] = text_in(record.at(layout.origin)) + texts["url"]
     return Http(
         **texts,
         headers=headers_of(record.first(layout.headers)) if layout.headers else {},
@@ -190,13 +187,9 @@ def call_in(record: Record, layout: Layout = COMMON, body: RecordedBody | None =
         status=next((status for path in layout.status if (status := status_of(record.at(path))) is not None), None),
         response_headers=headers_of(record.first(layout.response_headers)) if layout.response_headers else {},
         response=record.content(layout.response, listed=True),
-        at=at,
-        answered=answered,
-        ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
-        served_by=text_in(members.get("served_by", b"")),
-        purpose=text_in(members.get("purpose", b"")),
-        usage=billed_of(record.first(layout.usage)) if layout.usage else None,
-        cost=record.first(layout.cost),
+        at=at, answered=answered, ended=lasted or seconds_after(at, record.at("replay.seconds")) or ended,
+        served_by=text_in(members.get("served_by", b"")), purpose=text_in(members.get("purpose", b"")),
+        usage=billed_of(record.first(layout.usage)) if layout.usage else None, cost=record.first(layout.cost),
     )  # fmt: skip
 
 

@@ -115,7 +115,8 @@ class ProxyList(Documents):
     def call(self, members: dict[str, bytes]) -> Http:
         if "scope" not in members:
             return super().call(members)
-        # nock's headers are a flat list, a compressed response is a list of hex strings
+        # nock writes headers as a flat list, a compressed response as hex strings, and the host apart from the path
+        url = encode(text_in(members["scope"]) + text_in(members.get("path", b"")))
         headers, response = members.get("rawHeaders", b""), members.get("response", b"")
         flat = array(headers) if headers[:1] == b"[" else []
         if flat and all(element[:1] == b'"' for element in flat):
@@ -127,7 +128,7 @@ class ProxyList(Documents):
             binary = b""
         if binary:
             response = b'{"base64_string":' + encode(binascii.b2a_base64(binary, newline=False).decode()) + b"}"
-        return call_in(Record({**members, "rawHeaders": headers, "response": response}), NOCK)
+        return call_in(Record({**members, "path": url, "rawHeaders": headers, "response": response}), NOCK)
 
 
 class ProxyLines(CallReader):
