@@ -118,7 +118,7 @@ class _ClineUsage(Struct, frozen=True, gc=False):  # a model of `task_metadata.j
     model_provider_id: str | None = None
 
 
-# What is read of `history_item.json` (id and parent) and of `task_metadata.json` (models).
+# The parts of `history_item.json` (id and parent) and `task_metadata.json` (models) that are read.
 class _TaskNotes(Struct, frozen=True, gc=False, rename={"parent": "parentTaskId"}):
     id: str | None = None
     parent: str | None = None
@@ -393,6 +393,7 @@ class Cline(DocumentReader):
             self._add_prompt(parts.blocks, message, has_results=bool(parts.results))
 
     def _add_prompt(self, message_blocks: list[Block], message: _ClineMessage, *, has_results: bool = False) -> None:
+        """Append a message of the user's role, and the details of the environment as a message of their own."""
         for block in message_blocks:
             self._model = (model_in(block.text) if isinstance(block, TextBlock) else "") or self._model
         blocks = [block for block in message_blocks if not is_environment(block)]

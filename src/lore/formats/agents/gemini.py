@@ -267,6 +267,7 @@ class GeminiCli(LogReader):
         self._add_calls(record, content, name)
 
     def _add_calls(self, record: _GeminiRecord, content: GoogleContent, name: str) -> None:
+        """Append a message's new calls, and emit the results of earlier ones that are new or changed."""
         message, response = self._messages[name], self._response
         for call in calls_of(record, content, f"{self._uuid(name)}/", name):
             call_id, status = call.call_id, call.status

@@ -72,7 +72,7 @@ class _ManagedEvent(Struct, frozen=True, gc=False):
     data: tuple[Raw, ...] | None = None  # of a page
 
 
-_FIRST = 8  # records, of which one may be the session and others damaged
+_FIRST = 8  # records: one may be the session, others may be damaged
 _EVENT = re.compile(rb'"type"\s*:\s*"(?:user|system|agent|session|span)\.[a-z_.]+"')
 decode = lenient.decoding(_ManagedEvent)
 

@@ -396,6 +396,7 @@ class OpenCode(DocumentReader):
             self._append_parts(info, record.parts, info.id)
 
     def _start_turn(self, info: _OpenCodeInfo, asked_at: str | None) -> int:
+        """Emit changes of model, dialect and provider; start the turn and return its number."""
         session, counter = self.session, self.session.counter
         dialect, is_main = dialect_of(info.provider, info.response_model or ""), session.chain == e.MAIN
         if not is_main or (info.response_model, dialect) != (counter.model, self.dialect):

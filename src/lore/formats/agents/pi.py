@@ -6,8 +6,8 @@ answered. Each answer names its API, so that a session may have several dialects
 has no usage if all its counts are 0, and its content is in no later prompt.
 
 If an entry does not follow the last one, the items after its parent are removed, and those of the parent's branch are
-appended again. A compaction keeps the entries from one on (version 1 gives its index in the file), or lists what it
-keeps (`retainedTail`).
+appended again. A compaction keeps the entries from one on (version 1 gives its index in the file), or lists the
+entries that it keeps (`retainedTail`).
 
 The system prompt is in the file of oh-my-pi's subagents only; tools are in none. A summary with usage was a request, on
 a chain of its own. The title in the first line of oh-my-pi's files is the latest one.
@@ -252,6 +252,7 @@ class Pi(LogReader):
     # entries
 
     def _show(self, node: _Node, entry: records.PiEntry) -> None:
+        """Append what an entry adds to prompts; keep one that is malformed or unknown as opaque."""
         session, content, reason = self.session, None, ""
         self.shown_nodes.append(node)
         try:
@@ -274,7 +275,7 @@ class Pi(LogReader):
             session.signal(Sign("image"))
 
     def _convert(self, entry: records.PiEntry, id: str) -> records.PromptContent | None:
-        """Return what an entry adds to prompts: () for one that adds nothing, None if its type is unknown."""
+        """Note the settings in an entry; return its part of prompts: () for nothing, None if it is unknown."""
         match entry.type:
             case "message":
                 return None if entry.message is None else records.convert(entry.message, id, entry.timestamp)

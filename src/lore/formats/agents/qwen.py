@@ -190,7 +190,7 @@ class QwenCode(LogReader):
     # messages
 
     def _read_prompt_or_results(self, record: _QwenRecord, message: _QwenMessage, chain: _QwenChain) -> None:
-        """Append what is sent to the model next: results of calls, and the prompt of a user or a scheduler."""
+        """Append the results of calls, and the prompt of a user or a scheduler."""
         content, uuid = google.content_of(message.parts), self._uuid(record)
         has_only_results = record.type == "tool_result" and bool(content.results)
         self._add_results(content.results, content.blocks if has_only_results else (), record)

@@ -73,7 +73,7 @@ class Vcr(Documents):
 
 
 def _cut_interactions(pieces: Iterator[bytes]) -> Iterator[Line]:
-    """Yield a YAML cassette's interactions, or a line without bytes for one that is too long, or if there is none."""
+    """Yield a YAML cassette's interactions; a line without bytes for one that is too long, or without any."""
     pending, begin, is_mock = b"", None, False
     for piece in pieces:
         pending += piece
@@ -153,7 +153,7 @@ def to_json(data: bytes, anchors: dict[str, bytes]) -> bytes:
 
 
 def _convert(events: Iterable[Any], anchors: dict[str, bytes], loader: Any, node: Any) -> bytes:
-    """Return the first document of these events as JSON, null if there is none; add its anchors to `anchors`."""
+    """Return the first document of these events as JSON, null without one; add its anchors to `anchors`."""
     open_values: list[tuple[Any, list[bytes]]] = []  # of each mapping and list the first event, and its parts' JSON
     left, room = YAML_VALUES, YAML_TEXT_BYTES
     for event in events:
