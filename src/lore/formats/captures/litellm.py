@@ -44,7 +44,12 @@ class LiteLLM(RecordReader):
 
     @classmethod
     def recognises(cls, head: bytes) -> bool:
-        return any(is_logged(raw_members(record) or {}) for record in first_records(head))
+        for record in first_records(head):
+            members = raw_members(record) or {}
+            is_payload = not members.keys().isdisjoint(PAYLOAD) and not members.keys().isdisjoint(_LOGGED)
+            if is_payload or "standard_logging_object" in members or is_completion(members):
+                return True
+        return False
 
     def _values(self, members: dict[str, bytes], line: Line) -> list[Judged]:
         return _read_payload(raw_members(members.get("standard_logging_object", b"null")) or members)
@@ -62,18 +67,10 @@ class Completions(PackReader):
         return _read_payload(record)
 
 
-def is_logged(record: dict[str, bytes]) -> bool:
-    """Return whether a record is a payload or a completion."""
-    if "standard_logging_object" in record:
-        return True
-    payload = any(key in record for key in PAYLOAD) and any(key in record for key in _LOGGED)
-    return payload or is_completion(record)
-
-
 def is_completion(record: dict[str, bytes]) -> bool:
     """Return whether a record is one completion as agents write it, with the arguments of the call."""
     has_bodies = record.get("messages", b"")[:1] == b"[" and record.get("response", b"")[:1] == b"{"
-    return has_bodies and "timestamp" in record and any(key in record for key in ANSWERED)
+    return has_bodies and "timestamp" in record and not record.keys().isdisjoint(ANSWERED)
 
 
 def _read_payload(members: dict[str, bytes]) -> list[Judged]:
@@ -102,8 +99,8 @@ def _body_of_params(record: Record) -> RecordedBody | None:
         return None
     called = raw_members(record.at("model_parameters")) or raw_members(record.at("kwargs")) or {}
     params = {key: value for key, value in called.items() if key not in ("messages", "api_key", "tools", "model")}
-    answered = record.at("response.model")
-    model = record.members.get("model", answered if called.get("model", b"null") == b"null" else called["model"])
+    model = called.get("model", b"null")
+    model = record.members.get("model", model if model != b"null" else record.at("response.model"))
     return RecordedBody(build_body(model, listed, called.get("tools", b""), params), "structural")
 
 
