@@ -157,7 +157,7 @@ _IGNORED = (
     "metadata", "turn.", "permission.", "plan", "swarm_mode.", "tools.", "goal.", "mcp.", "cron.", "task.", "prompt.",
     "runtime.", "token_counting.", "tower_mode.", "interaction.", "file_history.", "background.",
     "context.update_token_count", "forked", "interruptionReminder.", "staleGuard.", "plugin.", "profile.",
-    "full_compaction.",
+    "full_compaction.", "usage.",
 )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ class KimiCode(LogReader):
                 self._read_event(record)
             case "context.append_message":
                 self._read_message(record)
-            case "usage.record":
+            case "usage.record" if record.usage is not None:
                 self._read_late_usage(record.usage, record.model)
             case "llm.request":
                 self._read_request(record)
@@ -299,15 +299,13 @@ class KimiCode(LogReader):
         bill = billed(usage, _CLIENT, self._dialect) if usage is not None else None
         self.session.end_turn(bill, response_id or step.uuid, number=step.turn)
 
-    def _read_late_usage(self, usage: KimiUsage | None, model: str | None) -> None:
+    def _read_late_usage(self, usage: KimiUsage, model: str | None) -> None:
         """Read the usage of the compaction under way, or of a step that ended without."""
-        session, step = self.session, self._step
-        if usage is None:
-            return
+        step = self._step
         if self._compacting is not None:
-            session.chain = "utility-compaction"
-            session.start_turn(model)
-            session.end_turn(billed(usage, _CLIENT, self._dialect))
+            self.session.chain = "utility-compaction"
+            self.session.start_turn(model)
+            self.session.end_turn(billed(usage, _CLIENT, self._dialect))
         elif step is not None and step.has_ended and not step.has_usage:
             self._end_step(step, usage)
 
