@@ -476,12 +476,10 @@ class OpenCode(DocumentReader):
         self._end_turn(turn, info, record.parts, is_last=True, is_only=True)
         session.chain = e.MAIN
         texts = [text_in(part.text).strip() for part in record.parts if part.type == "text"]
-        text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker, None
+        text, marker, self.marker = "\n\n".join(filter(None, texts)), self.marker or _Marker(info.id), None
         if info.error is None and text:
-            marker = marker or _Marker(info.id)
-            names, pre_tokens = [message.name for message in session.history], self.prompt_size
+            names, summary = [message.name for message in session.history], Raw(encode(text))
             first = names.index(marker.tail) if marker.tail in names else len(names)
             tail = [message for message in session.history[first:] if message.name != marker.id]
-            session.compact(
-                f"{marker.id}:summary", tail, trigger=marker.trigger, pre_tokens=pre_tokens, summary=Raw(encode(text))
-            )
+            uuid, trigger = f"{marker.id}:summary", marker.trigger
+            session.compact(uuid, tail, trigger=trigger, pre_tokens=self.prompt_size, summary=summary)

@@ -171,14 +171,12 @@ class QwenCode(LogReader):
         parent = record.parent_uuid
         if not chain.depths and parent is None:
             return
-        depth = 0 if parent is None else chain.depths.get(parent)
+        depth, is_rewind = 0 if parent is None else chain.depths.get(parent), record.subtype == "rewind"
         if depth is None or depth == _REMOVED:
             what = "is not in the file" if depth is None else "was taken back by a rewind"
             reason = f"parent {mask(str(parent))[:60]!r} {what}; file order carries on"
             self.session.problem(Code.DANGLING_PARENT, reason)
-        elif depth < chain.pruned + len(self.session.history) and (
-            record.type != "system" or record.subtype == "rewind"
-        ):
+        elif depth < chain.pruned + len(self.session.history) and (record.type != "system" or is_rewind):
             if depth < chain.pruned:
                 reason = "a record continues one before a compression; lore does not restore that history"
                 self.session.problem(Code.DANGLING_PARENT, reason)

@@ -198,9 +198,8 @@ def _call_of_span(span: _SpanRecord) -> list[Judged]:
 def _sent_messages(attrs: Record) -> list[bytes]:
     """Return a span's messages in OpenAI's shape, however its instrumentation records them."""
     listed = next((_list(raw) for key in _INPUT if (raw := attrs.at(key))), b"")
-    messages = [
-        message for raw in array(listed) for message in to_openai_messages(raw_members(raw) or {"content": raw})
-    ]
+    sent = (to_openai_messages(raw_members(raw) or {"content": raw}) for raw in array(listed))
+    messages = list(chained.from_iterable(sent))
     if not listed:
         numbered = (_numbered_messages(attrs, prefix) for prefix in ("gen_ai.prompt.", "llm.input_messages."))
         messages = list(chained.from_iterable(numbered)) or _event_messages(attrs)
