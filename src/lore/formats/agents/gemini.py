@@ -206,14 +206,13 @@ class GeminiCli(LogReader):
     def _read_results(self, content: GoogleContent) -> tuple[Block, ...]:
         """Emit the results of calls; return the other blocks, and results of unknown calls as text."""
         unknown: list[Block] = []
-        has_known = False
         for result in content.results:
             caller = self._messages.get(self._callers.get(result.call_id, ""))
             if caller is None:
                 unknown.append(TextBlock(result.output))
             else:
-                has_known = True  # the other blocks of its message are part of a result
                 self._add_result(caller, result)
+        has_known = len(unknown) < len(content.results)  # the other blocks of the message are part of its result
         return tuple(unknown) if has_known else (*unknown, *content.blocks)
 
     def _add_result(self, caller: _GeminiMessage, result: e.PatchToolCall) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import msgspec
@@ -135,9 +136,7 @@ class _OpenCodeRecord(Struct, frozen=True, gc=False):
         starts = [index for index, part in enumerate(self.parts) if part.type == "step-start"]
         if not starts:
             return [self.parts] if usage_of(self.info.tokens, NULL) is not None or self.info.error else []
-        starts[0] = 0
-        ends = [*starts[1:], len(self.parts)]
-        return [self.parts[start:end] for start, end in zip(starts, ends, strict=True)]
+        return [self.parts[start:end] for start, end in pairwise([0, *starts[1:], len(self.parts)])]
 
 
 class OpenCodeSession(Struct, frozen=True, gc=False, rename={"parent": "parentID"}):
@@ -365,9 +364,8 @@ class OpenCode(DocumentReader):
         if previous.agent is not None and effort != previous.effort:
             signs.append(Sign("effort", before=cut_masked(previous.effort, 80), after=cut_masked(effort, 80)))
         tools = None if info.tools is None else {name: bytes(is_on) == b"true" for name, is_on in info.tools.items()}
-        before, now = previous.tools or {}, tools or {}
-        added = [name for name, is_on in now.items() if is_on and before.get(name) is False]
-        added += [name for name, is_on in before.items() if not is_on and name not in now]
+        before, now = previous.tools or {}, tools or {}  # a tool that a map does not name is on
+        added = [name for name, was_on in before.items() if not was_on and now.get(name, True)]
         removed = [name for name, is_on in now.items() if not is_on and before.get(name, True)]
         removed = removed if previous.agent is not None else []
         if added or removed:
