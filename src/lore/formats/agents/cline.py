@@ -65,7 +65,8 @@ _RESULT = re.compile(rb'"(?:\\[nrt]|\s)*(?:\[[^\]]{1,2000}\] Result:|\[ERROR\]|T
 _ROLES = frozenset(("user", "assistant"))
 _ANSWERS = {"text": TextBlock, "completion_result": TextBlock, "reasoning": ThinkingBlock}  # by what the screen says
 _CUTS = ("condense_context", "sliding_window_truncation")
-_FAILURES = ("api_req_failed", "error", "diff_error")
+_SIGNALS = {"resume_task": "resume", "resume_completed_task": "resume", "api_req_failed": "api-error",
+            "error": "api-error", "diff_error": "api-error"}  # fmt: skip
 
 
 # A message that was sent (it has a `role`), or a record of the screen (it has a `type`).
@@ -280,14 +281,13 @@ class Cline(DocumentReader):
             self._start_request(record)
         elif cut is not None:
             self._show_cut(cut)
-        elif kind in _ANSWERS and record.say and not record.partial and opens(record.text) == '"':
-            if request is not None and memoryview(record.text).nbytes > len('""'):
+        elif kind in _ANSWERS and request is not None:
+            has_text = opens(record.text) == '"' and record.text != Raw(b'""')
+            if has_text and record.say and not record.partial:
                 request.screen_answer.append(_ANSWERS[kind](record.text))
                 request.shown_at = session.at
-        elif kind in ("resume_task", "resume_completed_task") and session.is_started:
-            session.signal(Sign("resume"))
-        elif kind in _FAILURES and session.is_started:
-            session.signal(Sign("api-error"))
+        elif kind in _SIGNALS and session.is_started:
+            session.signal(Sign(_SIGNALS[kind]))
 
     def _start_request(self, record: _ClineRecord) -> None:
         self._end_request(record)
@@ -297,8 +297,7 @@ class Cline(DocumentReader):
         except ValueError:
             counts = _ApiRequest()
             session.problem(Code.MALFORMED_RECORD, "what a request is billed cannot be read")
-        model = text_in(info.get("modelId", NULL))
-        model = model or (model_in(counts.request) if opens(counts.request) == '"' else "")
+        model = text_in(info.get("modelId", NULL)) or model_in(counts.request)
         provider = text_in(info.get("providerId", NULL)) or None
         line = Line(session.line.number, session.line.byte, b"")
         self._request = _ClineRequest(line, session.file, session.at, moment_of(record), counts, model, provider)

@@ -102,7 +102,9 @@ def _failure_message(record: dict[str, bytes], attrs: Mapping[str, bytes]) -> st
     messages = (attrs.get("exception.message", b""), status.get("description", b""), status.get("message", b""))
     kind = text_in(attrs.get("exception.type", attrs.get("error.type", b"")))
     text = next((text for raw in messages if (text := text_in(raw))), "")
-    return text or kind if not text or kind.isdigit() or kind in text else f"{kind}: {text}"
+    if not text or kind.isdigit() or kind in text:
+        return text or kind
+    return f"{kind}: {text}"
 
 
 def _attributes(raw: bytes, depth: int = 0) -> dict[str, bytes]:
