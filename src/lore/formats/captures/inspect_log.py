@@ -40,9 +40,7 @@ _PARAMS = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "re
            "parallel_tool_calls", "response_schema", "verbosity")  # fmt: skip
 
 
-class _Pools(Struct):
-    """Messages that the events of a sample refer to."""
-
+class _Pools(Struct):  # messages that the events of a sample refer to
     messages: list[Raw] = []
     calls: list[Raw] = []  # messages of providers' requests
 

@@ -169,9 +169,7 @@ _CONTENTS = {"content", "choices", "candidates", "output"}  # one is in a whole 
 _LAST = pattern(rb"message_stop|\[DONE\]|response\.(?:completed|incomplete|failed|done)")
 
 
-class _HalfCall(Struct):
-    """A call whose answer has not come, or not to its end."""
-
+class _HalfCall(Struct):  # a call whose answer has not come, or not to its end
     line: Line  # of the request
     request: dict[str, bytes]
     begin: dict[str, bytes] = {}  # of the answer: its status and headers, if its body follows

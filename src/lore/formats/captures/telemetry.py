@@ -332,9 +332,7 @@ WAITING = 16  # requests that wait for spans that describe them
 _REQUEST, _RESPONSE = "api_request_body", "api_response_body"
 
 
-class _PendingCall(NamedTuple):
-    """A request whose response has not come."""
-
+class _PendingCall(NamedTuple):  # a request whose response has not come
     call: Http | None  # None: its body was cut
     key: tuple[str, str, str]  # the same in its response
     line: Line
