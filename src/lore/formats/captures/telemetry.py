@@ -305,9 +305,9 @@ def _numbered_messages(attrs: Record, prefix: str) -> list[bytes]:
     messages: list[bytes] = []
     for numbered in _members_by_number(attrs.members, prefix):
         message = {name.removeprefix("message."): raw for name, raw in numbered.items()}
-        texts = (part.get("message_content.text", b'""') for part in _members_by_number(message, "contents."))
-        if parts := [b'{"type":"text","text":' + text + b"}" for text in texts]:
-            message["content"] = build_array(parts)
+        parts = _members_by_number(message, "contents.")
+        if parts:
+            message["content"] = build_array(part.get("message_content.text", b'""') for part in parts)
         calls = [
             {name.removeprefix("tool_call.").removeprefix("function."): raw for name, raw in call.items()}
             for call in _members_by_number(message, "tool_calls.")
