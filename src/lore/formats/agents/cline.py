@@ -313,7 +313,8 @@ class Cline(DocumentReader):
         has_answer = bool(request.screen_answer) or usage is not None
         if has_answer and not request.is_prompted and opens(request.counts.request) == '"':
             self._add_prompt([TextBlock(request.counts.request)], _ClineMessage(is_logged=False))
-        self._start_turn(request)
+        session.counter.asked_at = request.at
+        session.start_turn(request.model or self._model or None)
         if has_answer:
             if request.screen_answer:
                 uuid = self._add_message(_ClineMessage(is_logged=False))
@@ -409,13 +410,13 @@ class Cline(DocumentReader):
             self.session.append(UserMessage(name, blocks=tuple(environment), source="context_injection"))
 
     def _read_answer(self, record: _ClineRecord, parts: MessageParts, message: _ClineMessage) -> None:
-        session, usage = self.session, None
-        request = None if self._request is None or self._request.is_answered else self._request
-        if request is not None:
+        session, request, info, usage = self.session, self._request, record.model_info or {}, None
+        model = text_in(info.get("modelId", NULL)) or text_in(info.get("id", NULL))
+        if request is not None and not request.is_answered:
             request.is_answered = True
             usage = self._usage_of(request, record)
-        info = record.model_info or {}
-        self._start_turn(request, text_in(info.get("modelId", NULL)) or text_in(info.get("id", NULL)))
+            model, session.counter.asked_at = model or request.model, request.at
+        session.start_turn(model or self._model or None)
         if record.metrics is not None:
             usage = usage_with_cached_input(*(count_in(record.metrics.get(name, NULL)) for name in _METRICS))
             usage = with_cost(usage, bytes(record.metrics.get("cost", NULL)))
@@ -433,12 +434,6 @@ class Cline(DocumentReader):
         message.items.append(f"m{self._count}")
         self._history.append(message)
         return f"m{self._count}"
-
-    def _start_turn(self, request: _ClineRequest | None, model: str = "") -> None:
-        if request is not None:
-            model = model or request.model
-            self.session.counter.asked_at = request.at
-        self.session.start_turn(model or self._model or None)
 
 
 def moment_of(record: _ClineRecord) -> float:
