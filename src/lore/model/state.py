@@ -1,4 +1,4 @@
-"""Session state: the result of folding events. Immutable; `fold.step` returns the next state.
+"""Session state: the result of folding events. Immutable; `fold.step.Folding` makes the next state.
 
 Successive states share what does not change. A compaction removes items from the state, while the log keeps them. Each
 chain has its own model, system prompt, tools and parameters, which it inherits from the header.
