@@ -52,18 +52,6 @@ def mask(text: str) -> str:
     )
     if has_invisible or "\\u" in text or "\\/" in text:
         spans += _find_in_escaped_text(text, _SPELLED if has_invisible else _ESCAPE)
-    return _with_stars(text, spans) if spans else text
-
-
-mask_credentials = mask  # the name that plug-ins import: `lore.model.mask` is this module
-
-
-def cut_masked(text: str, most: int) -> str:
-    """Return at most `most` characters of a text, masked before it was cut; a shorter text as it is."""
-    return text if len(text) <= most else mask(text[: most + _CUT])[:most]
-
-
-def _with_stars(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     end = 0
     for start, stop in sorted(spans):
@@ -75,10 +63,21 @@ def _with_stars(text: str, spans: list[Span]) -> str:
     return "".join([*pieces, text[end:]])
 
 
+mask_credentials = mask  # the name that plug-ins import: `lore.model.mask` is this module
+
+
+def cut_masked(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, masked before it was cut; a shorter text as it is."""
+    return text if len(text) <= most else mask(text[: most + _CUT])[:most]
+
+
 def _spans(text: str, *, decode: bool = True) -> list[Span]:
     """Return where credentials are, in any order; spans may overlap. `decode`: look into base64 as well."""
     raw = text.encode("latin-1", "replace")  # one byte a character
-    runs = list(_runs(raw.translate(_IS_TOKEN)))
+    is_token, runs, end = raw.translate(_IS_TOKEN) + b" ", list[Span](), 0
+    while (start := is_token.find(_LEAST_RUN, end)) >= 0:
+        end = is_token.index(b" ", start)
+        runs.append((start, end))
     spans = [*_find_named_values(text, raw.lower()), *_find_shapes(text, _BLOCKS, text)]
     if runs:
         searched = "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs])
@@ -89,17 +88,7 @@ def _spans(text: str, *, decode: bool = True) -> list[Span]:
 
 
 _IS_TOKEN = bytes(98 if chr(code).isalnum() or chr(code) in "+/-_.~=:" else 32 for code in range(128)) + b" " * 128
-_LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by its beginning
-
-
-def _runs(is_token: bytes) -> Iterator[Span]:
-    """Yield the runs of token characters that are long enough for a credential: a tenth of most texts."""
-    end = 0
-    while (start := is_token.find(_LEAST_RUN, end)) >= 0:
-        end = is_token.find(b" ", start)
-        if end < 0:
-            end = len(is_token)
-        yield start, end
+_LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by its beginning: a tenth of most texts
 
 
 # Recognised by their beginning
@@ -216,21 +205,18 @@ def _is_random(value: str) -> bool:
     value = value[:256]
     shares = [count / len(value) for count in Counter(value).values()]
     entropy = -sum(share * math.log2(share) for share in shares)  # bits a character; words have less than 3
-    return entropy >= 3.0 and (_is_dense(value) or (_is_mixed(value) and not _is_place(value)))
-
-
-def _is_surely_random(value: str) -> bool:
-    return _UUID.fullmatch(value) is None and _is_dense(value) and (_is_mixed(value) or _is_unlike_words(value))
+    if entropy < 3.0:
+        return False
+    if _is_dense(value):
+        return True
+    # a name in a program, a path or an address, made of words
+    is_place = _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= 3.3)
+    return _is_mixed(value) and not is_place
 
 
 def _is_mixed(value: str) -> bool:
     """Return whether ten letters and digits in a row hold both."""
     return any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
-
-
-def _is_place(value: str) -> bool:
-    """Return whether a value is a name in a program, a path or an address, made of words."""
-    return _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= 3.3)
 
 
 def _is_dense(value: str) -> bool:
@@ -270,7 +256,9 @@ def _names_user(value: str) -> bool:
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "random": _is_random,
     "random, no id": lambda value: _UUID.fullmatch(value) is None and _is_random(value),
-    "surely random": _is_surely_random,
+    "surely random": lambda value: (
+        _UUID.fullmatch(value) is None and _is_dense(value) and (_is_mixed(value) or _is_unlike_words(value))
+    ),
     "chosen": lambda value: _CODE.fullmatch(value) is None or _is_unlike_words(value),
     "literal": lambda value: _NO_LITERAL.fullmatch(value) is None,
     "word": lambda value: _PLAIN_WORD.fullmatch(value) is not None or _is_unlike_words(value),
