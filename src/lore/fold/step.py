@@ -88,12 +88,12 @@ class Folding:
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event to this folding; return its problems, empty if there are none. Begins a chain that is new."""
-        if type(event) not in _KINDS_OF_LORE or self._session.is_own:
-            return self._apply(event)
-        problems, session, chain = self._apply(event), self.session, self.peek(event.chain)
-        layers = session.start_layers or session.late_layers or session.turn_layers
-        if session.knowledge or layers or chain.deltas or chain.persisted or chain.outside:
-            self._adopt()  # an unreadable event added nothing: the session remains the other tool's
+        problems = self._apply(event)
+        if type(event) in _KINDS_OF_LORE and not self._session.is_own:
+            session, chain = self.session, self.peek(event.chain)
+            layers = session.start_layers or session.late_layers or session.turn_layers
+            if session.knowledge or layers or chain.deltas or chain.persisted or chain.outside:
+                self._adopt()  # an unreadable event added nothing: the session remains the other tool's
         return problems
 
     def _apply(self, event: e.Event) -> Problems:
@@ -109,7 +109,13 @@ class Folding:
                 return (*timeline.report_removed_calls(chain, event), *on_chain(chain, event))
             return on_chain(chain, event)
         if type(event) is e.TurnStarted:
-            return self._start_turn(event)
+            if not self._session.is_own and raw_members(bytes(event.context)) is not None:
+                self._adopt()
+            chain = self._copy_of(event.chain)
+            problems = turns.start_turn(chain, event)
+            if chain.pinned is None:
+                inserts.pin(chain, self.session)
+            return problems
         if type(event) is e.Knowledge:
             if self._knowledge is None:
                 self._knowledge = dict(self._session.knowledge), dict(self._session.removed)
@@ -147,15 +153,6 @@ class Folding:
             if chain.turns:
                 detail = f"a session of {self._session.format} continues as lore's own"
                 note_change(chain, Code.SESSION_CHANGED, detail)
-
-    def _start_turn(self, event: e.TurnStarted) -> Problems:
-        if not self._session.is_own and raw_members(bytes(event.context)) is not None:
-            self._adopt()
-        chain = self._copy_of(event.chain)
-        problems = turns.start_turn(chain, event)
-        if chain.pinned is None:
-            inserts.pin(chain, self.session)
-        return problems
 
     def _copy_of(self, name: str) -> Chain:
         chain = self._copies.get(name)

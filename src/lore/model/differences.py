@@ -60,7 +60,6 @@ _IMAGES = {
     "gone": "an image was removed", "added": "an image was inserted",
     "in-result": "an image in a tool result changed, or became text",
 }  # fmt: skip
-_HEADERS = {"changed": "changed", "added": "was added", "gone": "was removed"}
 _MISSES: dict[CostsFrom, str] = {
     "all": "the whole prompt has to be cached again",
     "system": "the tools are still read from the cache, system prompt and messages are not",
@@ -79,13 +78,12 @@ _FAMILIES: dict[ModelFamily, str] = {
 }  # fmt: skip
 
 
-# Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in its position.
-_MISSES_MESSAGES = "the messages are not read from the cache, and with some models nothing is"
-
-
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
+    misses = _MISSES[level]
+    if level == "messages" and setting == "generation":
+        # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
+        misses = "the messages are not read from the cache, and with some models nothing is"
     elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
-    misses = _MISSES_MESSAGES if (level, setting) == ("messages", "generation") else _MISSES[level]
     return f"with {_FAMILIES[family]} {misses}{elsewhere}"
 
 
@@ -120,14 +118,13 @@ class PromptParted(EvidenceFact, frozen=True):
 class HeaderChanged(EvidenceFact, frozen=True):
     """Claude Code's billing header changed, was added or was removed."""
 
+    words = (
+        "the billing header {change:=changed?changed}{change:=added?was added}{change:=gone?was removed}"
+        "{dropped:?; the Claude API removes it from the prompt, so nothing is lost|, and this provider treats it as "
+        "content}"
+    )
     dropped: bool = False  # the provider removes it from the prompt
     change: Literal["changed", "added", "gone"] = "changed"  # changed, added, or gone: removed
-
-    def sentence(self) -> str:
-        what = f"the billing header {_HEADERS[self.change]}"
-        if self.dropped:
-            return f"{what}; the Claude API removes it from the prompt, so nothing is lost"
-        return f"{what}, and this provider treats it as content"
 
 
 class ToolsChanged(EvidenceFact, frozen=True):

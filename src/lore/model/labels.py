@@ -14,8 +14,6 @@ import re
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
 Holds: TypeAlias = Literal[
     "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     "a knowledge update", "context from outside", "quoted data", "background jobs", "a nudge", "a reminder",
@@ -46,24 +44,18 @@ LABELS: dict[str, Holds] = {
     "<reminder": "a reminder",
 }
 
-
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
 
 
-class LabelledLine(Struct, frozen=True):
-    """A label in a text."""
+def find_labels(text: str, more: tuple[str, ...] = ()) -> dict[Holds, str]:
+    """Return what the labels in a text hold, in their order, each with the first line from such a label on.
 
-    holds: Holds  # what follows the label
-    line: str  # the line from the label on
-
-
-def find_labels(text: str, more: tuple[str, ...] = ()) -> tuple[LabelledLine, ...]:
-    """Return the labels in a text in their order, each kind once; `more` are the labels of the settings."""
-    lines: dict[Holds, LabelledLine] = {}
+    `more` are the labels of the settings.
+    """
+    lines: dict[Holds, str] = {}
     for match in _pattern(more).finditer(text):
-        holds = LABELS.get(match["label"], "text under a label of the settings")
-        lines.setdefault(holds, LabelledLine(holds, match["line"]))
-    return tuple(lines.values())
+        lines.setdefault(LABELS.get(match["label"], "text under a label of the settings"), match["line"])
+    return lines
 
 
 @lru_cache(maxsize=16)
