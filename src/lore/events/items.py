@@ -31,13 +31,13 @@ BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
 ITEMS = (i.UserMessage, i.AssistantMessage, i.ToolCall, i.CompactDivider, i.OpaqueItem)
 
 
-def output_json(value: Content | None, field: str) -> Raw:
+def output_json(value: Content | None) -> Raw:
     """Encode a call's output: a text or blocks."""
     if value is None:
         return i.NULL
     if isinstance(value, str):
         return Raw(encode(value))
-    return Raw(msgspec.json.encode(block_list(value, field)))
+    return Raw(msgspec.json.encode(block_list(value, "output")))
 
 
 @strict
@@ -130,7 +130,7 @@ def tool_call(
     """
     arguments = json_of({} if input is None else input, "input")
     return i.ToolCall(
-        uuid, call_id, name, arguments, require_word(status, STATUSES, "status"), output_json(output, "output"),
+        uuid, call_id, name, arguments, require_word(status, STATUSES, "status"), output_json(output),
         optional_json(error, "error"), optional_json(detail, "detail"), response_id, raw,
     )  # fmt: skip
 

@@ -124,7 +124,7 @@ def patch_tool_call(
     'completed'
     """
     return e.PatchToolCall(
-        call_id=call_id, status=require_word(status, STATUSES, "status"), output=output_json(output, "output"),
+        call_id=call_id, status=require_word(status, STATUSES, "status"), output=output_json(output),
         error=optional_json(error, "error"), detail=optional_json(detail, "detail"), **common,
     )  # fmt: skip
 

@@ -42,19 +42,19 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     the new selector. It moves only if it was not sent; a new place for a sent delta is a problem. An unreadable or
     surplus delta is a problem, and skipped.
     """
-    target = selector_place(event.selector)
+    target, what = selector_place(event.selector), f"prompt_delta {event.seq}"
     if target is None:
-        return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
+        return _unreadable(f"{what}: unreadable selector, skipped")
     previous = chain.deltas.get(event.seq)
     if previous is not None:
         return _repeat_delta(chain, event, previous, target)
     if _mark_saved(chain, event):
         return ()  # it was sent, and a reset ended it before it was saved
     if insert_texts(event.content) is None:
-        return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
+        return _unreadable(f"{what}: unreadable content, skipped")
     if len(chain.deltas) >= SESSION_DELTAS:
-        return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
-    place, problems = _allowed_place(chain, target, f"prompt_delta {event.seq}")
+        return _unreadable(f"{what}: more than {SESSION_DELTAS} without a reset, skipped")
+    place, problems = _allowed_place(chain, target, what)
     after_results = joins_results(event.selector, event.content)
     delta = Insert(place, chain.turns, event.seq, event.content, event.selector, after_results=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
@@ -116,15 +116,12 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Put context that a compaction requested at its place; the turn's own context remains.
-
-    A turn may have several, of compactions in a row: the first has the turn's number, others the next free ones.
-    """
+    """Put context that a compaction requested at its place; the turn's own context remains."""
     what, number, latest = f"outside context of turn {event.turn}", event.turn, chain.outside.last()
     if latest is not None and event.turn <= latest.number:
         if event.turn <= latest.turn and event.content == latest.content:
             return ()
-        number = latest.number + 1
+        number = latest.number + 1  # of several compactions in a row the first has the turn's number
     if insert_texts(event.content) is None or event.insert_at < 0:
         return _unreadable(f"{what}: unreadable, skipped")
     place, problems = _allowed_place(chain, event.insert_at, what)

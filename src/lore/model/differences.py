@@ -55,11 +55,6 @@ _SPELLINGS: dict[Spelling, str] = {
     "inner-order": "contains JSON text with its members in another order",
     "inner-json": "contains JSON text in another spelling: a server sees another text",
 }
-_IMAGES = {
-    "bytes": "the bytes of an image changed", "replaced": "an image was replaced by something else",
-    "gone": "an image was removed", "added": "an image was inserted",
-    "in-result": "an image in a tool result changed, or became text",
-}  # fmt: skip
 _MISSES: dict[CostsFrom, str] = {
     "all": "the whole prompt has to be cached again",
     "system": "the tools are still read from the cache, system prompt and messages are not",
@@ -301,15 +296,17 @@ class ThinkingChanged(EvidenceFact, frozen=True):
 class ImageChanged(EvidenceFact, frozen=True):
     """An image changed, was replaced, removed or inserted."""
 
+    words = (
+        "{path}: {change:=bytes?the bytes of an image changed}{change:=replaced?an image was replaced by something else"
+        "}{change:=gone?an image was removed}{change:=added?an image was inserted}"
+        "{change:=in-result?an image in a tool result changed, or became text}"
+    )
     is_quoted = True
     path: JsonPath  # of the block with the image
     # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
     before: Content | None = None  # the earlier block around the change; None: one side has no such block
     after: Content | None = None  # the later block around the change; None: as above
-
-    def headline(self) -> str:
-        return f"{self.path}: {_IMAGES[self.change]}"
 
 
 class ResultRewritten(EvidenceFact, frozen=True):

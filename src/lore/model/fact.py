@@ -184,8 +184,7 @@ def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
 
     `more` counts further names: if only one group is listed they belong to it, otherwise they are appended at the end.
     """
-    changes = [(word, list(names)) for word, names in kinds]
-    nonempty = [(word, names) for word, names in changes if names]
+    nonempty = [(word, names) for word, every in kinds if (names := list(every))]
     of_all = more if len(nonempty) > 1 else 0
     groups = [f"{word} {join_names(names, more=more - of_all)}" for word, names in nonempty]
     return "; ".join([*groups, *([f"and {of_all:,} more"] if of_all else [])])

@@ -111,16 +111,15 @@ for _kind in KINDS:
 
 def _find_by_beginning(text: str, runs: str) -> Iterator[Span]:
     """Yield where credentials of `KINDS` are; `runs` has the runs of the text, each with the character before it."""
-    heads = {head for heads in _STARTS.findall(runs) for head in heads}
-    for head in heads & _HEADS.keys():
-        for beginning, kind in _HEADS[head]:
-            end = 0  # of the latest match: a run is not tried again from its middle
-            for at in _places(text, beginning) if beginning in runs else ():
-                body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _can_begin(text, at, end) else None
-                if body is not None:
-                    end = body.end()
-                    if len(body[0]) >= kind.least and (not kind.needs_digit or _DIGIT_OR_LONG_WORD.search(body[0])):
-                        yield at, end
+    heads = {head for heads in _STARTS.findall(runs) for head in heads} & _HEADS.keys()
+    for beginning, kind in [pair for head in heads for pair in _HEADS[head] if pair[0] in runs]:
+        end = 0  # of the latest match: a run is not tried again from its middle
+        for at in _places(text, beginning):
+            body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _can_begin(text, at, end) else None
+            if body is not None:
+                end = body.end()
+                if len(body[0]) >= kind.least and (not kind.needs_digit or _DIGIT_OR_LONG_WORD.search(body[0])):
+                    yield at, end
 
 
 def _can_begin(text: str, at: int, end: int) -> bool:
@@ -159,10 +158,11 @@ def _find_named_values(text: str, low: bytes) -> Iterator[Span]:
                 continue
             for row, (form, look) in enumerate(rows):
                 match = form.match(text, at) if at >= ends[row] else None
-                if match is not None:
-                    ends[row] = match.end()
-                    if not look or _LOOKS[look](match["value"]):
-                        yield match.span("value")
+                if match is None:
+                    continue
+                ends[row] = match.end()
+                if not look or _LOOKS[look](match["value"]):
+                    yield match.span("value")
 
 
 def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
@@ -285,14 +285,14 @@ def _find_in_base64(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
     A slash is a character of base64 and parts the folders of a path: the pieces between slashes are decoded as well.
     """
     long = [run for run in runs if run[1] - run[0] >= 24]
-    for whole in (match.span() for start, end in long for match in _BASE64.finditer(text, start, end)):
-        has_slash = b"/" in raw[slice(*whole)]
-        pieces = (match.span() for match in _BASE64_WITHOUT_SLASH.finditer(text, *whole)) if has_slash else ()
-        for at, end in (whole, *pieces):
-            for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
-                if _decode_base64(raw[begin : begin + 20]).isascii():
-                    for start, stop in _spans(_decode_base64(raw[begin:end]).decode("latin-1"), decode=False):
-                        yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
+    pieces = [match.span() for start, end in long for match in _BASE64.finditer(text, start, end)]
+    for at, end in [span for span in pieces if b"/" in raw[slice(*span)]]:
+        pieces += [match.span() for match in _BASE64_WITHOUT_SLASH.finditer(text, at, end)]
+    for at, end in pieces:
+        for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
+            if _decode_base64(raw[begin : begin + 20]).isascii():
+                for start, stop in _spans(_decode_base64(raw[begin:end]).decode("latin-1"), decode=False):
+                    yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
 
 
 def _decode_base64(base64: bytes) -> bytes:

@@ -61,9 +61,6 @@ class Segment(Struct, eq=False, gc=False):
         """Its bytes as a JSON value: an envelope, stored without braces, gets them back."""
         return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
 
-    def __repr__(self) -> str:
-        return f"Segment({self.path} {self.data!r})"
-
 
 class Prompt(Struct, frozen=True):
     """The content of one request."""
@@ -286,5 +283,6 @@ def parse_verdict(raw: bytes) -> Verdict | None:
     if isinstance(reason, dict):
         fields = cast("dict[str, Any]", reason)
         missed, reason = fields.get("cache_missed_input_tokens"), fields.get("type")
-    missed_tokens = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
-    return Verdict(reason, missed_tokens, "diagnostics") if isinstance(reason, str) and reason else None
+    if not isinstance(reason, str) or not reason:
+        return None
+    return Verdict(reason, missed if type(missed) is int else None, "diagnostics")
