@@ -76,41 +76,49 @@ def append(chain: Chain, event: e.Append) -> Problems:
         _repeat_item(chain, index, old_place, item)
         return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
-    place = _place_in_response(entries, item, turn) if isinstance(item, _OF_MODEL) else 0
-    if place:
-        group = entries[place - 1].group
-    else:
+    last, group = entries.last(), 0
+    if last is not None and last.turn == turn and (type(item) is AssistantMessage or type(item) is ToolCall):
+        if isinstance(last.item, _OF_MODEL):
+            group = last.group if _continues_response(last.item, item, turn) else 0
+        elif place := _place_in_response(entries, item, turn):
+            join_stream(chain)
+            entry = Entry(item, turn, chain.entries[place - 1].group)
+            chain.entries = chain.entries.cut(place).append(entry).extend(chain.entries.since(place))
+            index.insert(chain.entries, place)
+            _move_inserts(chain, lambda at: at + (at >= place))
+            return ()
+    if not group:
         chain.groups = group = chain.groups + 1
-    entry = Entry(item, turn, group)
-    if not place or place == len(entries):
-        chain.entries = entries.append(entry)
-        index.add(item, chain.entries)
-        return ()
-    join_stream(chain)
-    chain.entries = chain.entries.cut(place).append(entry).extend(chain.entries.since(place))
-    index.insert(chain.entries, place)
-    _move_inserts(chain, lambda at: at + (at >= place))
+    chain.entries = entries.append(Entry(item, turn, group))
+    index.add(item, chain.entries)
     return ()
 
 
 def _place_in_response(entries: Vector[Entry], item: AssistantMessage | ToolCall, turn: int) -> int:
-    """Return the place after the response that an item continues; 0 if none of this turn is near the end.
-
-    A call that joined a response of an earlier turn would come before its results, in the middle of what the provider
-    has cached. Without turns and response ids, a call with a result is not parallel to what follows.
-    """
+    """Return the place after an item's response if something else follows there; 0 if it is not near the end."""
     size = len(entries)
-    for place in range(size, max(0, size - RESPONSE_ENTRIES), -1):
+    if turn == 0 or item.response_id is None:
+        return 0
+    for place in range(size - 1, max(0, size - RESPONSE_ENTRIES), -1):
         before = entries[place - 1]
         if before.turn != turn:
             break
         if isinstance(before.item, _OF_MODEL):
-            has_ids = turn > 0 or item.response_id is not None
-            is_parallel = has_ids or not isinstance(before.item, ToolCall) or before.item.status == "running"
-            return place if before.item.response_id == item.response_id and is_parallel else 0
-        if turn == 0 or item.response_id is None:
-            break
+            return place if before.item.response_id == item.response_id else 0
     return 0
+
+
+def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMessage | ToolCall, turn: int) -> bool:
+    """Return whether an item continues the response of the item before it, which came in the same turn.
+
+    A call that joined a response of an earlier turn would come before its results, in the middle of what the provider
+    has cached. Without turns and response ids, a call with a result is not parallel to what follows.
+    """
+    if before.response_id != item.response_id:
+        return False
+    if before.response_id is not None or turn > 0:
+        return True
+    return not (isinstance(before, ToolCall) and before.status != "running")
 
 
 def _repeat_item(chain: Chain, index: Index, place: int, item: Item) -> None:

@@ -225,20 +225,24 @@ def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
     """
     path, base = "", 0
     while raw[:1] in (b"{", b"["):
-        values: list[tuple[str, int, int]] = []
-        if raw[:1] == b"{":
-            values = [("." + printable(member.key), member.value, member.end) for member in member_ranges(raw)]
-        end = 0
-        for number, element in enumerate(array(raw) if raw[:1] == b"[" else ()):
-            start = _skip_space(raw, end + 1)  # after the bracket or comma
-            values.append((f"[{number}]", start, start + len(element)))
-            end = _skip_space(raw, start + len(element))
-        inner = next((value for value in values if value[1] <= offset < value[2]), None)
+        inner = next((value for value in _values(raw) if value[1] <= offset < value[2]), None)
         if inner is None:
             break
         step, start, end = inner
         path, base, offset, raw = path + step, base + start, offset - start, raw[start:end]
     return path, base
+
+
+def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield a step of a path for each value in a container, and where the value begins and ends."""
+    if raw[:1] == b"{":
+        yield from (("." + printable(member.key), member.value, member.end) for member in member_ranges(raw))
+        return
+    end = 0
+    for number, element in enumerate(array(raw)):
+        start = _skip_space(raw, end + 1)  # after the bracket or comma
+        yield f"[{number}]", start, start + len(element)
+        end = _skip_space(raw, start + len(element))
 
 
 _STEP = pattern(r"\[(\d{1,9})\]|([^.\[\]]+)")
