@@ -202,28 +202,28 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
     indexes = [index.place(uuid) for uuid in event.uuids]
     removed = sorted({place for place in indexes if place is not None})
     unknown_count = indexes.count(None)
-    if removed:
-        join_stream(chain)
-        before = chain.entries
-        remaining = before.cut(removed[0])
-        for place, following in zip(removed, [*removed[1:], len(before)], strict=True):
-            remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
-        chain.entries = remaining
-        index.remove([before[place].item for place in removed], remaining)
-        places = frozenset(removed)  # context that was written before these items goes with them
-        _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
-        _move_inserts(chain, lambda at: at - bisect_left(removed, at))
-        chain.sent_entries -= bisect_left(removed, chain.sent_entries)
-        chain.sent_before -= bisect_left(removed, chain.sent_before)
-        turn = chain.turn.turn if chain.turn is not None else 0
-        was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
-        if was_sent and event.restart:
-            note_change(
-                chain, Code.CHAIN_RESTARTED, f"a new conversation began without the {len(removed)} earlier items"
-            )
-        elif was_sent and not event.observed:
-            note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
-    return problem(Code.UNKNOWN_ID, f"{unknown_count} unknown items were removed") if unknown_count else ()
+    problems = problem(Code.UNKNOWN_ID, f"{unknown_count} unknown items were removed") if unknown_count else ()
+    if not removed:
+        return problems
+    join_stream(chain)
+    before = chain.entries
+    remaining = before.cut(removed[0])
+    for place, following in zip(removed, [*removed[1:], len(before)], strict=True):
+        remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
+    chain.entries = remaining
+    index.remove([before[place].item for place in removed], remaining)
+    places = frozenset(removed)  # context that was written before these items goes with them
+    _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
+    _move_inserts(chain, lambda at: at - bisect_left(removed, at))
+    chain.sent_entries -= bisect_left(removed, chain.sent_entries)
+    chain.sent_before -= bisect_left(removed, chain.sent_before)
+    turn = chain.turn.turn if chain.turn is not None else 0
+    was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
+    if was_sent and event.restart:
+        note_change(chain, Code.CHAIN_RESTARTED, f"a new conversation began without the {len(removed)} earlier items")
+    elif was_sent and not event.observed:
+        note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
+    return problems
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
