@@ -130,8 +130,7 @@ def json_of(value: object, field: str) -> Raw:
                 json.dumps(value, allow_nan=False)
         return Raw(raw)
     except (TypeError, ValueError, RecursionError) as error:
-        hint = "give text, numbers, lists and mappings"
-        raise MisuseError(f"{field} is not JSON: {error}", hint=hint) from None
+        raise MisuseError(f"{field} is not JSON: {error}", hint="give text, numbers, lists and mappings") from None
 
 
 def object_json(value: object, field: str) -> Raw:

@@ -28,22 +28,12 @@ CONTEXT_REFRESH = "[Context refresh"  # a time and a bracket follow
 DATA = "<<<DATA"  # a digest follows
 
 LABELS: dict[str, Holds] = {
-    MEMORY_RECALL: "recalled memory",
-    CURRENT_TIME: "a clock",
-    WORKING_CONTEXT: "the working context",
-    SLASH_COMMAND: "a slash command",
-    OVERLAY: "an overlay",
-    RESTART_NOTICE: "a restart notice",
-    KNOWLEDGE_UPDATE: "a knowledge update",
-    CONTEXT_REFRESH: "context from outside",
-    DATA: "quoted data",
-    "[active-background-jobs]": "background jobs",
-    "[system:": "a nudge",
-    "current_utc": "a clock",
-    "<system-reminder": "a reminder",
-    "<reminder": "a reminder",
-}
-
+    MEMORY_RECALL: "recalled memory", CURRENT_TIME: "a clock", WORKING_CONTEXT: "the working context",
+    SLASH_COMMAND: "a slash command", OVERLAY: "an overlay", RESTART_NOTICE: "a restart notice",
+    KNOWLEDGE_UPDATE: "a knowledge update", CONTEXT_REFRESH: "context from outside", DATA: "quoted data",
+    "[active-background-jobs]": "background jobs", "[system:": "a nudge", "current_utc": "a clock",
+    "<system-reminder": "a reminder", "<reminder": "a reminder",
+}  # fmt: skip
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
 
 
