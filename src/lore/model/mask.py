@@ -74,7 +74,8 @@ def cut_masked(text: str, most: int) -> str:
 def _spans(text: str, *, decode: bool = True) -> list[Span]:
     """Return where credentials are, in any order; spans may overlap. `decode`: look into base64 as well."""
     raw = text.encode("latin-1", "replace")  # one byte a character
-    is_token, runs, end = raw.translate(_IS_TOKEN) + b" ", list[Span](), 0
+    is_token, end = raw.translate(_IS_TOKEN) + b" ", 0
+    runs: list[Span] = []  # of characters of tokens that are long enough for a credential
     while (start := is_token.find(_LEAST_RUN, end)) >= 0:
         end = is_token.index(b" ", start)
         runs.append((start, end))
@@ -88,7 +89,8 @@ def _spans(text: str, *, decode: bool = True) -> list[Span]:
 
 
 _IS_TOKEN = bytes(98 if chr(code).isalnum() or chr(code) in "+/-_.~=:" else 32 for code in range(128)) + b" " * 128
-_LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by its beginning: a tenth of most texts
+# As long as the shortest credential that is known by its beginning; a tenth of most texts is in such runs.
+_LEAST_RUN = b"b" * 15
 
 
 # Recognised by their beginning
