@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
+from inspect import CO_VARKEYWORDS
 from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
@@ -55,15 +56,12 @@ class Common(TypedDict, total=False):
     agent_id: str | None
 
 
-_TAKES_MORE = 0x08  # `inspect.CO_VARKEYWORDS`: the function has a `**`, here `Common`
-
-
 def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of keyword names; its error names the nearest parameter."""
     code = function.__code__
     label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
-    names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
+    names += Common.__annotations__ if code.co_flags & CO_VARKEYWORDS else ()
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
