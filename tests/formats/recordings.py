@@ -11,10 +11,10 @@ import pytest
 
 import conftest
 from conftest import ABSENT, CORPUS
+from helpers.states import step
 from lore.cache.counts import total
 from lore.cache.predictor import Predictor
 from lore.commands.fold import fold
-from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.model.codes import Problem
 from lore.model.events import Append, CompactApplied, Event, TurnCanceled, TurnCompleted, TurnFailed, TurnStarted

@@ -22,12 +22,11 @@ from msgspec import Struct
 
 from helpers.fed import fed_in_two
 from helpers.recognising import recognise
-from helpers.states import dump_state
+from helpers.states import dump_state, step
 from lore.commands.assemble import assemble
 from lore.commands.diff_prefix import TurnComparison, diff_files, diff_session
 from lore.commands.fold import fold
 from lore.errors import LoreError
-from lore.fold.step import step
 from lore.formats.base import Read, Reader
 from lore.formats.beginning import BOM, SPACE
 from lore.formats.builder import DocumentReader

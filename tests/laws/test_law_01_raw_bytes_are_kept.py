@@ -5,8 +5,8 @@ from hypothesis import given
 
 from helpers.each import each
 from helpers.recognising import recognise
+from helpers.states import step
 from helpers.strategies import AWKWARD, Style, bodies, body_files, events_of, lore_logs, read_all, styles, texts, write
-from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
 from lore.model.events import OpaqueEvent
 from lore.model.jsonslice import member_ranges

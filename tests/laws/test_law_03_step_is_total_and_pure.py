@@ -7,9 +7,8 @@ from msgspec import Raw, structs
 
 from helpers.each import each
 from helpers.recognising import recognise
-from helpers.states import dump_state
+from helpers.states import dump_state, step
 from helpers.strategies import any_events, events_of, lore_logs
-from lore.fold.step import step
 from lore.model import events as e
 from lore.model.codes import Problem
 from lore.model.state import FoldedSession

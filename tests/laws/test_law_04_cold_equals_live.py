@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from helpers.fed import fed_in_two, pieces
 from helpers.recognising import recognise
-from helpers.states import dump_state
+from helpers.states import dump_state, step
 from helpers.strategies import body_files, claude_logs, lore_logs, read_all
-from lore.fold.step import step
 from lore.formats.captures.bodies import Bodies
 from lore.formats.claude.reader import ClaudeCode
 from lore.formats.lore_log import LoreLog

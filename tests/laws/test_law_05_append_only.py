@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec import Raw, structs
 
 from helpers.recognising import recognise
+from helpers.states import step
 from helpers.strategies import any_events, events_of, lore_logs
-from lore.fold.step import Folding, step
+from lore.fold.step import Folding
 from lore.model import events as e
 from lore.model.items import ToolCall, UserMessage
 from lore.model.state import FoldedSession

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from helpers.states import step
 from lore.commands.fold import TURNS, TurnRows
-from lore.fold.step import step
 from lore.model.codes import Problem
 from lore.model.events import Event
 from lore.model.results.store import SessionUsage

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from helpers.each import each
-from lore.fold.step import step
+from helpers.states import step
 from lore.model.codes import fix_of
 from lore.model.differences import ResultSentEarly, WrapperGone
 from lore.model.state import FoldedSession

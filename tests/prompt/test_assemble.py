@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from helpers.each import each
+from helpers.states import step
 from lore.errors import LoreError
-from lore.fold.step import step
 from lore.model.state import FoldedSession
 from lore.prompt.assemble import Assembler
 from lore.prompt.base import Rules

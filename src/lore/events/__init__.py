@@ -13,32 +13,14 @@ item or a block. `event(kind, **fields)` does the same from plain values, for pr
 Pure, and safe between threads: values are immutable.
 """
 
-from lore.events.items import assistant_message as assistant_message
-from lore.events.items import image as image
-from lore.events.items import raw as raw
-from lore.events.items import text as text
-from lore.events.items import thinking as thinking
-from lore.events.items import tool_call as tool_call
-from lore.events.items import user_message as user_message
-from lore.events.kinds import append as append
-from lore.events.kinds import cache_reset as cache_reset
-from lore.events.kinds import compact_applied as compact_applied
-from lore.events.kinds import compact_started as compact_started
-from lore.events.kinds import context_persisted as context_persisted
-from lore.events.kinds import event as event
-from lore.events.kinds import knowledge as knowledge
-from lore.events.kinds import layer as layer
-from lore.events.kinds import observed as observed
-from lore.events.kinds import opaque as opaque
-from lore.events.kinds import patch_text as patch_text
-from lore.events.kinds import patch_tool_call as patch_tool_call
-from lore.events.kinds import prompt_delta as prompt_delta
-from lore.events.kinds import remove as remove
-from lore.events.kinds import session_changed as session_changed
-from lore.events.kinds import session_started as session_started
-from lore.events.kinds import tool_result_cleared as tool_result_cleared
-from lore.events.kinds import turn_canceled as turn_canceled
-from lore.events.kinds import turn_completed as turn_completed
-from lore.events.kinds import turn_failed as turn_failed
-from lore.events.kinds import turn_started as turn_started
+# isort: off
+from lore.events.items import assistant_message as assistant_message, image as image, raw as raw, text as text
+from lore.events.items import thinking as thinking, tool_call as tool_call, user_message as user_message
+from lore.events.kinds import append as append, cache_reset as cache_reset, compact_applied as compact_applied
+from lore.events.kinds import compact_started as compact_started, context_persisted as context_persisted, event as event
+from lore.events.kinds import knowledge as knowledge, layer as layer, observed as observed, opaque as opaque
+from lore.events.kinds import patch_text as patch_text, patch_tool_call as patch_tool_call, prompt_delta as prompt_delta
+from lore.events.kinds import remove as remove, session_changed as session_changed, session_started as session_started
+from lore.events.kinds import tool_result_cleared as tool_result_cleared, turn_canceled as turn_canceled
+from lore.events.kinds import turn_completed as turn_completed, turn_failed as turn_failed, turn_started as turn_started
 from lore.events.kinds import usage as usage

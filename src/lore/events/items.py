@@ -31,13 +31,13 @@ BLOCKS = (i.TextBlock, i.ThinkingBlock, i.ImageBlock, i.RawBlock)
 ITEMS = (i.UserMessage, i.AssistantMessage, i.ToolCall, i.CompactDivider, i.OpaqueItem)
 
 
-def output_json(value: Content | None, field: str) -> Raw:
+def output_json(value: Content | None) -> Raw:
     """Encode a call's output: a text or blocks."""
     if value is None:
         return i.NULL
     if isinstance(value, str):
         return Raw(encode(value))
-    return Raw(msgspec.json.encode(block_list(value, field)))
+    return Raw(msgspec.json.encode(block_list(value, "output")))
 
 
 @strict
@@ -128,19 +128,17 @@ def tool_call(
     >>> tool_call("t1", "toolu_1", "read_file", {"path": "a.py"}).status
     'running'
     """
-    require_word(status, STATUSES, "status")
     arguments = json_of({} if input is None else input, "input")
-    error_json = optional_json(error, "error")
     return i.ToolCall(
-        uuid, call_id, name, arguments, status, output_json(output, "output"), error_json,
-        optional_json(detail, "detail"), response_id, raw,
+        uuid, call_id, name, arguments, require_word(status, STATUSES, "status"), output_json(output),
+        optional_json(error, "error"), optional_json(detail, "detail"), response_id, raw,
     )  # fmt: skip
 
 
-_EXTRAS = ("cache_control", "citations", "prompt_cache_breakpoint")
 _LORE_MEMBERS = {"text": ("type", "text"), "raw": ("type", "json", "dialect"), "image": ("type", "media_type", "data"),
                  "thinking": ("type", "text", "signature")}  # fmt: skip
-_PROVIDER_MEMBERS = {"text": _EXTRAS, "image": ("source",), "thinking": ("thinking",)}  # of a provider's own shape
+_PROVIDER_MEMBERS = {"text": ("cache_control", "citations", "prompt_cache_breakpoint"), "image": ("source",),
+                     "thinking": ("thinking",)}  # fmt: skip
 
 
 def block_of(value: object, dialect: str) -> i.Block:

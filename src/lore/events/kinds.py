@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias, Unpack, cast
+from typing import Any, Literal, TypeAlias, Unpack, cast, get_args
 
 import msgspec
 from msgspec import inspect as mi
@@ -24,8 +24,8 @@ from lore.events.strict import (
     good_line,
     id_list,
     json_of,
+    object_json,
     optional_json,
-    params_json,
     require_word,
     strict,
     system_json,
@@ -38,9 +38,11 @@ from lore.model import items as i
 from lore.model.state import SIGNS
 
 Trigger: TypeAlias = Literal["overflow", "manual", "cadence", "gap", "auto"]
-OPS = ("add", "create", "update", "remove")
-WHENS = ("once_at_start", "every_turn")
-TRIGGERS = ("overflow", "manual", "cadence", "gap", "auto")
+When: TypeAlias = Literal["once_at_start", "every_turn"]
+Op: TypeAlias = Literal["add", "create", "update", "remove"]
+TRIGGERS: tuple[str, ...] = get_args(Trigger)
+WHENS: tuple[str, ...] = get_args(When)
+OPS: tuple[str, ...] = get_args(Op)
 
 
 @strict
@@ -57,8 +59,8 @@ def session_started(
     """
     return e.SessionStarted(
         session_id=session_id, model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
-        attachments=tuple(attachments), params=params_json(params), user_id=user_id, project_id=project_id,
-        parent_session_id=parent_session_id, **common,
+        attachments=tuple(attachments), params=i.NULL if params is None else object_json(params, "params"),
+        user_id=user_id, project_id=project_id, parent_session_id=parent_session_id, **common,
     )  # fmt: skip
 
 
@@ -76,12 +78,12 @@ def session_changed(
     """
     return e.SessionChanged(
         model=model, dialect=dialect, system=system_json(system), tools=tools_json(tools),
-        params=params_json(params), **common,
+        params=i.NULL if params is None else object_json(params, "params"), **common,
     )  # fmt: skip
 
 
 @strict
-def layer(name: str, when: Literal["once_at_start", "every_turn"], text: str, **common: Unpack[Common]) -> e.Layer:
+def layer(name: str, when: When, text: str, **common: Unpack[Common]) -> e.Layer:
     """Return a named piece of context: in the system prompt, or in the tail of every turn.
 
     >>> layer("project", "once_at_start", "The project is a parser.").when
@@ -121,10 +123,9 @@ def patch_tool_call(
     >>> patch_tool_call("toolu_1", output="60 lines").status
     'completed'
     """
-    require_word(status, STATUSES, "status")
     return e.PatchToolCall(
-        call_id=call_id, status=status, output=output_json(output, "output"), error=optional_json(error, "error"),
-        detail=optional_json(detail, "detail"), **common,
+        call_id=call_id, status=require_word(status, STATUSES, "status"), output=output_json(output),
+        error=optional_json(error, "error"), detail=optional_json(detail, "detail"), **common,
     )  # fmt: skip
 
 
@@ -245,8 +246,8 @@ def turn_canceled(
 
 @strict
 def knowledge(
-    op: Literal["add", "create", "update", "remove"], id: str, *, category: str | None = None,
-    title: str | None = None, content: str | None = None, at: str | None = None,
+    op: Op, id: str, *, category: str | None = None, title: str | None = None, content: str | None = None,
+    at: str | None = None,
 ) -> e.Knowledge:  # fmt: skip
     """Return a change of the session's knowledge, which is shown in every chain.
 
@@ -386,7 +387,12 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
                 _check_names(value, inner, where)
             if isinstance(value, dict) and structs:
                 members = cast("dict[str, Any]", value)
-                _check_names(members, _find_struct(members, structs, where), where)
+                tag = members.get(structs[0].tag_field or "type")
+                named = [struct for struct in structs if struct.tag == tag or len(structs) == 1]
+                if not named:
+                    hint = did_you_mean(str(tag), [str(struct.tag) for struct in structs])
+                    raise MisuseError(f"{where} is of no known type ({tag!r}): {hint}", hint=hint)
+                _check_names(members, named[0], where)
         case mi.VarTupleType(item_type=item) if isinstance(value, list):
             for at, inner in enumerate(cast("list[object]", value)):
                 _check_names(inner, item, f"{where}[{at}]")
@@ -399,14 +405,3 @@ def _check_names(value: object, info: mi.Type, where: str) -> None:
                     _check_names(inner, fields[name], f"{where}.{name}")
         case _:
             return
-
-
-def _find_struct(value: dict[str, Any], structs: list[mi.StructType], where: str) -> mi.StructType:
-    if len(structs) == 1:
-        return structs[0]
-    tags = {str(struct.tag): struct for struct in structs}
-    tag = value.get(structs[0].tag_field or "type")
-    if tag not in tags:
-        hint = did_you_mean(str(tag), tags)
-        raise MisuseError(f"{where} is of no known type ({tag!r}): {hint}", hint=hint)
-    return tags[tag]

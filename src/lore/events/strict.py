@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
+from inspect import CO_VARKEYWORDS
 from typing import ParamSpec, Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 import msgspec
@@ -28,6 +29,7 @@ from lore.sdk.objects import describe_class, is_model, plain
 
 P = ParamSpec("P")
 R = TypeVar("R")
+W = TypeVar("W", bound=str)
 JSON: TypeAlias = "None | bool | int | float | str | Sequence[JSON] | Mapping[str, JSON]"
 Members: TypeAlias = Mapping[str, object]  # a JSON object; type checkers accept a TypedDict, too
 
@@ -35,19 +37,15 @@ Members: TypeAlias = Mapping[str, object]  # a JSON object; type checkers accept
 class Model(Protocol):
     """An object of an SDK: a pydantic model."""
 
-    def model_dump(self, *, mode: str, by_alias: bool, exclude_unset: bool) -> dict[str, object]:
-        """Return its members as plain values."""
-        ...
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_unset: bool) -> dict[str, object]: ...
 
 
 JsonObject: TypeAlias = Members | Model
 Tools: TypeAlias = Sequence[JsonObject] | Mapping[str, JsonObject]  # each in any provider's shape; a mapping has names
 RECALLED = ("id", "title", "content", "score", "sensitivity")
-WORKING = ("project_dir", "recent_files")
+_WORKING = ("project_dir", "recent_files")
 STATUSES = ("running", "completed", "failed")
 _TOOL = "a tool is a mapping, or an object of an SDK, with its name, its description and the JSON schema of its input"
-
-_NAMED = frozenset(("name", "type"))  # a tool has one of them, unless it is named by its only member
 
 
 class Common(TypedDict, total=False):
@@ -58,15 +56,12 @@ class Common(TypedDict, total=False):
     agent_id: str | None
 
 
-_TAKES_MORE = 0x08  # of a function's flags: it has a `**`, here `Common`
-
-
 def reject_unknown_names(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of keyword names; its error names the nearest parameter."""
     code = function.__code__
     label = function.__qualname__.removesuffix(".__init__").rpartition(".")[2] + "()"
     names = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
-    names += Common.__annotations__ if code.co_flags & _TAKES_MORE else ()
+    names += Common.__annotations__ if code.co_flags & CO_VARKEYWORDS else ()
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -87,23 +82,13 @@ def strict(function: Callable[P, R]) -> Callable[P, R]:
         result = function(*args, **kwargs)
         try:
             line = msgspec.json.encode(result)
-            _decode(line, type(result))
+            lenient.decode_tolerating_surrogates(msgspec.json.Decoder(type(result)), line)
         except (ValueError, TypeError, RecursionError) as error:
             raise MisuseError(f"{function.__name__}(): {error}", hint=f"see lore.events.{function.__name__}") from None
         good_line(line, function.__name__)
         return result
 
     return checked
-
-
-def _decode(line: bytes, kind: type[object]) -> None:
-    """Decode an event's line; lone surrogates, which file names may contain, need the lenient decoder."""
-    try:
-        msgspec.json.decode(line, type=kind)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        lenient.convert(line, kind)
 
 
 def good_line(line: bytes, name: str) -> None:
@@ -119,7 +104,7 @@ def bad_name(where: str, name: str, names: Iterable[str]) -> MisuseError:
     return MisuseError(f"{where} has no field {name!r}: {hint}", hint=hint)
 
 
-def require_word(value: str, choices: Sequence[str], field: str) -> str:
+def require_word(value: W, choices: Sequence[str], field: str) -> W:
     """Return a word; raises MisuseError for an unknown one."""
     if value not in choices:
         hint = did_you_mean(value, choices)
@@ -145,8 +130,7 @@ def json_of(value: object, field: str) -> Raw:
                 json.dumps(value, allow_nan=False)
         return Raw(raw)
     except (TypeError, ValueError, RecursionError) as error:
-        hint = "give text, numbers, lists and mappings"
-        raise MisuseError(f"{field} is not JSON: {error}", hint=hint) from None
+        raise MisuseError(f"{field} is not JSON: {error}", hint="give text, numbers, lists and mappings") from None
 
 
 def object_json(value: object, field: str) -> Raw:
@@ -154,11 +138,6 @@ def object_json(value: object, field: str) -> Raw:
     with suppress(RecursionError):  # `json_of` reports it
         value = _dump_models(value, field)
     return json_of(value, field)
-
-
-def params_json(params: JsonObject | None) -> Raw:
-    """Encode the parameters of an API; None is content that is absent."""
-    return i.NULL if params is None else object_json(params, "params")
 
 
 def _dump_models(value: object, field: str) -> object:
@@ -219,19 +198,14 @@ def tools_json(tools: Tools | None) -> tuple[Raw, ...] | None:
             raise MisuseError(f"{what} is among the tools: {_TOOL}", hint=_TOOL)
     encoded = tuple([object_json(tool, "tools") for tool in tools])
     for tool in tools:
-        if isinstance(tool, Mapping) and (_is_schema(tool) or (_NAMED.isdisjoint(tool) and _is_flat(tool))):
+        if not isinstance(tool, Mapping) or "name" in tool:
+            continue
+        is_schema = tool.get("type") == "object"  # of a tool's input alone, as a pydantic class returns it
+        # A tool that the provider runs may be named by its one nested member: {"google_search": {}}.
+        is_nested = any(isinstance(value, Mapping | list | tuple) or is_model(value) for value in tool.values())
+        if is_schema or ("type" not in tool and not is_nested):
             raise MisuseError(f"a tool has no name: it has {', '.join(tool) or 'no members'}", hint=_TOOL)
     return encoded
-
-
-def _is_schema(members: Members) -> bool:
-    """Return whether a mapping is the JSON schema of a tool's input alone, as a pydantic class returns it."""
-    return members.get("type") == "object" and "name" not in members
-
-
-def _is_flat(members: Members) -> bool:
-    """Return whether no value is nested; tools that a provider runs have one nested member: {"google_search": {}}."""
-    return not any(isinstance(value, Mapping | list | tuple) or is_model(value) for value in members.values())
 
 
 def context_json(context: Members | None) -> Raw:
@@ -248,17 +222,14 @@ def context_json(context: Members | None) -> Raw:
                 hint += "; a parameter of the request belongs in params"
             raise MisuseError(f"{name!r} is not a part of a turn's context: {hint}", hint=hint)
     recalled = context.get("memory_recall")
-    for entry in cast("Iterable[object]", recalled) if isinstance(recalled, list | tuple) else ():
-        _check_members(entry, "an entry of memory_recall", RECALLED)
-    _check_members(context.get("working_context"), "working_context", WORKING)
+    parts = [("working_context", _WORKING, context.get("working_context"))]
+    if isinstance(recalled, list | tuple):
+        parts += [("an entry of memory_recall", RECALLED, entry) for entry in cast("Iterable[object]", recalled)]
+    for what, names, members in parts:
+        for name in cast("Iterable[str]", members) if isinstance(members, Mapping) else ():
+            if name not in names:
+                raise bad_name(what, name, names)
     return json_of(dict(context), "context")
-
-
-def _check_members(value: object, what: str, names: Sequence[str]) -> None:
-    """Raise MisuseError for a mapping with another member than these."""
-    for name in cast("Iterable[str]", value) if isinstance(value, Mapping) else ():
-        if name not in names:
-            raise bad_name(what, name, names)
 
 
 def check(event: object) -> None:

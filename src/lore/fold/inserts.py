@@ -9,11 +9,10 @@ all deltas; an id keeps the short form under which a prompt showed it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from lore.fold.timeline import Problems, end_deltas, note_change, problem
+from lore.fold.timeline import Problems, note_change, problem
 from lore.model.codes import Code
 from lore.model.events import CacheReset, ContextPersisted, Event, PromptDelta
 from lore.model.inserts import Insert, delta_news, insert_texts, joins_results, selector_place, shorten_ids, with_place
@@ -43,19 +42,19 @@ def add_delta(chain: Chain, event: PromptDelta) -> Problems:
     the new selector. It moves only if it was not sent; a new place for a sent delta is a problem. An unreadable or
     surplus delta is a problem, and skipped.
     """
-    target = selector_place(event.selector)
+    target, what = selector_place(event.selector), f"prompt_delta {event.seq}"
     if target is None:
-        return _unreadable(f"prompt_delta {event.seq}: unreadable selector, skipped")
+        return _unreadable(f"{what}: unreadable selector, skipped")
     previous = chain.deltas.get(event.seq)
     if previous is not None:
         return _repeat_delta(chain, event, previous, target)
-    if _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq):
+    if _mark_saved(chain, event):
         return ()  # it was sent, and a reset ended it before it was saved
     if insert_texts(event.content) is None:
-        return _unreadable(f"prompt_delta {event.seq}: unreadable content, skipped")
+        return _unreadable(f"{what}: unreadable content, skipped")
     if len(chain.deltas) >= SESSION_DELTAS:
-        return _unreadable(f"prompt_delta {event.seq}: more than {SESSION_DELTAS} without a reset, skipped")
-    place, problems = _allowed_place(chain, target, f"prompt_delta {event.seq}")
+        return _unreadable(f"{what}: more than {SESSION_DELTAS} without a reset, skipped")
+    place, problems = _allowed_place(chain, target, what)
     after_results = joins_results(event.selector, event.content)
     delta = Insert(place, chain.turns, event.seq, event.content, event.selector, after_results=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
@@ -71,7 +70,7 @@ def _repeat_delta(chain: Chain, event: PromptDelta, previous: Insert, target: in
     after_results = previous.after_results if was_sent else joins_results(event.selector, previous.content)
     delta = replace(previous, place=place, selector=event.selector, after_results=after_results)
     chain.deltas = {**chain.deltas, event.seq: delta}
-    _mark_saved(chain, lambda other: isinstance(other, PromptDelta) and other.seq == event.seq)
+    _mark_saved(chain, event)
     if not is_absent(event.content) and event.content != previous.content:
         return _unreadable(f"prompt_delta {event.seq} comes again with other content; the first holds")
     if was_sent and target != previous.place:
@@ -84,9 +83,8 @@ def _allowed_place(chain: Chain, target: int, what: str) -> tuple[int, Problems]
     if target > size:
         return size, _unreadable(f"{what}: insert_at {target} is outside a history of {size}; put at its end")
     if target < chain.sent_entries:
-        return chain.sent_entries, _unreadable(
-            f"{what}: insert_at {target} is before items that were sent; put after them"
-        )
+        fault = _unreadable(f"{what}: insert_at {target} is before items that were sent; put after them")
+        return chain.sent_entries, fault
     return target, ()
 
 
@@ -100,7 +98,7 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
     """
     if event.outside:
         return _add_outside_context(chain, event)
-    if _mark_saved(chain, lambda other: isinstance(other, ContextPersisted) and other.turn == event.turn):
+    if _mark_saved(chain, event):
         return ()
     latest = chain.persisted.last()
     if latest is not None and event.turn <= latest.number:
@@ -118,15 +116,12 @@ def add_context(chain: Chain, event: ContextPersisted) -> Problems:
 
 
 def _add_outside_context(chain: Chain, event: ContextPersisted) -> Problems:
-    """Put context that a compaction requested at its place; the turn's own context remains.
-
-    A turn may have several, of compactions in a row: the first has the turn's number, others the next free ones.
-    """
+    """Put context that a compaction requested at its place; the turn's own context remains."""
     what, number, latest = f"outside context of turn {event.turn}", event.turn, chain.outside.last()
     if latest is not None and event.turn <= latest.number:
         if event.turn <= latest.turn and event.content == latest.content:
             return ()
-        number = latest.number + 1
+        number = latest.number + 1  # of several compactions in a row the first has the turn's number
     if insert_texts(event.content) is None or event.insert_at < 0:
         return _unreadable(f"{what}: unreadable, skipped")
     place, problems = _allowed_place(chain, event.insert_at, what)
@@ -142,10 +137,10 @@ def reset(chain: Chain, event: CacheReset) -> Problems:
     """
     if event.turn is not None:
         if chain.reset is not None and event.turn <= chain.reset:
-            _mark_saved(chain, lambda other: isinstance(other, CacheReset) and other.turn == event.turn)
+            _mark_saved(chain, event)
             return ()
         chain.reset = event.turn
-    end_deltas(chain)
+    chain.pinned, chain.deltas = None, {}
     note_change(chain, Code.CACHE_RESET, event.reason)
     return ()
 
@@ -174,9 +169,12 @@ def unsaved_events(chain: Chain) -> tuple[Event, ...]:
     return tuple(events)
 
 
-def _mark_saved(chain: Chain, is_same: Callable[[Event], bool]) -> bool:
-    """Remove a derived event that the log holds from the unsaved ones; return whether there was one."""
-    at = next((number for number, event in enumerate(chain.unsaved) if is_same(event)), None)
-    if at is not None:
-        chain.unsaved = chain.unsaved[:at] + chain.unsaved[at + 1 :]
-    return at is not None
+def _mark_saved(chain: Chain, saved: PromptDelta | ContextPersisted | CacheReset) -> bool:
+    """Remove the unsaved event of this kind and number, which the log holds; return whether there was one."""
+    field = "seq" if isinstance(saved, PromptDelta) else "turn"
+    number = getattr(saved, field)
+    for at, event in enumerate(chain.unsaved):
+        if type(event) is type(saved) and getattr(event, field) == number:
+            chain.unsaved = chain.unsaved[:at] + chain.unsaved[at + 1 :]
+            return True
+    return False

@@ -9,33 +9,24 @@ from __future__ import annotations
 from lore.fold.timeline import Problems, problem
 from lore.model.codes import Code
 from lore.model.events import Knowledge
-from lore.model.state import Fact, FoldedSession
+from lore.model.state import Fact
 
 
-class KnowledgeChanges:
-    """The knowledge of a session while it is folded: copies of its tables, so that many events copy them once."""
-
-    __slots__ = ("facts", "removed")
-
-    def __init__(self, session: FoldedSession) -> None:
-        self.facts = dict(session.knowledge)
-        self.removed = dict(session.removed)
-
-    def apply(self, event: Knowledge) -> Problems:
-        """Apply one event."""
-        if event.op == "remove":
-            if self.facts.pop(event.id, None) is None:
-                return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is removed but not known")
-            self.removed[event.id] = None
-            return ()
-        if event.op not in ("add", "create", "update"):
-            return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
-        fact = self.facts.get(event.id)
-        self.facts[event.id] = update_fact(fact or Fact(event.id), event.category, event.title, event.content)
-        self.removed.pop(event.id, None)
-        if fact is None and event.op == "update":
-            return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
+def change_knowledge(facts: dict[str, Fact], removed: dict[str, None], event: Knowledge) -> Problems:
+    """Apply an event to a session's entries and to the ids of its removed entries."""
+    if event.op == "remove":
+        if facts.pop(event.id, None) is None:
+            return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is removed but not known")
+        removed[event.id] = None
         return ()
+    if event.op not in ("add", "create", "update"):
+        return problem(Code.MALFORMED_RECORD, f"knowledge has unknown op {event.op!r}")
+    fact = facts.get(event.id)
+    facts[event.id] = update_fact(fact or Fact(event.id), event.category, event.title, event.content)
+    removed.pop(event.id, None)
+    if fact is None and event.op == "update":
+        return problem(Code.UNKNOWN_ID, f"knowledge {event.id!r} is updated but not known; added")
+    return ()
 
 
 def update_fact(fact: Fact, category: str | None, title: str | None, content: str | None) -> Fact:

@@ -1,20 +1,19 @@
-"""`step(state, event)`: the only way session state changes.
+"""`Folding`: the only way session state changes.
 
-It takes any event in any state and changes neither. An event that does not fit (an unknown id, the end of a turn that
-is not under way, a second header) changes nothing and is reported as a problem. `Folding` does the same for many events
-in a row: it changes copies of its own, and `state` returns them.
+It takes any event in any state. An event that does not fit (an unknown id, the end of a turn that is not under way, a
+second header) changes nothing and is reported as a problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Raw
 from msgspec.structs import replace
 
 from lore.fold import inserts, timeline, turns
-from lore.fold.knowledge import KnowledgeChanges
+from lore.fold.knowledge import change_knowledge
 from lore.fold.timeline import Problems, note_change, problem
 from lore.model import events as e
 from lore.model.canonical import text_of
@@ -24,34 +23,18 @@ from lore.model.jsonslice import raw_members
 from lore.model.limits import SESSION_LAYERS
 from lore.model.mask import cut_masked, mask
 from lore.model.providers import without_platform
-from lore.model.state import HOOKS, LONGEST, QUOTED, SIGNS, Chain, FoldedSession, Sign, bounded_names
-
-
-class FoldStep(NamedTuple):
-    """The state after an event."""
-
-    state: FoldedSession  # of the whole session
-    problems: Problems = ()  # of the event
-
-
-def step(state: FoldedSession, event: e.Event) -> FoldStep:
-    """Return the state after one event, and its problems.
-
-    O(chains); a compaction or removal O(items), knowledge O(entries).
-    """
-    folding = Folding(state)
-    problems = folding.apply(event)
-    return FoldStep(folding.state(), problems)
+from lore.model.state import HOOKS, LONGEST, QUOTED, SIGNS, Chain, Fact, FoldedSession, Sign, bounded_names
 
 
 class Folding:
-    """A session that is being folded. States that go in or come out are never changed. Not safe between threads."""
+    """A session that is being folded: it changes copies, never a state that goes in or comes out. Not thread-safe."""
 
     __slots__ = ("_chains", "_copies", "_knowledge", "_session")
 
     def __init__(self, state: FoldedSession) -> None:
         self._session = state
-        self._knowledge: KnowledgeChanges | None = None  # changes that `_session` does not have yet
+        # copies of the session's entries and removed ids, with changes that `_session` does not have yet
+        self._knowledge: tuple[dict[str, Fact], dict[str, None]] | None = None
         self._chains = state.chains  # chains that are not being changed
         self._copies: dict[str, Chain] = {}  # chains that are being changed: no state holds these copies
 
@@ -62,8 +45,8 @@ class Folding:
         Costs O(1), after changes of knowledge once O(entries). Read current chains with `chain`.
         """
         if self._knowledge is not None:
-            changes, self._knowledge = self._knowledge, None
-            self._session = replace(self._session, knowledge=changes.facts, removed=changes.removed)
+            (facts, removed), self._knowledge = self._knowledge, None
+            self._session = replace(self._session, knowledge=facts, removed=removed)
         return self._session
 
     def state(self) -> FoldedSession:
@@ -105,32 +88,39 @@ class Folding:
 
     def apply(self, event: e.Event) -> Problems:
         """Apply one event to this folding; return its problems, empty if there are none. Begins a chain that is new."""
-        if type(event) not in _KINDS_OF_LORE or self._session.is_own:
-            return self._apply(event)
-        problems, session, chain = self._apply(event), self.session, self.peek(event.chain)
-        layers = session.start_layers or session.late_layers or session.turn_layers
-        if session.knowledge or layers or chain.deltas or chain.persisted or chain.outside:
-            self._adopt()  # an unreadable event added nothing: the session remains the other tool's
+        problems = self._apply(event)
+        if type(event) in _KINDS_OF_LORE and not self._session.is_own:
+            session, chain = self.session, self.peek(event.chain)
+            layers = session.start_layers or session.late_layers or session.turn_layers
+            if session.knowledge or layers or chain.deltas or chain.persisted or chain.outside:
+                self._adopt()  # an unreadable event added nothing: the session remains the other tool's
         return problems
 
     def _apply(self, event: e.Event) -> Problems:
         if type(event) is e.SessionChanged:
-            event = self._order_tools(event)
+            if event.tools is not None and self._session.is_own:
+                event = replace(event, tools=_keep_tool_order(self._copy_of(event.chain).tools or (), event.tools))
             if event.title is not None:
                 self._session = replace(self.session, title=event.title)
         on_chain = _ON_CHAIN.get(type(event))
         if on_chain is not None:
-            chain = self._copies.get(event.chain) or self._copy(event.chain)
+            chain = self._copies.get(event.chain) or self._copy_of(event.chain)
             if type(event) is e.CompactApplied and self._session.is_own:
                 return (*timeline.report_removed_calls(chain, event), *on_chain(chain, event))
             return on_chain(chain, event)
         if type(event) is e.TurnStarted:
-            return self._start_turn(event)
+            if not self._session.is_own and raw_members(bytes(event.context)) is not None:
+                self._adopt()
+            chain = self._copy_of(event.chain)
+            problems = turns.start_turn(chain, event)
+            if chain.pinned is None:
+                inserts.pin(chain, self.session)
+            return problems
         if type(event) is e.Knowledge:
             if self._knowledge is None:
-                self._knowledge = KnowledgeChanges(self._session)
-            return self._knowledge.apply(event)
-        if type(event) is e.OpaqueEvent:
+                self._knowledge = dict(self._session.knowledge), dict(self._session.removed)
+            return change_knowledge(*self._knowledge, event)
+        if type(event) in _WITHOUT_EFFECT:
             return ()
         self._session, problems = _ON_SESSION[type(event)](self.state(), event)
         self._chains = self._session.chains
@@ -164,30 +154,11 @@ class Folding:
                 detail = f"a session of {self._session.format} continues as lore's own"
                 note_change(chain, Code.SESSION_CHANGED, detail)
 
-    def _order_tools(self, event: e.SessionChanged) -> e.SessionChanged:
-        """Keep the order of tools that lore sent already, new ones last. Recorded tools stay in their order."""
-        if event.tools is None or not self._session.is_own:
-            return event
-        old_tools = self._copy_of(event.chain).tools or ()
-        places = {tool_name(tool): place for place, tool in reversed(list(enumerate(old_tools)))}
-        tools = sorted(event.tools, key=lambda tool: places.get(tool_name(tool), len(old_tools)))
-        return replace(event, tools=tuple(tools))
-
-    def _start_turn(self, event: e.TurnStarted) -> Problems:
-        if not self._session.is_own and raw_members(bytes(event.context)) is not None:
-            self._adopt()
-        chain = self._copy_of(event.chain)
-        problems = turns.start_turn(chain, event)
-        if chain.pinned is None:
-            inserts.pin(chain, self.session)
-        return problems
-
     def _copy_of(self, name: str) -> Chain:
-        return self._copies.get(name) or self._copy(name)
-
-    def _copy(self, name: str) -> Chain:
-        original = self._chains.get(name)
-        chain = self._copies[name] = self._session.new_chain(name) if original is None else replace(original)
+        chain = self._copies.get(name)
+        if chain is None:
+            original = self._chains.get(name)
+            chain = self._copies[name] = self._session.new_chain(name) if original is None else replace(original)
         return chain
 
     def _is_untouched(self, chain: Chain) -> bool:
@@ -196,9 +167,9 @@ class Folding:
         return all(getattr(chain, name) == getattr(fresh, name) for name in Chain.__struct_fields__ if name != "index")
 
 
-def _start_session(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
+def _start_session(state: FoldedSession, event: e.SessionStarted) -> tuple[FoldedSession, Problems]:
     if state.started:
-        return FoldStep(state, problem(Code.BAD_HEADER, "a second session_started; the first holds"))
+        return state, problem(Code.BAD_HEADER, "a second session_started; the first holds")
     values = {name: getattr(event, name) for name in ("model", "system", "tools", "params")}
     state = replace(
         state, id=event.session_id, at=event.at, format=event.origin or state.format, dialect=event.dialect,
@@ -207,14 +178,13 @@ def _start_session(state: FoldedSession, event: e.SessionStarted) -> FoldStep:
     chain = replace(state.chain(event.chain), **values)  # events may have come before the header
     state = replace(state, chains={**state.chains, chain.id: chain})
     if event.v == 1:
-        return FoldStep(state)
-    return FoldStep(state, problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1"))
+        return state, ()
+    return state, problem(Code.BAD_HEADER, f"log version {event.v} is not 1; read as version 1")
 
 
-def _add_layer(state: FoldedSession, event: e.Layer) -> FoldStep:
+def _add_layer(state: FoldedSession, event: e.Layer) -> tuple[FoldedSession, Problems]:
     if event.when not in ("once_at_start", "every_turn"):
-        message = f"layer {event.name!r} has unknown `when` {event.when!r}"
-        return FoldStep(state, problem(Code.MALFORMED_RECORD, message))
+        return state, problem(Code.MALFORMED_RECORD, f"layer {event.name!r} has unknown `when` {event.when!r}")
     is_late = any(chain.turns for chain in state.chains.values())
     field = "turn_layers" if event.when == "every_turn" else "late_layers" if is_late else "start_layers"
     layers: tuple[e.Layer, ...] = getattr(state, field)
@@ -226,8 +196,8 @@ def _add_layer(state: FoldedSession, event: e.Layer) -> FoldStep:
         layers = (*layers, event)
     else:
         message = f"layer {event.name!r}: more than {SESSION_LAYERS} layers, skipped"
-        return FoldStep(state, problem(Code.MALFORMED_RECORD, message))
-    return FoldStep(replace(state, **{field: layers}))
+        return state, problem(Code.MALFORMED_RECORD, message)
+    return replace(state, **{field: layers}), ()
 
 
 def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
@@ -255,6 +225,12 @@ def _change_session(chain: Chain, event: e.SessionChanged) -> Problems:
     return ()
 
 
+def _keep_tool_order(old_tools: tuple[Raw, ...], tools: tuple[Raw, ...]) -> tuple[Raw, ...]:
+    """Return the tools with those that lore sent already in their old order, new ones last."""
+    places = {tool_name(tool): place for place, tool in reversed(list(enumerate(old_tools)))}
+    return tuple(sorted(tools, key=lambda tool: places.get(tool_name(tool), len(old_tools))))
+
+
 def tool_name(tool: Raw) -> str:
     """Return the name in a tool's `function`, or without such a member at its top; without a name the JSON text."""
     members = raw_members(bytes(tool)) or {}
@@ -278,33 +254,17 @@ def _note_sign(chain: Chain, event: e.Observed) -> Problems:
     return ()
 
 
-def _change_nothing(_: Chain, __: e.CompactStarted | e.Saved) -> Problems:
-    return ()
-
-
 _ON_CHAIN: dict[type, Callable[[Chain, Any], Problems]] = {
-    e.Append: timeline.append,
-    e.PatchText: timeline.patch_text,
-    e.PatchToolCall: timeline.patch_tool_call,
-    e.ToolResultCleared: timeline.clear_results,
-    e.Remove: timeline.remove,
-    e.CompactStarted: _change_nothing,
-    e.CompactApplied: timeline.compact,
-    e.TurnCompleted: turns.end_turn,
-    e.TurnFailed: turns.end_turn,
-    e.TurnCanceled: turns.end_turn,
-    e.SessionChanged: _change_session,
-    e.PromptDelta: inserts.add_delta,
-    e.ContextPersisted: inserts.add_context,
-    e.CacheReset: inserts.reset,
-    e.Observed: _note_sign,
-    e.Saved: _change_nothing,
-}
-
-_ON_SESSION: dict[type, Callable[[FoldedSession, Any], FoldStep]] = {
-    e.SessionStarted: _start_session,
-    e.Layer: _add_layer,
-}
+    e.Append: timeline.append, e.PatchText: timeline.patch_text, e.PatchToolCall: timeline.patch_tool_call,
+    e.ToolResultCleared: timeline.clear_results, e.Remove: timeline.remove, e.CompactApplied: timeline.compact,
+    e.TurnCompleted: turns.end_turn, e.TurnFailed: turns.end_turn, e.TurnCanceled: turns.end_turn,
+    e.SessionChanged: _change_session, e.Observed: _note_sign,
+    e.PromptDelta: inserts.add_delta, e.ContextPersisted: inserts.add_context, e.CacheReset: inserts.reset,
+}  # fmt: skip
+_ON_SESSION: dict[type, Callable[[FoldedSession, Any], tuple[FoldedSession, Problems]]] = {
+    e.SessionStarted: _start_session, e.Layer: _add_layer,
+}  # fmt: skip
+_WITHOUT_EFFECT = (e.CompactStarted, e.Saved, e.OpaqueEvent)
 
 # Only lore writes these. After one of them in another tool's session, as after a turn's context, lore assembles it.
 _KINDS_OF_LORE = frozenset((e.Knowledge, e.Layer, e.PromptDelta, e.ContextPersisted))

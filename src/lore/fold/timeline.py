@@ -73,10 +73,7 @@ def append(chain: Chain, event: e.Append) -> Problems:
     index, item, entries = index_of(chain), event.item, chain.entries
     old_place = index.place(item.uuid)
     if old_place is not None:
-        join_stream(chain)
-        item = _copy_outcome(chain.entries[old_place].item, item)
-        if chain.entries[old_place].item != item:
-            _replace_item(chain, index, old_place, item)
+        _repeat_item(chain, index, old_place, item)
         return problem(Code.DUPLICATE_UUID, f"uuid {item.uuid!r} came before; its first place and last content hold")
     turn = chain.turn.turn if chain.turn is not None else 0
     last, group = entries.last(), 0
@@ -124,13 +121,20 @@ def _continues_response(before: AssistantMessage | ToolCall, item: AssistantMess
     return not (isinstance(before, ToolCall) and before.status != "running")
 
 
-def _copy_outcome(before: Item, item: Item) -> Item:
-    """Return the item; a call that is repeated without an outcome keeps the outcome that it has."""
-    if not (isinstance(before, ToolCall) and isinstance(item, ToolCall) and item.call_id == before.call_id):
-        return item
-    if item.status != "running" or not all(map(is_absent, (item.output, item.error, item.detail))):
-        return item
-    return replace(item, status=before.status, output=before.output, error=before.error, detail=before.detail)
+def _repeat_item(chain: Chain, index: Index, place: int, item: Item) -> None:
+    """Replace the item that has the same uuid; a call that is repeated without an outcome keeps its outcome."""
+    join_stream(chain)
+    before = chain.entries[place].item
+    if (
+        isinstance(before, ToolCall)
+        and isinstance(item, ToolCall)
+        and item.call_id == before.call_id
+        and item.status == "running"
+        and all(map(is_absent, (item.output, item.error, item.detail)))
+    ):
+        item = replace(item, status=before.status, output=before.output, error=before.error, detail=before.detail)
+    if item != before:
+        _replace_item(chain, index, place, item)
 
 
 def _replace_item(chain: Chain, index: Index, place: int, item: Item) -> None:
@@ -198,28 +202,28 @@ def remove(chain: Chain, event: e.Remove) -> Problems:
     indexes = [index.place(uuid) for uuid in event.uuids]
     removed = sorted({place for place in indexes if place is not None})
     unknown_count = indexes.count(None)
-    if removed:
-        join_stream(chain)
-        before = chain.entries
-        remaining = before.cut(removed[0])
-        for place, following in zip(removed, [*removed[1:], len(before)], strict=True):
-            remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
-        chain.entries = remaining
-        index.remove([before[place].item for place in removed], remaining)
-        places = frozenset(removed)  # context that was written before these items goes with them
-        _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
-        _move_inserts(chain, lambda at: at - bisect_left(removed, at))
-        chain.sent_entries -= bisect_left(removed, chain.sent_entries)
-        chain.sent_before -= bisect_left(removed, chain.sent_before)
-        turn = chain.turn.turn if chain.turn is not None else 0
-        was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
-        if was_sent and event.restart:
-            note_change(
-                chain, Code.CHAIN_RESTARTED, f"a new conversation began without the {len(removed)} earlier items"
-            )
-        elif was_sent and not event.observed:
-            note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
-    return problem(Code.UNKNOWN_ID, f"{unknown_count} unknown items were removed") if unknown_count else ()
+    problems = problem(Code.UNKNOWN_ID, f"{unknown_count} unknown items were removed") if unknown_count else ()
+    if not removed:
+        return problems
+    join_stream(chain)
+    before = chain.entries
+    remaining = before.cut(removed[0])
+    for place, following in zip(removed, [*removed[1:], len(before)], strict=True):
+        remaining = remaining.extend(islice(before.since(place + 1), following - place - 1))
+    chain.entries = remaining
+    index.remove([before[place].item for place in removed], remaining)
+    places = frozenset(removed)  # context that was written before these items goes with them
+    _set_contexts(chain, lambda inserts: [insert for insert in inserts if insert.place not in places])
+    _move_inserts(chain, lambda at: at - bisect_left(removed, at))
+    chain.sent_entries -= bisect_left(removed, chain.sent_entries)
+    chain.sent_before -= bisect_left(removed, chain.sent_before)
+    turn = chain.turn.turn if chain.turn is not None else 0
+    was_sent = any(before[place].turn != turn for place in removed)  # items of this turn were never sent
+    if was_sent and event.restart:
+        note_change(chain, Code.CHAIN_RESTARTED, f"a new conversation began without the {len(removed)} earlier items")
+    elif was_sent and not event.observed:
+        note_change(chain, Code.REWIND, f"{len(removed)} items taken back")
+    return problems
 
 
 def compact(chain: Chain, event: e.CompactApplied) -> Problems:
@@ -237,7 +241,7 @@ def compact(chain: Chain, event: e.CompactApplied) -> Problems:
     else:
         _keep_items(chain, event, uuids)
     size = len(chain.entries) - 1
-    end_deltas(chain)
+    chain.pinned, chain.deltas = None, {}  # the next request states all knowledge in the system prompt
     note_change(chain, Code.COMPACTION, f"{event.trigger} compaction pruned {before - size} items and kept {size}")
     if not unknown:
         return ()
@@ -290,11 +294,6 @@ def _divider(chain: Chain, event: e.CompactApplied, pruned: int) -> Entry:
 # The places of inserts
 
 
-def end_deltas(chain: Chain) -> None:
-    """Drop all deltas and clear `pinned`: the next request states all knowledge in the system prompt."""
-    chain.pinned, chain.deltas = None, {}
-
-
 def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
     """Set the new place of every insert after items were added, removed or moved; drop inserts without a place."""
 
@@ -308,14 +307,11 @@ def _move_inserts(chain: Chain, place_of: Callable[[int], int | None]) -> None:
 
 
 def _set_contexts(chain: Chain, change: Callable[[Iterable[Insert]], list[Insert]]) -> None:
-    if chain.outside:
-        chain.outside = _share_beginning(chain.outside, change(chain.outside))
-    if chain.persisted:
-        chain.persisted = _share_beginning(chain.persisted, change(chain.persisted))
-
-
-def _share_beginning(before: Vector[Insert], inserts: list[Insert]) -> Vector[Insert]:
-    """Return a vector of these inserts that shares the beginning with the one before: itself if nothing differs."""
-    pairs = enumerate(zip(before, inserts, strict=False))
-    same_count = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))
-    return before if same_count == len(before) == len(inserts) else before.cut(same_count).extend(inserts[same_count:])
+    """Replace the contexts by `change` of them; the vectors keep the beginning that does not differ."""
+    for field in ("outside", "persisted"):
+        before: Vector[Insert] = getattr(chain, field)
+        inserts = change(before) if before else []
+        pairs = enumerate(zip(before, inserts, strict=False))
+        same_count = next((at for at, (insert, other) in pairs if insert is not other), min(len(before), len(inserts)))
+        if not same_count == len(before) == len(inserts):
+            setattr(chain, field, before.cut(same_count).extend(inserts[same_count:]))

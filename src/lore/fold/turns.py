@@ -58,15 +58,13 @@ def end_turn(chain: Chain, event: TurnEnd) -> Problems:
 
 def clear_impossible_counts(usage: e.Usage | None) -> tuple[e.Usage | None, Problems]:
     """Return the usage with counts below 0 or above 10^9 unknown, and a problem that names them."""
-    if usage is None or not any(map(_impossible_counts, usage.passes)):
+    faults = [] if usage is None else [_impossible_counts(part) for part in usage.passes]
+    if usage is None or not any(faults):
         return usage, ()
-    names, *passes = map(_impossible_counts, usage.passes)
-    iterations = tuple(
-        [replace(part, **dict.fromkeys(faults)) for part, faults in zip(usage.iterations, passes, strict=True)]
-    )
-    label = ", ".join(dict.fromkeys([*names, *(name for faults in passes for name in faults)]))
+    own, *others = [replace(part, **dict.fromkeys(names)) for part, names in zip(usage.passes, faults, strict=True)]
+    label = ", ".join(dict.fromkeys(name for names in faults for name in names))
     message = f"impossible counts (below 0 or above 10^9), treated as unknown: {label}"
-    return replace(usage, iterations=iterations, **dict.fromkeys(names)), problem(Code.MALFORMED_RECORD, message)
+    return replace(own, iterations=tuple(others)), problem(Code.MALFORMED_RECORD, message)
 
 
 def _impossible_counts(usage: e.Usage) -> list[str]:

@@ -100,16 +100,11 @@ word 120: sl.  # Dropbox
 """
 
 
-def _kinds(text: str) -> tuple[Kind, ...]:
-    kinds: list[Kind] = []
-    for line in text.replace("\n    ", " ").split("\n"):
-        form, _, beginnings = line.partition("#")[0].partition(":")
-        alphabet, least, *digit = form.split()
-        kinds.append(Kind(alphabet, int(least), bool(digit), tuple(beginnings.split())))
-    return tuple(kinds)
-
-
-KINDS = _kinds(_KINDS.strip())
+KINDS: list[Kind] = []
+for _line in _KINDS.strip().replace("\n    ", " ").split("\n"):
+    _form, _, _beginnings = _line.partition("#")[0].partition(":")
+    _alphabet, _least, *_digit = _form.split()
+    KINDS.append(Kind(_alphabet, int(_least), bool(_digit), tuple(_beginnings.split())))
 
 # Forms without a fixed beginning: a text in each (its sign), how many characters before it the form begins, a pattern.
 # A group `no` marks a match that is not a credential. A pattern is bounded, or has one unbounded run in which its sign

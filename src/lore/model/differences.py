@@ -55,12 +55,6 @@ _SPELLINGS: dict[Spelling, str] = {
     "inner-order": "contains JSON text with its members in another order",
     "inner-json": "contains JSON text in another spelling: a server sees another text",
 }
-_IMAGES = {
-    "bytes": "the bytes of an image changed", "replaced": "an image was replaced by something else",
-    "gone": "an image was removed", "added": "an image was inserted",
-    "in-result": "an image in a tool result changed, or became text",
-}  # fmt: skip
-_HEADERS = {"changed": "changed", "added": "was added", "gone": "was removed"}
 _MISSES: dict[CostsFrom, str] = {
     "all": "the whole prompt has to be cached again",
     "system": "the tools are still read from the cache, system prompt and messages are not",
@@ -79,13 +73,12 @@ _FAMILIES: dict[ModelFamily, str] = {
 }  # fmt: skip
 
 
-# Anthropic's guide to thinking: messages always miss; tools and system prompt can, as models differ in its position.
-_MISSES_MESSAGES = "the messages are not read from the cache, and with some models nothing is"
-
-
 def _misses(family: ModelFamily, level: CostsFrom, setting: Setting) -> str:
+    misses = _MISSES[level]
+    if level == "messages" and setting == "generation":
+        # Anthropic's guide to thinking: tools and system prompt may miss as well, as models differ in its position.
+        misses = "the messages are not read from the cache, and with some models nothing is"
     elsewhere = f" ({_ELSEWHERE[setting]})" if level in ("nothing", "unknown") else ""
-    misses = _MISSES_MESSAGES if (level, setting) == ("messages", "generation") else _MISSES[level]
     return f"with {_FAMILIES[family]} {misses}{elsewhere}"
 
 
@@ -120,14 +113,13 @@ class PromptParted(EvidenceFact, frozen=True):
 class HeaderChanged(EvidenceFact, frozen=True):
     """Claude Code's billing header changed, was added or was removed."""
 
+    words = (
+        "the billing header {change:=changed?changed}{change:=added?was added}{change:=gone?was removed}"
+        "{dropped:?; the Claude API removes it from the prompt, so nothing is lost|, and this provider treats it as "
+        "content}"
+    )
     dropped: bool = False  # the provider removes it from the prompt
     change: Literal["changed", "added", "gone"] = "changed"  # changed, added, or gone: removed
-
-    def sentence(self) -> str:
-        what = f"the billing header {_HEADERS[self.change]}"
-        if self.dropped:
-            return f"{what}; the Claude API removes it from the prompt, so nothing is lost"
-        return f"{what}, and this provider treats it as content"
 
 
 class ToolsChanged(EvidenceFact, frozen=True):
@@ -304,15 +296,17 @@ class ThinkingChanged(EvidenceFact, frozen=True):
 class ImageChanged(EvidenceFact, frozen=True):
     """An image changed, was replaced, removed or inserted."""
 
+    words = (
+        "{path}: {change:=bytes?the bytes of an image changed}{change:=replaced?an image was replaced by something else"
+        "}{change:=gone?an image was removed}{change:=added?an image was inserted}"
+        "{change:=in-result?an image in a tool result changed, or became text}"
+    )
     is_quoted = True
     path: JsonPath  # of the block with the image
     # bytes: it is another image; gone: removed; in-result: it is in a tool result
     change: Literal["bytes", "replaced", "gone", "added", "in-result"]
     before: Content | None = None  # the earlier block around the change; None: one side has no such block
     after: Content | None = None  # the later block around the change; None: as above
-
-    def headline(self) -> str:
-        return f"{self.path}: {_IMAGES[self.change]}"
 
 
 class ResultRewritten(EvidenceFact, frozen=True):

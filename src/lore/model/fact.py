@@ -67,6 +67,8 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
     def fill(self, words: str) -> str:
         """Return words with the fields in their places: `{name}` or `{name:form}`, a form of Python's or one of these.
 
+        None is written as an empty text.
+
         - `duration`, `money`, `names`: as `format_duration`, `format_money` and `join_names` write it
         - `and`: texts, joined by this word
         - `count NOUN`: as `count_of` writes it
@@ -91,7 +93,9 @@ class EvidenceFact(Struct, frozen=True, tag_field="type", tag=lambda name: _HUMP
             return self.fill(text if is_met else other)
         if form.startswith("count "):
             return count_of(value, form.removeprefix("count "))
-        return _FORMS[form](value) if form in _FORMS else format(value, form)
+        if form in _FORMS:
+            return _FORMS[form](value)
+        return "" if value is None else format(value, form)
 
 
 def text_kind(annotation: object) -> TextKind | None:
@@ -148,14 +152,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-_LEAST = 0.0001  # dollars: the smallest amount that is written
-
-
 def format_money(dollars: float | None) -> str:
     """Return US dollars with two decimals, with four if nonzero and below $0.10, of either sign; "unknown" for None."""
     if dollars is None:
         return "unknown"
-    if 0 < abs(dollars) < _LEAST / 2:
+    if 0 < abs(dollars) < 0.00005:  # it would be written as 0
         return "<$0.0001" if dollars > 0 else ">-$0.0001"
     sign = "-" if dollars < 0 else ""
     return f"{sign}${abs(dollars):,.2f}" if abs(dollars) >= 0.1 or not dollars else f"{sign}${abs(dollars):,.4f}"
@@ -183,8 +184,7 @@ def list_changes(*kinds: tuple[str, Iterable[str]], more: int = 0) -> str:
 
     `more` counts further names: if only one group is listed they belong to it, otherwise they are appended at the end.
     """
-    changes = [(word, list(names)) for word, names in kinds]
-    nonempty = [(word, names) for word, names in changes if names]
+    nonempty = [(word, names) for word, every in kinds if (names := list(every))]
     of_all = more if len(nonempty) > 1 else 0
     groups = [f"{word} {join_names(names, more=more - of_all)}" for word, names in nonempty]
     return "; ".join([*groups, *([f"and {of_all:,} more"] if of_all else [])])

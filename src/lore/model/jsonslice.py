@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Raw, Struct
 
-from lore.model.canonical import decode, encode, printable, text_of
+from lore.model.canonical import decode, encode, has_surrogate_escape, printable, text_of
 from lore.model.deferred import pattern
 from lore.model.limits import RECORD_LEVELS
 
@@ -43,20 +43,14 @@ class Sliced(bytes):
         return sliced
 
 
-# Lone surrogates
+# Lone surrogates: msgspec accepts escapes `\uExxx` in place of `\uDxxx`
 
-
-def has_surrogate_escape(raw: bytes) -> bool:
-    r"""Return whether `\ud` occurs in the text, of half an emoji or a whole one: msgspec may then refuse valid JSON."""
-    return b"\\ud" in raw or b"\\uD" in raw
-
-
-_FOREIGN = (b"\\ue", b"\\uE", b"\xee")  # escapes and UTF-8 of U+E000 to U+EFFF
+_HIDDEN = pattern("[\ue000-\uefff]")
 
 
 def _hide_halves(raw: bytes) -> bytes:
-    """Replace escapes `\\uDxxx` by `\\uExxx`, which msgspec accepts; ValueError if the text has such characters."""
-    if any(sign in raw for sign in _FOREIGN):
+    """Replace escapes `\\uDxxx` by `\\uExxx`; ValueError if the text has such characters itself."""
+    if b"\\ue" in raw or b"\\uE" in raw or b"\xee" in raw:  # escapes and UTF-8 of U+E000 to U+EFFF
         raise ValueError("characters of U+E000 to U+EFFF")
     return raw.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE")
 
@@ -66,20 +60,15 @@ def _show_halves(value: Raw) -> bytes:
     return raw.replace(b"\\ue", b"\\ud").replace(b"\\uE", b"\\uD") if b"\\u" in raw else raw
 
 
-_HIDDEN = pattern("[\ue000-\uefff]")
-
-
-def _key_with_halves(key: str) -> str:
-    halves = _HIDDEN.sub(lambda match: chr(ord(match[0]) - 0x1000), key)
-    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
 def _table_with_halves(raw: bytes) -> dict[str, bytes]:
     """Return the values of an object by key; ValueError for broken JSON, and for text that only a scan can slice."""
-    fast = _TABLE.decode(_hide_halves(raw))
-    if any("\\" in key for key in fast):
-        raise ValueError("`\\\\ud83d` in a key may be a backslash and five letters")
-    return {_key_with_halves(key): _show_halves(value) for key, value in fast.items()}
+    members: dict[str, bytes] = {}
+    for hidden_key, value in _TABLE.decode(_hide_halves(raw)).items():
+        if "\\" in hidden_key:
+            raise ValueError("`\\\\ud83d` in a key may be a backslash and five letters")
+        key = _HIDDEN.sub(lambda match: chr(ord(match[0]) - 0x1000), hidden_key)
+        members[key.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")] = _show_halves(value)
+    return members
 
 
 # Validated
@@ -234,26 +223,26 @@ def leaf_in(raw: bytes, offset: int) -> tuple[str, int]:
     A byte of punctuation, white space or a key belongs to the container around it: `("", 0)` for the outermost one.
     `raw` must not begin with white space.
     """
-    path, base = list[str](), 0
+    path, base = "", 0
     while raw[:1] in (b"{", b"["):
-        inner = next(((step, start, end) for step, start, end in _values(raw) if start <= offset < end), None)
+        inner = next((value for value in _values(raw) if value[1] <= offset < value[2]), None)
         if inner is None:
             break
         step, start, end = inner
-        path.append(step)
-        base, offset, raw = base + start, offset - start, raw[start:end]
-    return "".join(path), base
+        path, base, offset, raw = path + step, base + start, offset - start, raw[start:end]
+    return path, base
 
 
 def _values(raw: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yield a step of a path for each value in a container, and where the value begins and ends."""
     if raw[:1] == b"{":
         yield from (("." + printable(member.key), member.value, member.end) for member in member_ranges(raw))
         return
-    at = 1
+    end = 0
     for number, element in enumerate(array(raw)):
-        start = _skip_space(raw, at)
+        start = _skip_space(raw, end + 1)  # after the bracket or comma
         yield f"[{number}]", start, start + len(element)
-        at = _skip_space(raw, start + len(element)) + 1
+        end = _skip_space(raw, start + len(element))
 
 
 _STEP = pattern(r"\[(\d{1,9})\]|([^.\[\]]+)")

@@ -14,8 +14,6 @@ import re
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
-
 Holds: TypeAlias = Literal[
     "recalled memory", "a clock", "the working context", "a slash command", "an overlay", "a restart notice",
     "a knowledge update", "context from outside", "quoted data", "background jobs", "a nudge", "a reminder",
@@ -30,40 +28,24 @@ CONTEXT_REFRESH = "[Context refresh"  # a time and a bracket follow
 DATA = "<<<DATA"  # a digest follows
 
 LABELS: dict[str, Holds] = {
-    MEMORY_RECALL: "recalled memory",
-    CURRENT_TIME: "a clock",
-    WORKING_CONTEXT: "the working context",
-    SLASH_COMMAND: "a slash command",
-    OVERLAY: "an overlay",
-    RESTART_NOTICE: "a restart notice",
-    KNOWLEDGE_UPDATE: "a knowledge update",
-    CONTEXT_REFRESH: "context from outside",
-    DATA: "quoted data",
-    "[active-background-jobs]": "background jobs",
-    "[system:": "a nudge",
-    "current_utc": "a clock",
-    "<system-reminder": "a reminder",
-    "<reminder": "a reminder",
-}
-
-
+    MEMORY_RECALL: "recalled memory", CURRENT_TIME: "a clock", WORKING_CONTEXT: "the working context",
+    SLASH_COMMAND: "a slash command", OVERLAY: "an overlay", RESTART_NOTICE: "a restart notice",
+    KNOWLEDGE_UPDATE: "a knowledge update", CONTEXT_REFRESH: "context from outside", DATA: "quoted data",
+    "[active-background-jobs]": "background jobs", "[system:": "a nudge", "current_utc": "a clock",
+    "<system-reminder": "a reminder", "<reminder": "a reminder",
+}  # fmt: skip
 _BEFORE = r"[ \t>*#-]{0,8}(?:<[\w-]{1,40}>[ \t]?)?(?:\[system:[ \t]?)?"  # mark-up, a wrapper's tag, a nudge's opening
 
 
-class LabelledLine(Struct, frozen=True):
-    """A label in a text."""
+def find_labels(text: str, more: tuple[str, ...] = ()) -> dict[Holds, str]:
+    """Return what the labels in a text hold, in their order, each with the first line from such a label on.
 
-    holds: Holds  # what follows the label
-    line: str  # the line from the label on
-
-
-def find_labels(text: str, more: tuple[str, ...] = ()) -> tuple[LabelledLine, ...]:
-    """Return the labels in a text in their order, each kind once; `more` are the labels of the settings."""
-    lines: dict[Holds, LabelledLine] = {}
+    `more` are the labels of the settings.
+    """
+    lines: dict[Holds, str] = {}
     for match in _pattern(more).finditer(text):
-        holds = LABELS.get(match["label"], "text under a label of the settings")
-        lines.setdefault(holds, LabelledLine(holds, match["line"]))
-    return tuple(lines.values())
+        lines.setdefault(LABELS.get(match["label"], "text under a label of the settings"), match["line"])
+    return lines
 
 
 @lru_cache(maxsize=16)

@@ -71,7 +71,7 @@ def convert(raw: bytes, kind: Any) -> Any:
 
 def _convert(raw: bytes, kind: Any) -> Any:
     options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    structs = [option for option in options if _is_struct(option)]
+    structs = [option for option in options if isinstance(option, type) and issubclass(option, Struct)]
     if structs and raw[:1] == b"{":
         return _convert_struct(raw, structs)
     for option in options:
@@ -86,11 +86,6 @@ def _convert(raw: bytes, kind: Any) -> Any:
     return Raw(raw) if Raw in options else _decoder(kind).decode(raw)
 
 
-def _is_struct(kind: Any) -> bool:
-    struct = get_origin(kind) or kind  # generic structs are given with their parameters
-    return isinstance(struct, type) and issubclass(struct, Struct)
-
-
 _decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
 
 
@@ -102,8 +97,14 @@ def _fields(struct: Any) -> dict[str, FieldInfo]:
 
 
 def _convert_struct(raw: bytes, structs: list[Any]) -> Any:
+    """Decode an object into the struct that its tag names; an item's tag may be spelled `kind` instead of `type`."""
     members = raw_members(raw) or {}
-    struct = _struct_by_tag(members, structs)
+    struct, tag_field = structs[0], structs[0].__struct_config__.tag_field or ""
+    if len(structs) > 1:
+        tag = snake(text_of(members.get(tag_field, members.get("kind", b""))))
+        struct = next((struct for struct in structs if struct.__struct_config__.tag == tag), None)
+        if struct is None:
+            raise msgspec.ValidationError("unknown kind")
     fields_by_name, values = _fields(struct), dict[str, Any]()
     for key, value in members.items():
         field = fields_by_name.get(key) or fields_by_name.get(snake(key))
@@ -113,14 +114,3 @@ def _convert_struct(raw: bytes, structs: list[Any]) -> Any:
         if field.required and field.name not in values:
             raise msgspec.ValidationError(f"missing field {field.encode_name!r}")
     return struct(**values)
-
-
-def _struct_by_tag(members: dict[str, bytes], structs: list[Any]) -> Any:
-    """Return the struct that the object's tag names; an item's tag may be spelled `kind` instead of `type`."""
-    if len(structs) == 1:
-        return structs[0]
-    for struct in structs:
-        config = struct.__struct_config__
-        if config.tag == snake(text_of(members.get(config.tag_field or "", members.get("kind", b"")))):
-            return struct
-    raise msgspec.ValidationError("unknown kind")

@@ -52,18 +52,6 @@ def mask(text: str) -> str:
     )
     if has_invisible or "\\u" in text or "\\/" in text:
         spans += _find_in_escaped_text(text, _SPELLED if has_invisible else _ESCAPE)
-    return _with_stars(text, spans) if spans else text
-
-
-mask_credentials = mask  # the name that plug-ins import: `lore.model.mask` is this module
-
-
-def cut_masked(text: str, most: int) -> str:
-    """Return at most `most` characters of a text, masked before it was cut; a shorter text as it is."""
-    return text if len(text) <= most else mask(text[: most + _CUT])[:most]
-
-
-def _with_stars(text: str, spans: list[Span]) -> str:
     pieces: list[str] = []
     end = 0
     for start, stop in sorted(spans):
@@ -75,10 +63,22 @@ def _with_stars(text: str, spans: list[Span]) -> str:
     return "".join([*pieces, text[end:]])
 
 
+mask_credentials = mask  # the name that plug-ins import: `lore.model.mask` is this module
+
+
+def cut_masked(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, masked before it was cut; a shorter text as it is."""
+    return text if len(text) <= most else mask(text[: most + _CUT])[:most]
+
+
 def _spans(text: str, *, decode: bool = True) -> list[Span]:
     """Return where credentials are, in any order; spans may overlap. `decode`: look into base64 as well."""
     raw = text.encode("latin-1", "replace")  # one byte a character
-    runs = list(_runs(raw.translate(_IS_TOKEN)))
+    is_token, end = raw.translate(_IS_TOKEN) + b" ", 0
+    runs: list[Span] = []  # of characters of tokens that are long enough for a credential
+    while (start := is_token.find(_LEAST_RUN, end)) >= 0:
+        end = is_token.index(b" ", start)
+        runs.append((start, end))
     spans = [*_find_named_values(text, raw.lower()), *_find_shapes(text, _BLOCKS, text)]
     if runs:
         searched = "\n" + "\n".join([text[max(0, start - 1) : end] for start, end in runs])
@@ -89,17 +89,8 @@ def _spans(text: str, *, decode: bool = True) -> list[Span]:
 
 
 _IS_TOKEN = bytes(98 if chr(code).isalnum() or chr(code) in "+/-_.~=:" else 32 for code in range(128)) + b" " * 128
-_LEAST_RUN = b"b" * 15  # characters of the shortest credential that is known by its beginning
-
-
-def _runs(is_token: bytes) -> Iterator[Span]:
-    """Yield the runs of token characters that are long enough for a credential: a tenth of most texts."""
-    end = 0
-    while (start := is_token.find(_LEAST_RUN, end)) >= 0:
-        end = is_token.find(b" ", start)
-        if end < 0:
-            end = len(is_token)
-        yield start, end
+# As long as the shortest credential that is known by its beginning; a tenth of most texts is in such runs.
+_LEAST_RUN = b"b" * 15
 
 
 # Recognised by their beginning
@@ -122,16 +113,15 @@ for _kind in KINDS:
 
 def _find_by_beginning(text: str, runs: str) -> Iterator[Span]:
     """Yield where credentials of `KINDS` are; `runs` has the runs of the text, each with the character before it."""
-    heads = {head for heads in _STARTS.findall(runs) for head in heads}
-    for head in heads & _HEADS.keys():
-        for beginning, kind in _HEADS[head]:
-            end = 0  # of the latest match: a run is not tried again from its middle
-            for at in _places(text, beginning) if beginning in runs else ():
-                body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _can_begin(text, at, end) else None
-                if body is not None:
-                    end = body.end()
-                    if len(body[0]) >= kind.least and (not kind.needs_digit or _DIGIT_OR_LONG_WORD.search(body[0])):
-                        yield at, end
+    heads = {head for heads in _STARTS.findall(runs) for head in heads} & _HEADS.keys()
+    for beginning, kind in [pair for head in heads for pair in _HEADS[head] if pair[0] in runs]:
+        end = 0  # of the latest match: a run is not tried again from its middle
+        for at in _places(text, beginning):
+            body = _BODIES[kind.alphabet].match(text, at + len(beginning)) if _can_begin(text, at, end) else None
+            if body is not None:
+                end = body.end()
+                if len(body[0]) >= kind.least and (not kind.needs_digit or _DIGIT_OR_LONG_WORD.search(body[0])):
+                    yield at, end
 
 
 def _can_begin(text: str, at: int, end: int) -> bool:
@@ -170,10 +160,11 @@ def _find_named_values(text: str, low: bytes) -> Iterator[Span]:
                 continue
             for row, (form, look) in enumerate(rows):
                 match = form.match(text, at) if at >= ends[row] else None
-                if match is not None:
-                    ends[row] = match.end()
-                    if not look or _LOOKS[look](match["value"]):
-                        yield match.span("value")
+                if match is None:
+                    continue
+                ends[row] = match.end()
+                if not look or _LOOKS[look](match["value"]):
+                    yield match.span("value")
 
 
 def _places(text: AnyStr, sign: AnyStr) -> Iterator[int]:
@@ -216,21 +207,18 @@ def _is_random(value: str) -> bool:
     value = value[:256]
     shares = [count / len(value) for count in Counter(value).values()]
     entropy = -sum(share * math.log2(share) for share in shares)  # bits a character; words have less than 3
-    return entropy >= 3.0 and (_is_dense(value) or (_is_mixed(value) and not _is_place(value)))
-
-
-def _is_surely_random(value: str) -> bool:
-    return _UUID.fullmatch(value) is None and _is_dense(value) and (_is_mixed(value) or _is_unlike_words(value))
+    if entropy < 3.0:
+        return False
+    if _is_dense(value):
+        return True
+    # a name in a program, a path or an address, made of words
+    is_place = _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= 3.3)
+    return _is_mixed(value) and not is_place
 
 
 def _is_mixed(value: str) -> bool:
     """Return whether ten letters and digits in a row hold both."""
     return any(re.search("[0-9]", piece) and re.search("[A-Za-z]", piece) for piece in _PIECE.findall(value))
-
-
-def _is_place(value: str) -> bool:
-    """Return whether a value is a name in a program, a path or an address, made of words."""
-    return _PLACE.match(value) is not None or ("/" in value and _part_length(value) >= 3.3)
 
 
 def _is_dense(value: str) -> bool:
@@ -270,7 +258,9 @@ def _names_user(value: str) -> bool:
 _LOOKS: dict[str, Callable[[str], bool]] = {
     "random": _is_random,
     "random, no id": lambda value: _UUID.fullmatch(value) is None and _is_random(value),
-    "surely random": _is_surely_random,
+    "surely random": lambda value: (
+        _UUID.fullmatch(value) is None and _is_dense(value) and (_is_mixed(value) or _is_unlike_words(value))
+    ),
     "chosen": lambda value: _CODE.fullmatch(value) is None or _is_unlike_words(value),
     "literal": lambda value: _NO_LITERAL.fullmatch(value) is None,
     "word": lambda value: _PLAIN_WORD.fullmatch(value) is not None or _is_unlike_words(value),
@@ -297,14 +287,14 @@ def _find_in_base64(text: str, raw: bytes, runs: list[Span]) -> Iterator[Span]:
     A slash is a character of base64 and parts the folders of a path: the pieces between slashes are decoded as well.
     """
     long = [run for run in runs if run[1] - run[0] >= 24]
-    for whole in (match.span() for start, end in long for match in _BASE64.finditer(text, start, end)):
-        has_slash = b"/" in raw[slice(*whole)]
-        pieces = (match.span() for match in _BASE64_WITHOUT_SLASH.finditer(text, *whole)) if has_slash else ()
-        for at, end in (whole, *pieces):
-            for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
-                if _decode_base64(raw[begin : begin + 20]).isascii():
-                    for start, stop in _spans(_decode_base64(raw[begin:end]).decode("latin-1"), decode=False):
-                        yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
+    pieces = [match.span() for start, end in long for match in _BASE64.finditer(text, start, end)]
+    for at, end in [span for span in pieces if b"/" in raw[slice(*span)]]:
+        pieces += [match.span() for match in _BASE64_WITHOUT_SLASH.finditer(text, at, end)]
+    for at, end in pieces:
+        for begin in range(at, at + 4) if _BASE64_OF_ASCII.match(raw, at, end) is not None else ():
+            if _decode_base64(raw[begin : begin + 20]).isascii():
+                for start, stop in _spans(_decode_base64(raw[begin:end]).decode("latin-1"), decode=False):
+                    yield begin + start * 4 // 3, min(end, begin - (-stop * 4 // 3))
 
 
 def _decode_base64(base64: bytes) -> bytes:

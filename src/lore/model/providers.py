@@ -9,43 +9,23 @@ references.
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from lore.model.deferred import pattern
 from lore.model.patterns import matches_shell
 
 _HOSTS: tuple[tuple[str, str], ...] = (
-    ("api.anthropic.com", "anthropic"),
-    ("api.openai.com", "openai"),
-    ("chatgpt.com", "openai"),
-    (".openai.azure.com", "azure"),
-    ("generativelanguage.googleapis.com", "gemini"),
-    ("aiplatform.googleapis.com", "vertex"),
-    (".amazonaws.com", "bedrock"),
-    ("openrouter.ai", "openrouter"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.x.ai", "xai"),
-    ("api.mistral.ai", "mistral"),
-    ("api.moonshot.", "moonshot"),
-    ("api.kimi.com", "moonshot"),
-    ("dashscope", "qwen"),
-    ("api.groq.com", "groq"),
-)
+    ("api.anthropic.com", "anthropic"), ("api.openai.com", "openai"), ("chatgpt.com", "openai"),
+    (".openai.azure.com", "azure"), ("generativelanguage.googleapis.com", "gemini"),
+    ("aiplatform.googleapis.com", "vertex"), (".amazonaws.com", "bedrock"), ("openrouter.ai", "openrouter"),
+    ("api.deepseek.com", "deepseek"), ("api.x.ai", "xai"), ("api.mistral.ai", "mistral"), ("api.moonshot.", "moonshot"),
+    ("api.kimi.com", "moonshot"), ("dashscope", "qwen"), ("api.groq.com", "groq"),
+)  # fmt: skip
 _MODELS: tuple[tuple[str, str], ...] = (
-    ("claude-", "anthropic"),
-    ("gpt-", "openai"),
-    ("o1", "openai"),
-    ("o3", "openai"),
-    ("o4", "openai"),
-    ("gemini-", "gemini"),
-    ("deepseek", "deepseek"),
-    ("grok-", "xai"),
-    ("mistral", "mistral"),
-    ("kimi", "moonshot"),
+    ("claude-", "anthropic"), ("gpt-", "openai"), ("o1", "openai"), ("o3", "openai"), ("o4", "openai"),
+    ("gemini-", "gemini"), ("deepseek", "deepseek"), ("grok-", "xai"), ("mistral", "mistral"), ("kimi", "moonshot"),
     ("qwen", "qwen"),
-)
+)  # fmt: skip
 _MODEL_PATH = pattern(
     r"/model/(?P<bedrock>.+)/(?:converse|invoke)(?=-|$)|/models/(?P<gemini>[^/:]+)(?=:\w+$)"
     r"|/deployments/(?P<azure>[^/:]+)(?=/)"
@@ -118,13 +98,9 @@ def has_exact_breakpoints(model: str | None) -> bool:
     return any(matches_shell(pattern, name) for pattern in EXACT_BREAKPOINTS)
 
 
-def _model_in_path(endpoint: str) -> re.Match[str] | None:
-    return _MODEL_PATH.search(endpoint) if "/model" in endpoint or "/deployments/" in endpoint else None
-
-
 def model_in(endpoint: str) -> str | None:
     """Return the model that an endpoint's path names (percent-decoded, of an ARN its last part); None if none."""
-    match = _model_in_path(endpoint)
+    match = _MODEL_PATH.search(endpoint)
     if match is None:
         return None
     from urllib.parse import unquote  # noqa: PLC0415 - few endpoints name a model, and it loads `ipaddress`
@@ -134,7 +110,7 @@ def model_in(endpoint: str) -> str | None:
 
 def place_in(endpoint: str) -> str:
     """Return an endpoint to compare: without its model, and a stream's path as that of a whole answer."""
-    match = _model_in_path(endpoint)
+    match = _MODEL_PATH.search(endpoint)
     if match is not None:
         start, end = match.span(match.lastgroup or 0)
         endpoint = endpoint[:start] + endpoint[end:]

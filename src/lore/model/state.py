@@ -1,4 +1,4 @@
-"""Session state: the result of folding events. Immutable; `fold.step` returns the next state.
+"""Session state: the result of folding events. Immutable; `fold.step.Folding` makes the next state.
 
 Successive states share what does not change. A compaction removes items from the state, while the log keeps them. Each
 chain has its own model, system prompt, tools and parameters, which it inherits from the header.
@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from lore.model.events import MAIN, Call, Event, Layer, Mark, PromptHashes, TurnStarted, Usage, Verdict
 from lore.model.inserts import Insert
@@ -264,13 +265,12 @@ def with_streamed_text(chain: Chain) -> Chain:
     item, deltas = entry.item, list(stream.deltas)
     assert isinstance(item, AssistantMessage)
     if item.blocks is None:
-        item = msgspec.structs.replace(item, text=_join_texts(item.text, deltas))
+        item = replace(item, text=_join_texts(item.text, deltas))
     elif item.blocks and isinstance(last := item.blocks[-1], TextBlock):
-        item = msgspec.structs.replace(item, blocks=(*item.blocks[:-1], TextBlock(_join_texts(last.text, deltas))))
+        item = replace(item, blocks=(*item.blocks[:-1], TextBlock(_join_texts(last.text, deltas))))
     else:
-        item = msgspec.structs.replace(item, blocks=(*item.blocks, TextBlock(_join_texts(NULL, deltas))))
-    changed = msgspec.structs.replace(entry, item=item)
-    return msgspec.structs.replace(chain, entries=chain.entries.set(stream.place, changed), stream=None)
+        item = replace(item, blocks=(*item.blocks, TextBlock(_join_texts(NULL, deltas))))
+    return replace(chain, entries=chain.entries.set(stream.place, replace(entry, item=item)), stream=None)
 
 
 def _join_texts(text: Raw, deltas: list[Raw]) -> Raw:

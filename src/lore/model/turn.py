@@ -61,9 +61,6 @@ class Segment(Struct, eq=False, gc=False):
         """Its bytes as a JSON value: an envelope, stored without braces, gets them back."""
         return b"{" + self.data + b"}" if self.kind == "envelope" else self.data
 
-    def __repr__(self) -> str:
-        return f"Segment({self.path} {self.data!r})"
-
 
 class Prompt(Struct, frozen=True):
     """The content of one request."""
@@ -192,9 +189,7 @@ class Turn(Struct):
     omitted: Vector[str] = Vector()  # blocks that the dialect cannot express; empty until the prompt is made
     response_id: str | None = None  # the provider's name for the response; copies of a turn have the same
     unexpressed: Vector[str] = Vector()  # types of records in the timeline that no prompt can hold, if asked for
-    basis: PromptBasis | None = (
-        None  # what a transcript's prompt is made from; None: the request was recorded, or lore made it
-    )
+    basis: PromptBasis | None = None  # of a transcript's prompt; None: the request was recorded, or lore made it
     call: Call = Call()  # facts about a recorded request apart from its body
     file: str = ""  # the file that holds the turn, if the recording has several
     given_up: str = ""  # the chain from which this one restarted
@@ -263,15 +258,13 @@ class Turn(Struct):
         True if its timeline begins with the previous timeline and adds nothing to the last response there.
         """
         basis, before = self.basis, previous.basis
-        if (
-            basis is None
-            or before is None
-            or (basis.dialect, basis.model, basis.head) != (before.dialect, before.model, before.head)
-        ):
+        if basis is None or before is None:
             return False
-        if not basis.entries.begins_with(before.entries):
+        if (basis.dialect, basis.model, basis.head) != (before.dialect, before.model, before.head):
             return False
         entries, last, size = basis.entries, before.entries.last(), len(before.entries)
+        if entries.common(before.entries) < size:
+            return False
         return last is None or size == len(entries) or entries[size].group != last.group
 
 
@@ -290,5 +283,6 @@ def parse_verdict(raw: bytes) -> Verdict | None:
     if isinstance(reason, dict):
         fields = cast("dict[str, Any]", reason)
         missed, reason = fields.get("cache_missed_input_tokens"), fields.get("type")
-    missed_tokens = missed if isinstance(missed, int) and not isinstance(missed, bool) else None
-    return Verdict(reason, missed_tokens, "diagnostics") if isinstance(reason, str) and reason else None
+    if not isinstance(reason, str) or not reason:
+        return None
+    return Verdict(reason, missed if type(missed) is int else None, "diagnostics")

@@ -109,13 +109,6 @@ class Vector(Generic[T]):
             number = common_prefix(self._chunks, other._chunks)
         return number * WIDTH + common_prefix(self._chunk(number), other._chunk(number))
 
-    def begins_with(self, other: Vector[T]) -> bool:
-        """Return whether all items of another vector are the leading items of this one, at the cost of `common`."""
-        chunks, number = other._chunks, len(other._chunks)
-        if self._chunks is not chunks and self._chunks[:number] != chunks:
-            return False
-        return self._chunk(number)[: len(other._tail)] == other._tail
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vector):
             return NotImplemented

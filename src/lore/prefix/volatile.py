@@ -146,8 +146,7 @@ def find_volatile_in_system(text: str, labels: tuple[str, ...] = ()) -> tuple[st
 
     `labels` are those of the settings, besides lore's own.
     """
-    labelled = ((label.holds, label.line) for label in find_labels(text, labels))
-    return find_volatile_word(text) or next(labelled, None)
+    return find_volatile_word(text) or next(iter(find_labels(text, labels).items()), None)
 
 
 # What a text is about, and who wrote it
@@ -160,7 +159,7 @@ def find_topic(context: str, previous: str, current: str) -> str | None:
     do: in the first lines, or open at the end of `context`, the text before (4,096 characters).
     """
     for text in (previous[:_CONTEXT], current[:_CONTEXT]):
-        if MEMORY_RECALL in text and any(label.holds == "recalled memory" for label in find_labels(text)):
+        if MEMORY_RECALL in text and "recalled memory" in find_labels(text):
             return "memory"
     for text in (previous, current):
         if any(sign.search(text, 0, _CONTEXT) for sign in (p.GIT_LINE, p.GIT_WORDS, p.TREE_LINE)):
@@ -214,7 +213,7 @@ def find_wrapper(previous: str, current: str, *, any_end: bool = False) -> tuple
         return None
     is_addition = is_end and wrapper[0] in "\n\r\t <[" and len(wrapper) <= _LONGEST_ADDITION
     wrapper = wrapper.strip()
-    holds: tuple[Holds, ...] = tuple([label.holds for label in find_labels(wrapper)])
+    holds = tuple(find_labels(wrapper))
     by_program = bool(holds) or is_reminder(wrapper) or p.TAGGED.fullmatch(wrapper) is not None
     return (wrapper, holds) if by_program or (any_end and is_addition) else None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from helpers.each import each
 from helpers.recognising import recognise
-from lore.fold.step import step
+from helpers.states import step
 from lore.model.codes import Problem
 from lore.model.items import ImageBlock, RawBlock, TextBlock, UserMessage
 from lore.model.results import UsageResult

@@ -356,7 +356,7 @@ def _volatile_parts(segments: Sequence[Segment]) -> Iterator[str]:
             continue
         text = block_of(segment, b"").text or ""
         labels, varies = find_labels(text), find_volatile_word(text)
-        yield from (label.holds for label in labels)
+        yield from labels
         if varies is not None:
             yield varies[0]
         elif _CLOCK.search(text) is not None:  # the tail was replaced, so the clock need not be shown to differ

@@ -92,10 +92,9 @@ class SignSeen(EvidenceFact, frozen=True):
         """
         if self.sign == "restart" and self.names == ("last-prompt",):
             return "idle"
-        is_aside = self.sign == "thinking" and self.names
-        return (
-            "aside" if is_aside else self.sign if self.sign in ("streaming", "tool-reference", "remote-control") else ""
-        )
+        if self.sign == "thinking" and self.names:
+            return "aside"
+        return self.sign if self.sign in ("streaming", "tool-reference", "remote-control") else ""
 
 
 _LOG_FIELDS = {  # what a field of Claude Code's log means
@@ -128,6 +127,7 @@ class HookText(EvidenceFact, frozen=True):
         "{unreached:?: {unreached:,} cached tokens came before it, but a request looks for cache entries only 20 "
         "blocks back from its end, and so read only tools and system prompt}"
     )
+    fix_word = "{preview:?preview}"
     entries: int  # the number of that entry
     hooks: tuple[Name, ...] = ()  # their names; empty: not recorded
     exact: bool = False  # usage shows a read of exactly what precedes the text
@@ -135,9 +135,6 @@ class HookText(EvidenceFact, frozen=True):
     line: int | None = None  # of the log that records the text
     preview: bool = False  # the client's own preview added it, which no settings switch off
     unreached: int | None = None  # cached tokens before the text, if the read shows that no entry there was reached
-
-    def fix_detail(self) -> str:
-        return "preview" if self.preview else ""
 
 
 class ReasoningDropped(EvidenceFact, frozen=True):
@@ -257,40 +254,30 @@ class MessagesTakenBack(EvidenceFact, frozen=True):
 class SummaryFound(EvidenceFact, frozen=True):
     """A new text is at the place of earlier messages."""
 
+    words = (
+        "{path} {says:=is-summary?is a summary}{says:=sums-up?is new and sums up earlier messages}"
+        "{says:=unclear?is new: its words do not show whether it is a summary of the removed messages or an unrelated "
+        "text}; {messages_before} messages became {messages_after}"
+    )
     path: JsonPath  # of the new text, in this request
     says: Literal["is-summary", "sums-up", "unclear"]  # how surely it is a summary
     messages_before: int  # in the previous prompt
     messages_after: int  # in this prompt
 
-    def sentence(self) -> str:
-        change = f"{self.messages_before} messages became {self.messages_after}"
-        return f"{self.path} {_SUMMARIES[self.says]}; {change}"
-
-
-_SUMMARIES = {
-    "is-summary": "is a summary",
-    "sums-up": "is new and sums up earlier messages",
-    "unclear": "is new: its words do not show whether it is a summary of the removed messages or an unrelated text",
-}
-
 
 class EditedByProvider(EvidenceFact, frozen=True):
     """The provider itself summarised, cleared or shortened the prompt."""
 
+    words = (
+        "{what:=item?the provider summarised the conversation: {path} is a summary that only it can read}"
+        "{what:=cut?the provider was allowed to shorten a prompt that is too long, and billed {tokens:,} tokens fewer}"
+        "{what:=edits?the provider edited the context itself ({edits:and}){tokens:?, and cleared {tokens:,} tokens}}"
+    )
     # item: a summary that only the provider can read; edits: its response lists them; cut: it was allowed to shorten
     what: Literal["item", "edits", "cut"]
     path: JsonPath = ""  # of the summary, for `item`; else empty
     edits: tuple[Name, ...] = ()  # kinds of edits that the response lists, for `edits`; else empty
     tokens: int | None = None  # cleared, or fewer than before
-
-    def sentence(self) -> str:
-        if self.what == "item":
-            return f"the provider summarised the conversation: {self.path} is a summary that only it can read"
-        tokens = "" if self.tokens is None else f"{self.tokens:,} tokens"
-        if self.what == "cut":
-            return f"the provider was allowed to shorten a prompt that is too long, and billed {tokens} fewer"
-        cleared = f", and cleared {tokens}" if tokens else ""
-        return f"the provider edited the context itself ({' and '.join(self.edits)}){cleared}"
 
 
 class ColdCompaction(EvidenceFact, frozen=True):
@@ -485,30 +472,32 @@ class LifetimeLost(EvidenceFact, frozen=True):
 class BillUnlikeBody(EvidenceFact, frozen=True):
     """Usage that cannot belong to the recorded body."""
 
+    words = (
+        "{tokens:,} tokens are billed {what:=no-breakpoint?as written, though the body has no cache breakpoint}"
+        "{what:=hour-unasked?as written for 1 hour, though no breakpoint asks for that}"
+        "{what:=five-minutes-unasked?as written for 5 minutes, though every breakpoint asks for 1 hour}"
+        "{what:=more-tokens-than-bytes?for a prompt of {bytes:,} bytes: no token is shorter than a byte}"
+    )
     # in which way it does not fit
     what: Literal["no-breakpoint", "hour-unasked", "five-minutes-unasked", "more-tokens-than-bytes"]
     tokens: int  # of the count that does not fit
     bytes: int | None = None  # of the prompt
 
-    def sentence(self) -> str:
-        return _UNLIKE_BODY[self.what].format(tokens=f"{self.tokens:,}", bytes=f"{self.bytes or 0:,}")
-
-
-_UNLIKE_BODY = {
-    "no-breakpoint": "{tokens} tokens are billed as written, though the body has no cache breakpoint",
-    "hour-unasked": "{tokens} tokens are billed as written for 1 hour, though no breakpoint asks for that",
-    "five-minutes-unasked": (
-        "{tokens} tokens are billed as written for 5 minutes, though every breakpoint asks for 1 hour"
-    ),
-    "more-tokens-than-bytes": (
-        "{tokens} tokens are billed for a prompt of {bytes} bytes: no token is shorter than a byte"
-    ),
-}
-
 
 class Disputed(EvidenceFact, frozen=True):
     """How bytes, usage and the provider's verdict contradict one another."""
 
+    words = (
+        "{what:=unexplained?no recorded byte changed, yet {tokens:,} cached tokens were not read again}"
+        "{what:=bill-reads-more?the bytes share about {tokens:,} tokens, yet {read_tokens:,} were read: the provider "
+        "ignores this change, or another request had sent the same beginning before}"
+        "{what:=same-model?the provider reports {reason}, yet both requests ask for {model}}"
+        "{what:=no-change-in-bytes?the provider reports {reason}, yet nothing that was to be cached changed in the "
+        "bytes}{what:=nothing-missed?the provider reports {tokens:,} missed tokens, yet everything that was cached was "
+        "read}{what:=other-section?the provider reports {reason}, yet the bytes first differ in {section}, at {path}}"
+        "{what:=head-was-read?the provider reports {reason}, yet {read_tokens:,} tokens were read: a breakpoint of the "
+        "history is at {tokens:,}, so tools and system prompt were unchanged}"
+    )
     what: Literal[
         "unexplained", "bill-reads-more", "same-model", "no-change-in-bytes", "nothing-missed", "other-section",
         "head-was-read",
@@ -520,29 +509,6 @@ class Disputed(EvidenceFact, frozen=True):
     section: Own = ""  # where the bytes first differ, for `other-section`; else empty
     path: JsonPath = ""  # of this place, for `other-section`; else empty
     model: Model | None = None  # that both requests ask for, for `same-model`; else None
-
-    def sentence(self) -> str:
-        return _DISPUTES[self.what].format(
-            reason=self.reason, tokens=f"{self.tokens or 0:,}", read=f"{self.read_tokens or 0:,}",
-            section=self.section, path=self.path, model=self.model,
-        )  # fmt: skip
-
-
-_DISPUTES = {
-    "unexplained": "no recorded byte changed, yet {tokens} cached tokens were not read again",
-    "bill-reads-more": (
-        "the bytes share about {tokens} tokens, yet {read} were read: the provider ignores this change, or another "
-        "request had sent the same beginning before"
-    ),
-    "same-model": "the provider reports {reason}, yet both requests ask for {model}",
-    "no-change-in-bytes": "the provider reports {reason}, yet nothing that was to be cached changed in the bytes",
-    "nothing-missed": "the provider reports {tokens} missed tokens, yet everything that was cached was read",
-    "other-section": "the provider reports {reason}, yet the bytes first differ in {section}, at {path}",
-    "head-was-read": (
-        "the provider reports {reason}, yet {read} tokens were read: a breakpoint of the history is at {tokens}, so "
-        "tools and system prompt were unchanged"
-    ),
-}
 
 
 Evidence: TypeAlias = (

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from lore.model.fact import (
-    Content,
-    EvidenceFact,
-    JsonPath,
-    Model,
-    Name,
-    Number,
-    Own,
-    format_share,
-)
+from lore.model.fact import Content, EvidenceFact, JsonPath, Model, Name, Number, Own, format_share
 
 
 class WritesUnread(EvidenceFact, frozen=True):
@@ -42,17 +33,9 @@ class SharedBlock(EvidenceFact, frozen=True):
 
 
 PlateauReason: TypeAlias = Literal[
-    "billing-header",
-    "engine",
-    "engine-reads-nothing",
-    "cache-prompt-off",
-    "no-explicit-breakpoint",
-    "breakpoint-not-honoured",
-    "marked-prefix",
-    "ignored-breakpoint",
-    "changing-key",
-    "no-cache-key",
-]
+    "billing-header", "engine", "engine-reads-nothing", "cache-prompt-off", "no-explicit-breakpoint",
+    "breakpoint-not-honoured", "marked-prefix", "ignored-breakpoint", "changing-key", "no-cache-key",
+]  # fmt: skip
 _REASONS: dict[PlateauReason, str] = {
     "billing-header": "the billing header differs in each request, and this provider treats it as content",
     "engine": "{cache} reads what a slot, or its cache of limited size, still holds",
@@ -84,7 +67,6 @@ class ReadPlateau(EvidenceFact, frozen=True):
         return self.turns
 
     def fix_detail(self) -> str:
-        """Return the first reason; empty if the requests show none."""
         return self.reasons[0] if self.reasons else ""
 
     def sentence(self) -> str:
@@ -136,7 +118,7 @@ class OverBudget(EvidenceFact, frozen=True):
                 f"{format_share(self.value)} of the previous prompt could be reused (by its bytes), "
                 f"the budget is {format_share(self.limit)}"
             )
-        breaks = "unexpected cache break" if self.value == 1 else "unexpected cache breaks"
+        breaks = f"unexpected cache break{'' if self.value == 1 else 's'}"
         what = breaks if self.what == "breaks" else "tokens re-billed"
         where = f" in {self.of}" if self.of else ""
         return f"{self.value:,.0f} {what}{where}, the budget is {self.limit:,.0f}"
@@ -150,12 +132,10 @@ class Unneeded(EvidenceFact, frozen=True):
         "{what:=exemption?no finding of {code}{where:? in {where}} needs this exemption any more ({reason})|"
         "{code} {where}: {left:=0?no finding matches it|{left} of {entries} still occur}}}"
     )
+    fix_word = "{what}"
     what: Literal["exemption", "path", "baseline"]  # which of the two; `path`: an exemption whose path names no file
     code: Own  # that it is about
     where: JsonPath = ""  # path, chain and JSON path that it is limited to; empty: everywhere
     reason: Content = ""  # of the exemption
     entries: int = 0  # findings in the baseline
     left: int = 0  # findings that still occur
-
-    def fix_detail(self) -> str:
-        return self.what

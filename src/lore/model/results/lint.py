@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import Struct
 
 from lore.model.codes import Problem
@@ -74,13 +76,5 @@ class LintResult(CommandResult, frozen=True, kw_only=True):
     requests: list[LintRequest]  # the latest one of each conversation
     findings: list[Finding]  # about all requests, errors first
     problems: list[Problem]  # places in the files that could not be read or did not fit
-
-    @property
-    def top(self) -> list[CostlyCause]:
-        """Always empty: a single request has lost nothing yet."""
-        return []
-
-    @property
-    def unseen(self) -> list[UnrecordedParts]:
-        """Always empty: request bodies hold the whole prompt."""
-        return []
+    top: ClassVar[list[CostlyCause]] = []  # as of `lore check`; empty: a single request has lost nothing yet
+    unseen: ClassVar[list[UnrecordedParts]] = []  # as of `lore check`; empty: request bodies hold the whole prompt
