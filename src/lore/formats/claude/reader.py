@@ -26,10 +26,10 @@ from lore.formats.base import Clock
 from lore.formats.bills import billed_of, recorded_dollars, with_cost
 from lore.formats.builder import LogReader
 from lore.formats.claude import records
-from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, RecordGraph
+from lore.formats.claude.records import ClaudeMessage, ClaudeRecord, Part, PromptFacts, RecordGraph
 from lore.formats.http import visible_value
 from lore.formats.lines import Line, nonblank_lines
-from lore.formats.values import item_name, opens, text_in
+from lore.formats.values import count_in, item_name, opens, text_in
 from lore.model import events as e
 from lore.model.codes import Code
 from lore.model.items import NULL, OpaqueItem, is_absent
@@ -39,11 +39,20 @@ from lore.model.state import Sign
 from lore.model.turn import parse_verdict
 
 _SYNTHETIC = "<synthetic>"  # the model of errors and interrupts that the client shows to the user
+_NOTICE = re.compile(rb"<task-id>([\w-]{1,64})</task-id>.{0,65536}?<(?:subagent|total)_tokens>(\d{1,12})<", re.DOTALL)
+_SUBAGENT_ANSWERS = (b'{"isAsync"', b'{"status"', b'{"agentId"', b'{"prompt"')  # other tools' begin otherwise
+_ANSWER_BYTES = max(map(len, _SUBAGENT_ANSWERS))
 _OWN_ID = re.compile(r"(?!0{8})[0-9a-f]{8}-")  # as the client makes them: the search for placeholders is slow
 
 
 def _is_placeholder(name: str) -> bool:
     return bool(name) and not name.startswith(("msg_", "toolu_")) and not visible_value(name)
+
+
+class _RunSums(Struct):  # over the responses of one run of `claude -p`
+    requests: int = 0
+    output_tokens: int = 0
+    has_cost: bool = False  # a record states the cost of its response
 
 
 class _ClaudeChain(Struct):
@@ -82,7 +91,7 @@ class ClaudeCode(LogReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._graph, self._run = RecordGraph(), records.RunSums()
+        self._graph, self._run = RecordGraph(), _RunSums()
         self._version = NULL  # of the latest record
         self._chains: dict[str, _ClaudeChain] = {}
         self._items: dict[str, tuple[str, ...]] = {}  # of records that made other than one item of their own uuid
@@ -105,17 +114,8 @@ class ClaudeCode(LogReader):
         return any(map(records.is_record, nonblank_lines(head)))
 
     def handle(self, data: bytes) -> None:
-        record, session = records.decode_record(data), self.session
-        is_repeated = record.uuid in self._graph.parents
-        if is_repeated and record.uuid == record.parent_uuid:
-            # A redactor wrote one placeholder for all ids, those of responses and calls included.
-            self._hides_ids, is_repeated = True, False
-            record = msgspec.structs.replace(record, uuid=None, parent_uuid=None)
-        uuid, parent = record.uuid, record.parent_uuid
-        if (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
-            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
-            record = msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
-            is_repeated = uuid in self._graph.parents
+        record, session = self._without_placeholders(records.decode_record(data)), self.session
+        uuid, is_repeated = record.uuid, record.uuid in self._graph.parents
         if uuid is not None and not is_repeated:
             # Claude Code leaves out parents of records of hooks (38 of 42), which makes no difference to the prompt
             self._graph.add(uuid, record.parent_uuid, None if record.message is None else session.line)
@@ -133,8 +133,7 @@ class ClaudeCode(LogReader):
             )  # fmt: skip
         chain = self._chains.get(session.chain) or self._chains.setdefault(session.chain, _ClaudeChain())
         if is_repeated and uuid not in chain.order:
-            text = f"uuid {uuid!r} came before and is out of the timeline; passed over"
-            session.problem(Code.DUPLICATE_UUID, text)
+            session.problem(Code.DUPLICATE_UUID, f"uuid {uuid!r} came before and is out of the timeline; passed over")
             return
         if self._removed and record.parent_uuid in self._removed and record.message is not None:
             detail = f"parent {record.parent_uuid!r} was taken back by a rewind; file order carries on"
@@ -166,6 +165,18 @@ class ClaudeCode(LogReader):
                 detail = f"parent {parent!r} is not in the file; file order carries on"
                 self.session.problem(Code.DANGLING_PARENT, detail)
 
+    def _without_placeholders(self, record: ClaudeRecord) -> ClaudeRecord:
+        """Return the record without the ids that a redactor replaced by a placeholder."""
+        uuid, parent = record.uuid, record.parent_uuid
+        if uuid is not None and uuid == parent and uuid in self._graph.parents:
+            self._hides_ids = True  # one placeholder replaces all ids, those of responses and calls included
+            uuid = parent = None
+        elif (uuid is not None and not _OWN_ID.match(uuid)) or (parent is not None and not _OWN_ID.match(parent)):
+            uuid, parent = (None if name is None or _is_placeholder(name) else name for name in (uuid, parent))
+        else:
+            return record
+        return msgspec.structs.replace(record, uuid=uuid, parent_uuid=parent)
+
     def _chain_of(self, record: ClaudeRecord) -> str:
         """Return the name of a record's chain: the main one, or a subagent's."""
         if not record.is_sidechain:
@@ -181,48 +192,31 @@ class ClaudeCode(LogReader):
             self._sidechains[uuid] = name
         return name
 
-    def _note_start(self) -> bool:
-        """Return whether the record shows a hook that runs when a process of the client begins, and remember it."""
-        is_start = records.STARTED in self.session.line.data
-        if is_start:
-            self._records_starts = self._has_started = True
-        return is_start
-
-    def _note_streaming(self, chain: _ClaudeChain, is_whole: bool) -> None:
-        """Signal a switch to a request without streaming, whose answer is one record with all its blocks, and back."""
-        if is_whole is not chain.is_whole and chain.turns and self.session.version:
-            names = ("off", "on") if chain.is_whole else ("on", "off")
-            self.session.signal(Sign("streaming", before=names[0], after=names[1]))
-        chain.is_whole = is_whole
-
     # records without content
 
     def _read_metadata(self, record: ClaudeRecord) -> None:
-        session = self.session
-        self._note_settings(record)
-        if record.type == "progress":
-            if self._note_start() and session.chain in self._chains and records.RESUMED in session.line.data:
-                self.session.signal(Sign("resume"))
-        elif record.type in records.TITLES:
-            self._read_title(record.type)
-        elif record.type == "result":
-            self._read_result()
-        elif record.type not in records.METADATA and record.type not in records.PRINTED:
-            session.keep_unknown("unknown record type", record.type)
-
-    def _note_settings(self, record: ClaudeRecord) -> None:
-        """Signal a new process of the client, which writes title and settings again; note the end of one."""
-        if record.type == records.QUEUE and self._exit and bytes(record.operation) == records.QUEUED:
-            self._exit = record.type
-        elif record.type == records.LAST_PROMPT:
-            self._exit = record.type
+        """Read a record without content. Settings that are written again show a new process of the client."""
+        session, kind = self.session, record.type
+        if kind == records.QUEUE and self._exit and bytes(record.operation) == records.QUEUED:
+            self._exit = kind
+        elif kind == records.LAST_PROMPT:
+            self._exit = kind
             self._written.clear()
-        elif record.type in records.WRITTEN_AT_START:
-            self._written[record.type] += 1
-            is_second = self._written[record.type] == 2
+        elif kind in records.WRITTEN_AT_START:
+            self._written[kind] += 1
             again = sum(times > 1 for times in self._written.values())
-            if is_second and again == 2 and self.session.chain in self._chains:
-                self.session.signal(Sign("restart", (records.WRITTEN_AGAIN,)))
+            if self._written[kind] == 2 and again == 2 and session.chain in self._chains:
+                session.signal(Sign("restart", (records.WRITTEN_AGAIN,)))
+        elif kind == "progress" and records.STARTED in session.line.data:
+            self._records_starts = self._has_started = True
+            if session.chain in self._chains and records.RESUMED in session.line.data:
+                session.signal(Sign("resume"))
+        if kind in records.TITLES:
+            self._read_title(kind)
+        elif kind == "result":
+            self._read_result()
+        elif kind not in records.METADATA and kind not in records.PRINTED:
+            session.keep_unknown("unknown record type", kind)
 
     def _read_title(self, kind: str) -> None:
         """Read a title. The user's wins over the model's; a summary may be that of another session."""
@@ -249,23 +243,25 @@ class ClaudeCode(LogReader):
         for name, chain in sorted(self._chains.items(), key=lambda pair: pair[0] == e.MAIN):
             session.chain = name
             self._end_response(chain, result if name == e.MAIN else None)
-        self._run = records.RunSums()
+        self._run = _RunSums()
 
     # messages
 
     def _read_user(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         parts = records.parts_of(records.message_of(record).content)
         self._note_subagent(record, parts)
-        if chain.boundary is not None:
-            if record.is_compact_summary:
-                chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
-                self._add_silent(record, chain, (chain.boundary.uuid,))  # keeping this record keeps the divider
-                self._end_compaction(chain)
-                return
+        if chain.boundary is not None and record.is_compact_summary:
+            chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
+            self._add_silent(record, chain, (chain.boundary.uuid,))  # keeping this record keeps the divider
             self._end_compaction(chain)
+            return
+        self._end_compaction(chain)
+        facts = records.facts_of_prompt(parts)
         after_plan = chain.has_plan or not is_absent(record.plan_content)
-        if chain.turns and records.begins_conversation(parts, after_plan=after_plan):
-            self._restart(chain)
+        if chain.turns and (facts.clears or (facts.carries_out_plan and after_plan)):  # a new conversation begins
+            self._remove(chain, chain.order, restart=True)
+            chain.order, chain.calls, chain.prompts = {}, {}, {}
+            chain.has_answer = chain.has_thought = chain.has_plan = False
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
             self._add_silent(record, chain)
             return
@@ -294,15 +290,22 @@ class ClaudeCode(LogReader):
                 items = [*answered, record.uuid] if others else answered
                 self._items[record.uuid] = tuple(filter(None, items))
         if others:
-            self._add_prompt(record, chain, others, has_result=bool(answered))
+            self._add_prompt(record, chain, others, facts, has_result=bool(answered))
 
     def _note_subagent(self, record: ClaudeRecord, parts: Sequence[Part]) -> None:
         """Note a subagent whose call the record answers, unless this file holds its records; and its tokens."""
-        name, tokens = records.subagent_of(record)
-        if name and not any(type(part) is records.ToolResult and part.tool_use_id in self._chains for part in parts):
-            self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
-        if self.unlogged:
-            name, tokens = records.tokens_in_notice(self.session.line.data)
+        answer = record.tool_use_result
+        if not is_absent(answer) and bytes(memoryview(answer)[:_ANSWER_BYTES]).startswith(_SUBAGENT_ANSWERS):
+            members = raw_members(bytes(answer)) or {}
+            name = text_in(members.get("agentId", b""))
+            answered = {part.tool_use_id for part in parts if type(part) is records.ToolResult}
+            if name and answered.isdisjoint(self._chains):
+                tokens = count_in(members.get("totalTokens", b"")) or 0
+                self.unlogged.setdefault(name, UnloggedWork("subagent", name, tokens))
+        line = self.session.line.data
+        notice = _NOTICE.search(line) if self.unlogged and b"<task-notification>" in line else None
+        if notice is not None:
+            name, tokens = notice[1].decode(), int(notice[2])
             if name in self.unlogged and tokens > self.unlogged[name].tokens:
                 self.unlogged[name] = UnloggedWork("subagent", name, tokens)
 
@@ -310,12 +313,6 @@ class ClaudeCode(LogReader):
         self.session.add_result(result.tool_use_id, records.output_of(result.content), failed=bool(result.is_error))
         if opens(result.content) == "[":
             self.session.signal(*records.signals_of_result(result.content))
-
-    def _restart(self, chain: _ClaudeChain) -> None:
-        """Remove all items of a chain: a new conversation begins in its place."""
-        self._remove(chain, chain.order, restart=True)
-        chain.order, chain.calls, chain.prompts = {}, {}, {}
-        chain.has_answer = chain.has_thought = chain.has_plan = False
 
     def _remove(self, chain: _ClaudeChain, uuids: Iterable[str], *, restart: bool = False) -> None:
         items = dict.fromkeys(item for uuid in uuids for item in self._items_of(chain, uuid))
@@ -330,40 +327,41 @@ class ClaudeCode(LogReader):
             self._items[record.uuid] = items
 
     def _add_prompt(
-        self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], *, has_result: bool
+        self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], facts: PromptFacts, *, has_result: bool
     ) -> None:  # fmt: skip
         """Append a user's message. If its parent has another prompt, the user rewound: that one is removed."""
-        parent, uuid = record.parent_uuid, record.uuid or self.session.line_id
+        session, parent, uuid = self.session, record.parent_uuid, record.uuid or self.session.line_id
         if parent is not None and not record.is_meta and not has_result:
             before = chain.prompts.get(parent)
             if before is not None and before != uuid:
                 self._rewind(chain, before, uuid)
             chain.prompts[parent] = uuid
-        self.session.append(
-            records.prompt_item(uuid, records.message_of(record).content, parts, records.source_of(record))
-        )
-        self.session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
+        session.append(records.prompt_item(uuid, record, parts))
+        session.setting("permission-mode", records.format_setting(bytes(record.permission_mode)))
         if not record.is_meta and not records.is_client_text(parts[0]):
             if self._exit == records.QUEUE and not has_result and bytes(record.entrypoint) == records.DESKTOP:
-                self.session.signal(Sign("restart", (records.LAST_PROMPT,)))
-            chain.running_skill = chain.running_skill if has_result else records.plan_field(parts)
+                session.signal(Sign("restart", (records.LAST_PROMPT,)))
+            if not has_result:
+                chain.running_skill = records.PLAN if facts.carries_out_plan else ""
             self._note_thinking(record, chain)
             chain.has_plan = False
-        signals = list(records.signals_of_prompt(parts))
-        self.session.signal(*signals)
-        if (effort := records.effort_of_command(parts)) and not chain.states_effort:
-            if (self.session.chain, "effort") not in self.session.settings:
-                self.session.signal(Sign("effort", (f"/effort {effort}",)))
-            self.session.setting("effort", effort)
+        session.signal(*facts.signals)
+        if facts.effort and not chain.states_effort:
+            if (session.chain, "effort") not in session.settings:
+                session.signal(Sign("effort", (f"/effort {facts.effort}",)))
+            session.setting("effort", facts.effort)
         if record.is_meta:
             chain.running_skill = chain.expands or chain.running_skill
         elif not has_result:
-            chain.expands = next((name for sign in signals if sign.name == "slash-command" for name in sign.names), "")
+            commands = (name for sign in facts.signals if sign.name == "slash-command" for name in sign.names)
+            chain.expands = next(commands, "")
 
     def _note_thinking(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         """Signal thinking that is on (by the prompt's metadata or earlier answers) if the latest answers had none."""
         metadata = raw_members(bytes(record.thinking_metadata)) or {}
-        is_on = (bool(metadata) or chain.ever_thought) and not records.is_thinking_off(metadata)
+        is_disabled = metadata.get("disabled") == b"true" or metadata.get("level") == b'"none"'
+        is_off = is_disabled or metadata.get("maxThinkingTokens") == b"0"
+        is_on = (bool(metadata) or chain.ever_thought) and not is_off
         if chain.has_answer and not chain.has_thought and is_on:
             self.session.signal(Sign("no-thinking"))
         chain.has_answer = chain.has_thought = False
@@ -398,14 +396,14 @@ class ClaudeCode(LogReader):
     def _read_assistant(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session, message = self.session, records.message_of(record)
         parts, uuid = records.parts_of(message.content), record.uuid or session.line_id
-        if chain.boundary is not None:
-            self._end_compaction(chain)
+        self._end_compaction(chain)
         if message.model == _SYNTHETIC:
             self._replace_prompt(record, chain)
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
             if record.uuid is not None:
                 chain.order[uuid] = None
-            self.session.signal(*[Sign("api-error")] if b'"isApiErrorMessage":true' in session.line.data else ())
+            if b'"isApiErrorMessage":true' in session.line.data:
+                session.signal(Sign("api-error"))
             return
         response = message.id or uuid
         # the input counts are equal on all records of a response, and differ between responses
@@ -428,9 +426,9 @@ class ClaudeCode(LogReader):
                 chain.calls[part.id] = item
                 chain.has_plan = chain.has_plan or part.name == "ExitPlanMode"
                 if part.name == "Skill":
-                    skill = records.signal_of_skill(part)
-                    self.session.signal(skill)
-                    chain.expands = next(iter(skill.names), "")
+                    skill = records.names_of_skill(part)
+                    session.signal(Sign("skill", skill))
+                    chain.expands = next(iter(skill), "")
             elif records.is_thinking(part):
                 chain.has_thought = chain.ever_thought = True
             session.append(records.response_item(item, part, message, response))
@@ -458,16 +456,19 @@ class ClaudeCode(LogReader):
             chain.states_effort = chain.states_effort or not is_absent(record.effort)
             session.setting("effort", records.format_setting(bytes(record.effort)))
             chain.billed, chain.cost = (message.usage, self._billed(message.usage)), record.cost
-            uncached = chain.billed[1] and chain.billed[1].uncached_tokens
-            is_disabled = chain.is_thinking_on and records.omits_thinking_aside(session.version)
-            thinks = any(map(records.is_thinking, parts))
             switched = chain.thinking.change(
-                uncached, thinks=thinks, running_skill=chain.running_skill, skill_disables_thinking=is_disabled
-            )
-            self.session.signal(*() if switched is None else (switched,))
+                chain.billed[1] and chain.billed[1].uncached_tokens, thinks=any(map(records.is_thinking, parts)),
+                running_skill=chain.running_skill,
+                skill_disables_thinking=chain.is_thinking_on and records.omits_thinking_aside(session.version),
+            )  # fmt: skip
+            if switched is not None:
+                session.signal(switched)
             chain.expands = ""
-            source = records.fork_source(record)
-            self._note_streaming(chain, len(parts) > 1)
+            source, is_whole = records.fork_source(record), len(parts) > 1
+            if is_whole is not chain.is_whole and chain.turns and session.version:
+                before, after = ("off", "on") if chain.is_whole else ("on", "off")
+                session.signal(Sign("streaming", before=before, after=after))
+            chain.is_whole = is_whole
             chain.turns[response] = session.start_turn(None, call=e.Call(inherited_from=source) if source else None)
         if chain.response == response:
             chain.usage = chain.usage if is_absent(message.usage) else message.usage
@@ -490,7 +491,9 @@ class ClaudeCode(LogReader):
         raw, usage = chain.billed
         usage = with_cost(usage if chain.usage == raw else self._billed(chain.usage), bytes(chain.cost))
         if usage is not None:
-            self._run.add(usage)
+            self._run.requests += 1
+            self._run.output_tokens += usage.output_tokens or 0
+            self._run.has_cost = self._run.has_cost or usage.recorded is not None
             usage = usage if result is None else self._complete_run(usage, result)
         self.session.end_turn(usage, response, verdict=chain.verdict, at=chain.answered_at, agent_id=None)
         chain.response, chain.usage, chain.verdict = None, NULL, None
@@ -513,27 +516,29 @@ class ClaudeCode(LogReader):
 
     def _read_system(self, record: ClaudeRecord, chain: _ClaudeChain) -> None:
         session = self.session
-        if record.subtype == "compact_boundary":
-            meta = records.compaction_of(record.compact_metadata)
-            self._end_compaction(chain)
-            self._end_response(chain)
-            chain.boundary = self._compact(record, chain, meta)
-            if meta.pre_tokens:
-                work = UnloggedWork("compaction", chain.boundary.uuid, meta.pre_tokens)
-                self.unlogged[work.name] = work
-            self._add_silent(record, chain)
-            return
-        cleared: tuple[str, ...] | None = None
-        if record.subtype == "microcompact_boundary":
-            cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
-            self._end_compaction(chain)
-        if cleared:
-            self._end_response(chain)
-            session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
-        elif record.subtype == "bridge_status":
-            chain.is_bridged = True
-        elif record.subtype in records.SYSTEM:
-            self.session.signal(Sign(records.SYSTEM[record.subtype]))
+        match record.subtype:
+            case "compact_boundary":
+                meta = records.compaction_of(record.compact_metadata)
+                self._end_compaction(chain)
+                self._end_response(chain)
+                chain.boundary = self._compact(record, chain, meta)
+                if meta.pre_tokens:
+                    name = chain.boundary.uuid
+                    self.unlogged[name] = UnloggedWork("compaction", name, meta.pre_tokens)
+            case "microcompact_boundary":
+                cleared = records.compaction_of(record.microcompact_metadata).compacted_tool_ids
+                self._end_compaction(chain)
+                if cleared:
+                    self._end_response(chain)
+                    session.emit(e.ToolResultCleared(call_ids=cleared, chain=session.chain, at=session.at))
+                else:
+                    session.signal(Sign("micro-compaction"))
+            case "api_error":
+                session.signal(Sign("api-error"))
+            case "bridge_status":
+                chain.is_bridged = True
+            case _:
+                pass
         self._add_silent(record, chain)
 
     def _compact(self, record: ClaudeRecord, chain: _ClaudeChain, meta: records.Compact) -> e.CompactApplied:
@@ -592,8 +597,9 @@ class ClaudeCode(LogReader):
         else:
             event = e.Append(item=item, chain=session.chain, at=session.at, agent_id=session.agent)
             chain.waiting_appends.append((session.line, event))
-        self._note_start()
+        if records.STARTED in session.line.data:
+            self._records_starts = self._has_started = True
         signs = records.signals_of_attachment(bytes(record.attachment), bytes(record.entrypoint))
         if self._records_starts and not self._has_started:  # no new process: a server that dropped out connects again
             signs = (sign for sign in signs if sign.names != (records.PENDING,))
-        self.session.signal(*signs)
+        session.signal(*signs)
