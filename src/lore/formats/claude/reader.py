@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import ClassVar
 
 import msgspec
@@ -252,7 +253,7 @@ class ClaudeCode(LogReader):
         self._note_subagent(record, parts)
         if chain.boundary is not None and record.is_compact_summary:
             chain.boundary = msgspec.structs.replace(chain.boundary, summary=records.summary_of(parts))
-            self._add_silent(record, chain, (chain.boundary.uuid,))  # keeping this record keeps the divider
+            self._remember(record, chain, items=(chain.boundary.uuid,))  # keeping this record keeps the divider
             self._end_compaction(chain)
             return
         self._end_compaction(chain)
@@ -263,7 +264,7 @@ class ClaudeCode(LogReader):
             chain.order, chain.calls, chain.prompts = {}, {}, {}
             chain.has_answer = chain.has_thought = chain.has_plan = False
         if record.is_visible_in_transcript_only and not record.is_compact_summary:
-            self._add_silent(record, chain)
+            self._remember(record, chain, items=())
             return
         if chain.is_bridged:  # signalled now: a request under way at the switch was already sent
             chain.is_bridged = False
@@ -284,11 +285,8 @@ class ClaudeCode(LogReader):
                 answered.append(chain.calls.get(part.tool_use_id, ""))
             else:
                 others.append(part)
-        if record.uuid is not None:
-            chain.order[record.uuid] = None
-            if answered:
-                items = [*answered, record.uuid] if others else answered
-                self._items[record.uuid] = tuple(filter(None, items))
+        items = [*answered, record.uuid if others else None]
+        self._remember(record, chain, items=tuple(filter(None, items)) if answered else None)
         if others:
             self._add_prompt(record, chain, others, facts, has_result=bool(answered))
 
@@ -320,11 +318,15 @@ class ClaudeCode(LogReader):
             self._end_response(chain)
             self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
-    def _add_silent(self, record: ClaudeRecord, chain: _ClaudeChain, items: tuple[str, ...] = ()) -> None:
-        """Remember a record without items: its descendants may have some."""
+    def _remember(
+        self, record: ClaudeRecord, chain: _ClaudeChain, response: str | None = None,
+        items: tuple[str, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Remember a record, whose descendants may have items, and its own `items` unless it is one of its uuid."""
         if record.uuid is not None:
-            chain.order[record.uuid] = None
-            self._items[record.uuid] = items
+            chain.order[record.uuid] = response
+            if items is not None:
+                self._items[record.uuid] = items
 
     def _add_prompt(
         self, record: ClaudeRecord, chain: _ClaudeChain, parts: Sequence[Part], facts: PromptFacts, *, has_result: bool
@@ -377,11 +379,7 @@ class ClaudeCode(LogReader):
         """Remove a prompt and what descends from it; `new` is the record that replaces it."""
         if prompt not in chain.order:
             return
-        since: list[str] = []
-        for uuid in reversed(chain.order):
-            if uuid == prompt:
-                break
-            since.append(uuid)
+        since = list(takewhile(lambda uuid: uuid != prompt, reversed(chain.order)))
         branch = self._graph.branch(prompt, new, since[::-1])
         self._remove(chain, branch)
         for uuid in branch:
@@ -400,8 +398,7 @@ class ClaudeCode(LogReader):
         if message.model == _SYNTHETIC:
             self._replace_prompt(record, chain)
             session.append(OpaqueItem(uuid, Raw(session.line.data)))
-            if record.uuid is not None:
-                chain.order[uuid] = None
+            self._remember(record, chain)
             if b'"isApiErrorMessage":true' in session.line.data:
                 session.signal(Sign("api-error"))
             return
@@ -413,10 +410,8 @@ class ClaudeCode(LogReader):
             response = ":".join(map(str, (response, *counts)))
         self._continue_response(record, chain, response, message, parts)
         chain.has_answer = True
-        if record.uuid is not None:
-            chain.order[uuid] = response
-            if len(parts) != 1:
-                self._items[uuid] = tuple(item_name(uuid, number) for number in range(len(parts)))
+        names = None if len(parts) == 1 else tuple(item_name(uuid, number) for number in range(len(parts)))
+        self._remember(record, chain, response, names)
         for number, part in enumerate(parts):
             item = item_name(uuid, number)
             if type(part) is records.ClaudeToolUse:
@@ -539,7 +534,7 @@ class ClaudeCode(LogReader):
                 chain.is_bridged = True
             case _:
                 pass
-        self._add_silent(record, chain)
+        self._remember(record, chain, items=())
 
     def _compact(self, record: ClaudeRecord, chain: _ClaudeChain, meta: records.Compact) -> e.CompactApplied:
         """Return a compaction event, and drop the records that it removes."""
@@ -548,9 +543,9 @@ class ClaudeCode(LogReader):
             groups = (self._items_of(chain, uuid) if uuid in self._graph.parents else (uuid,) for uuid in uuids)
             items = tuple(dict.fromkeys(item for group in groups for item in group))
         if not uuids or any(uuid in chain.order for uuid in uuids):  # all unknown: remove none
-            live = set(uuids or ())
+            live, live_items = set(uuids or ()), set(items or ())
             chain.order = {uuid: response for uuid, response in chain.order.items() if uuid in live}
-            chain.calls = {call: item for call, item in chain.calls.items() if item in (items or ())}
+            chain.calls = {call: item for call, item in chain.calls.items() if item in live_items}
         chain.prompts = {}
         return e.CompactApplied(
             uuid=record.uuid or session.line_id, trigger=meta.trigger or "manual", pre_tokens=meta.pre_tokens,
@@ -590,8 +585,7 @@ class ClaudeCode(LogReader):
         session = self.session
         self._note_subagent(record, ())
         item = OpaqueItem(record.uuid or session.line_id, Raw(session.line.data))
-        if record.uuid is not None:
-            chain.order[record.uuid] = None
+        self._remember(record, chain)
         if chain.boundary is None:
             session.append(item)
         else:

@@ -258,11 +258,17 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
     `raw` is the line that ends with the payload, or the payload itself. An item of an unknown type is opaque.
     """
     kind = payload.type
+    if kind == "message":
+        if payload.role == "system":  # kept in the file, and never sent
+            return None
+        blocks = blocks_in(payload.content)
+        if payload.role == "assistant":
+            return AssistantMessage(uuid, blocks=blocks, response_id=response)
+        is_own = payload.role == "user" and not is_contextual(blocks) and not _has_text_matching(blocks, _SUMMARY)
+        return UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
     if kind in _CALLS:
         name = payload.name or _CALLS[kind]
         return ToolCall(uuid, payload.call_id or uuid, name, _input_of(payload), response_id=response)
-    if kind == "message":
-        return _message_item(payload, uuid, response)
     if kind in _MEMBERS:
         members = {"type": encode(kind)} | {name: bytes(getattr(payload, name)) for name in _MEMBERS[kind]}
         whole = Raw(object_of({name: value for name, value in members.items() if value != b"null"}))
@@ -274,16 +280,6 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
         item = object_of({name: value for name, value in members.items() if name not in _UNSENT})
         return UserMessage(uuid, blocks=(RawBlock(Raw(item), _DIALECT),), source="context_injection")
     return OpaqueItem(uuid, Raw(raw))
-
-
-def _message_item(payload: CodexPayload, uuid: str, response: str | None) -> Item | None:
-    if payload.role == "system":  # kept in the file, and never sent
-        return None
-    blocks = blocks_in(payload.content)
-    if payload.role == "assistant":
-        return AssistantMessage(uuid, blocks=blocks, response_id=response)
-    is_own = payload.role == "user" and not is_contextual(blocks) and not _has_text_matching(blocks, _SUMMARY)
-    return UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
 
 
 def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:

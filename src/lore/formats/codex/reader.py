@@ -22,7 +22,6 @@ for newer records.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar, TypeAlias
 
@@ -77,11 +76,6 @@ class CodexSession(SessionBuilder):
     def append(self, item: Item) -> None:
         self.emit(e.Append(item=item, chain=self.chain, at=self.at, agent_id=self.agent))  # may be kept back
 
-    def emit_without_turn(self, responses: Iterable[_CodexResponse]) -> None:
-        """Emit the events of responses, without the start and end of a turn."""
-        for response in responses:
-            self._reads += response.reads
-
     def begin_response(self) -> _CodexResponse:
         """Return a new response, whose first item comes."""
         if not self.has_usage:
@@ -99,15 +93,17 @@ class CodexSession(SessionBuilder):
         """
         self.is_usage_first = self.is_usage_first or not (self.has_usage or self.has_items)
         self.has_usage = True
+        new = _CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
         if self.is_usage_first:
-            response = _CodexResponse(self.line, self.at, self.asked_at, self.model, usage=usage, name=name)
-            self.waiting.append(response)
+            self.waiting.append(new)
             return
         waiting, self.waiting = self.waiting, []
         current = [waiting.pop()] if to_interrupted else []
-        response = waiting.pop() if waiting else _CodexResponse(self.line, self.at, self.asked_at, self.model)
-        self.emit_without_turn(waiting)
-        self._complete(response, usage, name)
+        response = waiting.pop() if waiting else new
+        for given_up in waiting:
+            self._reads += given_up.reads
+        response.usage, response.name = usage, name
+        self._complete(response)
         self.waiting = current
 
     def end_responses(self) -> None:
@@ -115,18 +111,18 @@ class CodexSession(SessionBuilder):
         waiting, self.waiting = self.waiting, []
         for response in waiting:
             if response.usage is None and (self.has_usage or response.is_given_up):
-                self.emit_without_turn((response,))
+                self._reads += response.reads
             else:
-                self._complete(response, response.usage, response.name)
+                self._complete(response)
 
-    def _complete(self, response: _CodexResponse, usage: e.Usage | None, name: str | None) -> None:
+    def _complete(self, response: _CodexResponse) -> None:
         """Emit the turn of a response: its start at its first record, its waiting events, its end."""
         line, self.line = self.line, response.line
         self.counter.asked_at = response.asked_at or response.at
         turn = self.start_turn(response.model, self.call)
         self.line = line
-        self.emit_without_turn((response,))
-        self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=usage, response_id=name))
+        self._reads += response.reads
+        self.emit(e.TurnCompleted(turn=turn, at=response.at, usage=response.usage, response_id=response.name))
 
 
 _LOCAL = frozenset(("oss", "ollama", "lmstudio"))  # engines on the user's own machine
@@ -185,7 +181,7 @@ class Codex(LogReader):
             case "token_usage_record":
                 usage_record = items.decode_usage(payload)
                 if not is_inherited:
-                    self._read_usage_record(usage_record)
+                    self._read_usage(usage_record)
             case "inter_agent_communication":
                 self._add_input(items.message_of(items.decode_communication(payload)))
             case kind if kind not in items.SILENT:
@@ -199,22 +195,20 @@ class Codex(LogReader):
     # the thread
 
     def _read_meta(self, meta: items.CodexMeta) -> None:
+        """Start the session; a later header is a resume, or the other log's that a fork copied."""
         session = self._session
-        if self._thread is None:
-            self._start_thread(meta)
-        elif meta.id != self._thread:  # a fork's copy of the other log begins
+        if self._thread is not None and self._thread != meta.id:
             if not session.has_usage:
                 self._root = meta.forked_from_id or meta.id
-        else:
+            return
+        if self._thread is not None:
             session.signal(Sign("resume"))
-            session.version = meta.cli_version
-            session.setting("client-version", session.version)
-
-    def _start_thread(self, meta: items.CodexMeta) -> None:
-        session, self._thread = self._session, meta.id
-        session.version, self._start = meta.cli_version, meta.subagent_history_start_ordinal or 0
+        session.version = meta.cli_version
         session.setting("client-version", session.version)
-        self._root = meta.forked_from_id or meta.id
+        if self._thread is not None:
+            return
+        self._thread, self._root = meta.id, meta.forked_from_id or meta.id
+        self._start = meta.subagent_history_start_ordinal or 0
         base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
         served = meta.model_provider or ""
         if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
@@ -233,23 +227,16 @@ class Codex(LogReader):
             session.add_message(OpaqueItem(f"item-{self._items}", Raw(session.line.data)))
 
     def _read_context(self, context: dict[str, Raw]) -> None:
-        session = self._session
+        session, thread = self._session, self._thread or ""
         signals = signals_of_context(self._context, context)
         if bytes(context.get("model", NULL))[:1] == b'"':
             session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
+        # a fork's copy keeps the ids of its turns, which are older than that of the thread
         turn = text_in(context.get("turn_id", b""))
-        session.call = self._inherited_call(turn)
-        session.signal(*signals)
-
-    def _inherited_call(self, turn: str) -> e.Call | None:
-        """Return the facts about the requests of a user's turn that a fork copied; None if they are its own.
-
-        A copy keeps the ids of its turns, which are older than that of the thread.
-        """
-        thread = self._thread or ""
         is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
         is_inherited = self._root != self._thread and is_timed and turn < thread
-        return e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
+        session.call = e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
+        session.signal(*signals)
 
     # the history
 
@@ -300,16 +287,6 @@ class Codex(LogReader):
         self._items += 1
         session.add_message(item, is_prompt=is_prompt)
 
-    def _roll_back(self, event: items.CodexEvent) -> None:
-        """Remove the last prompts, and everything after the first of them."""
-        self._session.end_responses()
-        count = count_in(event.num_turns) or 0
-        removed = self._prompts[-count:] if count else []
-        if removed:
-            del self._prompts[-len(removed) :]
-            self._session.rewind_to(removed[0])
-            self._contextual = 0
-
     def _compact(self, compacted: items.CodexCompacted) -> None:
         session = self._session
         session.end_responses()
@@ -335,7 +312,13 @@ class Codex(LogReader):
                 elif event.info.total_token_usage is not None:
                     self._sums = _sums_of(event.info.total_token_usage)
             case "thread_rolled_back":
-                self._roll_back(event)
+                session.end_responses()
+                count = count_in(event.num_turns) or 0
+                removed = self._prompts[-count:] if count else []
+                if removed:
+                    del self._prompts[-len(removed) :]
+                    session.rewind_to(removed[0])
+                    self._contextual = 0
             case "thread_name_updated" if not is_inherited:
                 session.emit(e.SessionChanged(title=text_in(event.thread_name), at=session.at))
             case "turn_aborted" | "error" | "stream_error" if not is_inherited:
@@ -358,7 +341,8 @@ class Codex(LogReader):
         name = f"{self._root}:{'-'.join(map(str, sums))}"  # the same in every copy of the log
         if before is not None:
             self._add_missing_usage(before, _sums_of(latest), sums, name)
-        self._attach_usage(latest, name)
+        self._tokens = latest.total_tokens
+        self._session.attach_usage(self._billed(latest), name)
 
     def _add_missing_usage(self, before: CodexSums, latest: CodexSums, sums: CodexSums, name: str) -> None:
         """Bill a response that was given up, if the sums grew by more than the latest usage."""
@@ -369,13 +353,12 @@ class Codex(LogReader):
             usage = self._billed(items.CodexUsage(whole, read, None, output))
             self._session.attach_usage(usage, f"{name}:before", to_interrupted=True)
             return
-        more, what = next(
-            (count, what) for count, what in ((whole, "input"), (read, "cached"), (output, "output")) if count
-        )
-        detail = f"the sums grew by {more:,} {what} tokens more than the last response was billed"
-        self._session.problem(Code.UNKNOWN_ID, f"{detail}: a bill is not in the log")
+        growth = ((whole, "input"), (read, "cached"), (output, "output"))
+        more = next(f"{count:,} {what} tokens" for count, what in growth if count)
+        detail = f"the sums grew by {more} more than the last response was billed: a bill is not in the log"
+        self._session.problem(Code.UNKNOWN_ID, detail)
 
-    def _read_usage_record(self, record: items.CodexUsageRecord) -> None:
+    def _read_usage(self, record: items.CodexUsageRecord) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
         if usage is None or name == self._recorded:
             return
@@ -383,11 +366,8 @@ class Codex(LogReader):
         is_copy = self._recorded is None and not self._session.waiting and usage.total_tokens == self._tokens
         self._recorded = name
         if not is_copy:
-            self._attach_usage(usage, name)
-
-    def _attach_usage(self, usage: items.CodexUsage, name: str) -> None:
-        self._tokens = usage.total_tokens
-        self._session.attach_usage(self._billed(usage), name)
+            self._tokens = usage.total_tokens
+            self._session.attach_usage(self._billed(usage), name)
 
     def _billed(self, usage: items.CodexUsage) -> e.Usage:
         return usage_with_cached_input(

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from lore.formats.bills import usage_with_cached_input
@@ -34,7 +35,7 @@ from lore.formats.copilot import records
 from lore.formats.values import count_in, opens
 from lore.model import events as e
 from lore.model.codes import Code
-from lore.model.items import NULL, is_absent
+from lore.model.items import NULL
 from lore.model.jsonslice import array
 from lore.model.mask import mask
 
@@ -53,11 +54,6 @@ class UsageRow(Struct, frozen=True, gc=False, array_like=True):
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     initiator: str = ""
-
-    def fits(self, model: str | None, output: int | None) -> bool:
-        """Return whether this may be the row of a request with this answer."""
-        is_same_model = self.model is None or model is None or self.model == model
-        return is_same_model and (self.output_tokens is None or output is None or self.output_tokens == output)
 
 
 class _StoredUsage(Struct, frozen=True):
@@ -119,26 +115,6 @@ class _Noted(Struct, frozen=True, gc=False):
 _NOTED = msgspec.json.Decoder(_Noted)
 
 
-def _billed_counts(billed: records.BilledCounts) -> records.CopilotUsage:
-    """Return the counts that a request was charged for, with cached tokens in the input."""
-    counts = {detail.token_type: detail.token_count for detail in billed.token_details}
-    read, write = counts.get("cache_read"), counts.get("cache_write")
-    return records.CopilotUsage(counts.get("input", 0) + (read or 0) + (write or 0), counts.get("output"), read, write)
-
-
-def _noted_requests(raw: Raw) -> tuple[list[tuple[str, _NotedRequest]], int]:
-    """Return the requests that a checkpoint notes, with their models; and how many entries have another shape."""
-    requests: list[tuple[str, _NotedRequest]] = []
-    is_list = opens(raw) == "["
-    odd = int(not is_list and not is_absent(raw))
-    for piece in array(bytes(raw)) if is_list else ():
-        try:
-            requests += _NOTED.decode(piece).models.items()
-        except ValueError:
-            odd += 1
-    return requests, odd
-
-
 # state
 
 
@@ -197,9 +173,9 @@ class CopilotBills:
         if not self._rows:
             return None
         rows = next((self._rows[agent] for agent in agents if self._rows.get(agent)), list[UsageRow]())
-        for back in range(1, min(_ROWS_TRIED, len(rows)) + 1):
-            if rows[-back].fits(model, output):
-                row = rows[-back]
+        for back, row in enumerate(islice(reversed(rows), _ROWS_TRIED), 1):
+            is_same_model = None in (row.model, model) or row.model == model
+            if is_same_model and (None in (row.output_tokens, output) or row.output_tokens == output):
                 self._skipped += back - 1
                 del rows[-back:]
                 return row
@@ -208,15 +184,14 @@ class CopilotBills:
 
     def usage_of_answer(self, answer: records.CopilotAnswer) -> e.Usage:
         """Return the usage of a request: the database's, or the output tokens of its answer."""
-        session = self.session
-        is_main = session.chain == e.MAIN
-        agents = ("",) if is_main else tuple(filter(None, (session.agent, answer.parent_tool_call_id)))
+        is_main, names = self.session.chain == e.MAIN, (self.session.agent, answer.parent_tool_call_id)
+        agents = ("",) if is_main else tuple(filter(None, names))
         row = self._take_row(agents, answer.model, answer.output_tokens)
         if row is None:
             return self._usage(records.CopilotUsage(output_tokens=answer.output_tokens))
         output = answer.output_tokens if row.output_tokens is None else row.output_tokens
-        counts = row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens
-        return self._usage(records.CopilotUsage(*counts), answer.model)
+        counts = records.CopilotUsage(row.input_tokens, output, row.cache_read_tokens, row.cache_write_tokens)
+        return self._usage(counts, answer.model)
 
     def _usage(self, counts: records.CopilotUsage, model: str | None = None) -> e.Usage:
         """Split counts whose input includes cached tokens; written ones live as long as the client states."""
@@ -249,13 +224,15 @@ class CopilotBills:
         if COMPACTION in self._rows:
             self._take_row((COMPACTION,), used.model, used.output_tokens)
         usage = self._usage(used, model)
-        if used.copilot_usage is not None and used.copilot_usage.token_details:
-            billed = self._usage(_billed_counts(used.copilot_usage), model)
+        charged = used.copilot_usage.token_details if used.copilot_usage is not None else ()
+        if charged:
+            counts = {detail.token_type: detail.token_count for detail in charged}
+            read, write = counts.get("cache_read"), counts.get("cache_write")
+            prompt = counts.get("input", 0) + (read or 0) + (write or 0)
+            billed = self._usage(records.CopilotUsage(prompt, counts.get("output"), read, write), model)
             if billed.write_tokens != usage.write_tokens:
-                stated, charged = usage.write_tokens or 0, billed.write_tokens or 0
-                message = (
-                    f"written tokens: {stated:,} in compactionTokensUsed, {charged:,} in its copilotUsage, which count"
-                )
+                stated = f"written tokens: {usage.write_tokens or 0:,} in compactionTokensUsed"
+                message = f"{stated}, {billed.write_tokens or 0:,} in its copilotUsage, which count"
                 self.session.problem(Code.FIELDS_FILLED_IN, message)
             usage = billed
         self.end_turn(chain, Answer(1, at, compaction.request_id or uuid, model, usage))
@@ -267,9 +244,16 @@ class CopilotBills:
         for state in checkpoint.model_cache_state or ():
             if state.cache_ttl_seconds is not None:
                 self._lifetimes[state.model_id] = state.cache_ttl_seconds
-        requests, odd = _noted_requests(checkpoint.prompt_cache_break_state)
-        if odd:
-            message = f"{odd} conversations of promptCacheBreakState cannot be read"
+        requests: list[tuple[str, _NotedRequest]] = []
+        noted = checkpoint.prompt_cache_break_state
+        unreadable = int(opens(noted) not in "[n")
+        for piece in array(bytes(noted)) if opens(noted) == "[" else ():
+            try:
+                requests += _NOTED.decode(piece).models.items()
+            except ValueError:
+                unreadable += 1
+        if unreadable:
+            message = f"{unreadable} conversations of promptCacheBreakState cannot be read"
             self.session.problem(Code.MALFORMED_RECORD, message)
         for model, request in requests:
             if request.ids and request.ttl_seconds is not None:
@@ -324,9 +308,8 @@ class CopilotBills:
             name = next(reversed(spent))[0]
             last = self.chains[name].last if name in self.chains else None
             log, stated = _sums_of(spent.values()), (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
-            differ = any(
-                None not in (ours, theirs) and ours != theirs for ours, theirs in zip(log, stated, strict=True)
-            )
+            pairs = zip(log, stated, strict=True)
+            differ = any(None not in pair and pair[0] != pair[1] for pair in pairs)
             is_only = requests == len(spent) == 1 and last is not None and last.model == model
             if is_only and last is not None and last.usage.read_tokens is None:
                 last.usage = replace(self._usage(usage, model), recorded=last.usage.recorded)

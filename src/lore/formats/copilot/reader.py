@@ -155,7 +155,17 @@ class Copilot(LogReader):
         session = self.session
         match kind:
             case "session.start" | "session.resume":
-                self._start_or_resume(kind, change)
+                model = _model_named(change.selected_model)
+                is_first = kind == "session.start" and self.header is None and not session.is_started
+                if is_first:  # the header waits for the first message, which shows the model
+                    self.header, self.model, session.version = change, model, change.copilot_version
+                    session.setting("effort", change.reasoning_effort)
+                else:
+                    self._start_session()
+                    self.model, self.bills.spent = model or self.model, {}
+                    session.version = change.copilot_version or session.version
+                    session.signal(Sign("resume"))
+                session.setting("client-version", session.version)
             case "session.model_change" | "session.auto_mode_resolved":
                 self.model = _model_named(change.new_model or change.chosen_model) or self.model
                 if (session.chain, "effort") not in session.settings:
@@ -176,21 +186,6 @@ class Copilot(LogReader):
                 if before != after:
                     session.signal(Sign("permission-mode", before=before, after=after))
 
-    def _start_or_resume(self, kind: str, start: records.CopilotChange) -> None:
-        """Keep the header of the session; a later one is a resume."""
-        session, model = self.session, _model_named(start.selected_model)
-        if kind == "session.start" and self.header is None and not session.is_started:
-            self.header, self.model, session.version = start, model, start.copilot_version
-            session.setting("effort", start.reasoning_effort)
-            session.setting("client-version", session.version)
-            return
-        self._start_session()
-        self.model = model or self.model
-        self.bills.spent = {}
-        session.version = start.copilot_version or session.version
-        session.signal(Sign("resume"))
-        session.setting("client-version", session.version)
-
     def _start_session(self) -> None:
         """Emit the header, if there is one or a message needs it."""
         if not self.session.is_started and (self.header is not None or self.session.at is not None):
@@ -201,14 +196,14 @@ class Copilot(LogReader):
     # messages
 
     def _read_system_prompt(self, message: records.CopilotMessage) -> None:
-        content, chain = message.content, self.chain
+        session, content = self.session, message.content
         if opens(content) != '"':
             raise ValueError("a system prompt that is not text")
         self._start_session()
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-        if digest != chain.system:
-            chain.system = digest
-            self.session.emit(e.SessionChanged(system=content, chain=self.session.chain, at=self.session.at))
+        if digest != self.chain.system:
+            self.chain.system = digest
+            session.emit(e.SessionChanged(system=content, chain=session.chain, at=session.at))
 
     def _read_message(self, record: records.CopilotLine, message: records.CopilotMessage) -> None:
         """Append a message that no model made, as the model gets it."""
