@@ -123,36 +123,33 @@ def _read_part(raw: Raw) -> Part:
     match text_in(members.get("type", b"")):
         case "thinking" if (text := members.get("thinking", b""))[:1] == b'"':
             return ThinkingBlock(Raw(text), text_in(members.get("signature", b"")) or None)
-        case "tool_use":
-            return _call_in(members, "id", "name", "input")
-        case "tool-call":
-            input_key = "args" if members.get("input", b"null") == b"null" else "input"
-            return _call_in(members, "toolCallId", "toolName", input_key)
+        case "tool_use" | "tool-call":
+            return _call_in(members, text_at(members, "id", "toolCallId"))
         case "tool_result":
-            call, output = text_in(members.get("tool_use_id", b"")), output_of(Raw(members.get("content", b"null")))
-            return _ChatResult(call, "", output, "failed" if members.get("is_error") == b"true" else "completed")
+            output, has_failed = output_of(Raw(members.get("content", b"null"))), members.get("is_error") == b"true"
+            return _ChatResult(text_at(members, "tool_use_id"), "", output, "failed" if has_failed else "completed")
         case "tool-result":
             return _result_of_ai_sdk(members)
         case _:
             return block_in(raw)
 
 
-def _call_in(members: Members, call_id: str, name: str, input_key: str) -> ToolCall:
-    arguments = arguments_of(Raw(members.get(input_key, b"null")))
-    return ToolCall("", text_in(members.get(call_id, b"")), text_in(members.get(name, b"")), arguments)
+def _call_in(members: Members, call_id: str) -> ToolCall:
+    named = (members[key] for key in ("input", "args", "arguments") if members.get(key, b"null") != b"null")
+    return ToolCall("", call_id, text_at(members, "name", "toolName"), arguments_of(Raw(next(named, b"null"))))
 
 
 def _result_of_ai_sdk(members: Members) -> _ChatResult:
     """Return a result of the AI SDK; the model gets only its value."""
-    output, failed = members.get("output", b"null"), False
+    output = members.get("output", b"null")
     output = members.get("result", b"null") if output == b"null" else output
     typed = raw_members(output) or {}
     kind, value = text_in(typed.get("type", b"")), typed.get("value", b"null")
-    if kind and value != b"null":
+    has_value = bool(kind) and value != b"null"
+    if has_value:
         output = bytes(_text_of(Raw(value))) if kind.endswith("json") else value  # sent as the text it is spelled with
-        failed = kind.startswith("error")
-    name, call = text_in(members.get("toolName", b"")), text_in(members.get("toolCallId", b""))
-    return _ChatResult(call, name, output_of(Raw(output)), "failed" if failed else "completed")
+    status = "failed" if has_value and kind.startswith("error") else "completed"
+    return _ChatResult(text_at(members, "toolCallId"), text_at(members, "toolName"), output_of(Raw(output)), status)
 
 
 def output_of(content: Raw) -> Raw:
@@ -188,31 +185,24 @@ def parts_of_answer(message: Members, *, has_calls_in_text: bool = False) -> lis
     if (refusal := message.get("refusal", b""))[:1] == b'"':
         parts.append(RawBlock(Raw(b'{"type":"refusal","refusal":%b}' % refusal), "openai-chat"))
     if (function := raw_members(message.get("function_call", b""))) is not None:
-        parts.append(_call_in(function, "id", "name", "arguments"))
+        parts.append(_call_in(function, text_at(function, "id")))
     call_ids = {call.call_id for call in parts if isinstance(call, ToolCall)} - {""}
     listed = message.get("tool_calls", b"null")
     if listed[:1] not in (b"[", b"n"):
         raise ValueError("tool_calls are not a list")
-    for call in map(_listed_call, array(listed) if listed[:1] == b"[" else ()):
-        if not call.call_id or call.call_id not in call_ids:
-            call_ids.add(call.call_id)
-            parts.append(call)
+    for call in map(decode, array(listed) if listed[:1] == b"[" else ()):
+        call_id, function = text_at(call, "id"), raw_members(call.get("function", b""))
+        if not call_id or call_id not in call_ids:
+            call_ids.add(call_id)
+            parts.append(_call_in(call if function is None else function, call_id))  # LangChain's has no function
     return parts
-
-
-def _listed_call(raw: bytes) -> ToolCall:
-    """Return a call in OpenAI's shape, or in LangChain's (`name`, `args`)."""
-    call = decode(raw)
-    function = raw_members(call.get("function", b""))
-    item = _call_in(call, "id", "name", "args") if function is None else _call_in(function, "", "name", "arguments")
-    return replace(item, call_id=text_at(call, "id"))
 
 
 def _calls_in_text(value: Raw) -> list[Part]:
     """Return the calls that a text holds as JSON, an object or a list of them; none if it holds anything else."""
     text = text_in(value).encode("utf-8", "backslashreplace")
     functions = [raw_members(raw) or {} for raw in (elements_of(text) if text[:1] == b"[" else [text])]
-    calls = [_call_in(function, "", "name", "arguments") for function in functions]
+    calls = [_call_in(function, "") for function in functions]
     return list[Part](calls) if all(call.name for call in calls) else []
 
 
