@@ -117,7 +117,7 @@ class ContextLog:
                 self._lines.append(self._before[at])
                 return
             self._is_same = False
-            if self._is_summary(record, line):
+            if self._begin_compaction(record, line):
                 return
             self._cut()
         if self._summary is not None:
@@ -173,7 +173,9 @@ class ContextLog:
             return
         self._end_request(None)
         self._whole = count
-        place = self._find_usage(count)
+        following = enumerate(self._wire.marks[self._emitted : self._emitted + _SEARCHED], self._emitted)
+        inputs = ((place, kimi.counts_of(mark.usage)[:3]) for place, mark in following if mark.usage is not None)
+        place = next((place for place, counts in inputs if sum(tokens or 0 for tokens in counts) == count), None)
         if place is not None:
             self._begin_request(self._take_mark(place))
 
@@ -210,13 +212,6 @@ class ContextLog:
         at, name = (None, None) if mark is None else (mark.at, mark.name or None)
         self._session.emit(e.TurnCompleted(turn=request.turn, at=at, usage=usage, response_id=name))
 
-    def _find_usage(self, count: int | None) -> int | None:
-        """Return the index of the next usage mark with a given whole input; None without one near."""
-        for place, mark in enumerate(self._wire.marks[self._emitted : self._emitted + _SEARCHED], self._emitted):
-            if mark.usage is not None and sum(tokens or 0 for tokens in kimi.counts_of(mark.usage)[:3]) == count:
-                return place
-        return None
-
     def _take_mark(self, place: int) -> KimiMark:
         """Return a mark after emitting those before it."""
         self.emit_marks(place)
@@ -231,8 +226,8 @@ class ContextLog:
 
     # files that replaced others
 
-    def _is_summary(self, record: KimiCliRecord, line: _ContextLine) -> bool:
-        """Return whether a message is a compaction's summary, which its kept messages follow."""
+    def _begin_compaction(self, record: KimiCliRecord, line: _ContextLine) -> bool:
+        """Begin a compaction with its summary, which its kept messages follow; return False for another message."""
         blocks = kimi.blocks_of(record.content) if record.role == "user" else ()
         if not blocks or not _begins(blocks[0], _SUMMARY):
             return False
