@@ -35,12 +35,70 @@ from lore.formats.codex.items import ContextField, signals_of_context
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import count_in, opens, text_in
 from lore.model import events as e
+from lore.model import lenient
 from lore.model.codes import Code
 from lore.model.items import NULL, Item, OpaqueItem, UserMessage, is_blank
 from lore.model.jsonslice import raw_members
 from lore.model.mask import mask
 from lore.model.providers import named_provider
 from lore.model.state import Sign
+
+
+class _CodexLine(Struct, frozen=True, gc=False):
+    type: str
+    payload: Raw = NULL
+    timestamp: str | None = None
+    ordinal: int | None = None  # the number of the line, in newer logs
+    metadata: Raw = NULL  # of an item: the client's notes
+
+
+class _CodexUsage(Struct, frozen=True, gc=False):  # input includes what was cached, output includes reasoning
+    input_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class _CodexCounts(Struct, frozen=True, gc=False):  # of a `token_count` event
+    total_token_usage: _CodexUsage | None = None  # sums of the whole thread
+    last_token_usage: _CodexUsage | None = None  # of the latest response
+
+
+class _CodexEvent(Struct, frozen=True, gc=False):  # an event that the screen shows
+    type: str = ""
+    info: _CodexCounts | None = None
+    num_turns: Raw = NULL  # prompts that a rollback removes
+    thread_name: Raw = NULL
+
+
+class _CodexMeta(Struct, frozen=True, gc=False):  # the header of a thread
+    id: str = ""
+    timestamp: str | None = None
+    cli_version: str = ""
+    model_provider: str | None = None
+    source: Raw = NULL  # an object if an agent spawned the thread
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    base_instructions: dict[str, Raw] | None = None  # the system prompt as `text`
+    dynamic_tools: tuple[Raw, ...] | None = None
+    history_base: Raw = NULL  # the log that holds the earlier history, if this one does not repeat it
+    subagent_history_start_ordinal: int | None = None  # the first record that is not a copy of the parent's
+
+
+class _CodexCompacted(Struct, frozen=True, gc=False):  # a compaction: the new history, or (older) a summary alone
+    message: Raw = NULL
+    replacement_history: tuple[Raw, ...] | None = None
+
+
+class _CodexUsageRecord(Struct, frozen=True, gc=False):  # the usage of one response
+    response_id: str | None = None
+    usage: _CodexUsage | None = None
+
+
+_LINE, _EVENT, _META = lenient.decoding(_CodexLine), lenient.decoding(_CodexEvent), lenient.decoding(_CodexMeta)
+_COMPACTED, _USAGE = lenient.decoding(_CodexCompacted), lenient.decoding(_CodexUsageRecord)
+_CONTEXT = lenient.decoding(dict[str, Raw])
 
 
 class _CodexResponse(Struct):  # a run of items that the model made, without usage so far
@@ -163,7 +221,7 @@ class Codex(LogReader):
         return members["type"].strip(b'"').decode("utf-8", "replace") in items.TYPES
 
     def handle(self, data: bytes) -> None:
-        record, session = items.decode_line(data), self._session
+        record, session = _LINE(data), self._session
         session.at, payload = record.timestamp, record.payload
         is_inherited = record.ordinal is not None and record.ordinal < self._start
         match record.type:
@@ -171,19 +229,19 @@ class Codex(LogReader):
                 self._read_item(items.payload_of(payload), record.metadata, is_inherited=is_inherited)
             case "event_msg":
                 with suppress(ValueError):  # the screen's: nothing else is in it
-                    self._read_event(items.decode_event(payload), is_inherited=is_inherited)
+                    self._read_event(_EVENT(payload), is_inherited=is_inherited)
             case "session_meta":
-                self._read_meta(items.decode_meta(payload))
+                self._read_meta(_META(payload))
             case "turn_context":
-                self._read_context(items.decode_context(payload))
+                self._read_context(_CONTEXT(payload))
             case "compacted":
-                self._compact(items.decode_compacted(payload))
+                self._compact(_COMPACTED(payload))
             case "token_usage_record":
-                usage_record = items.decode_usage(payload)
+                usage_record = _USAGE(payload)
                 if not is_inherited:
                     self._read_usage(usage_record)
             case "inter_agent_communication":
-                self._add_input(items.message_of(items.decode_communication(payload)))
+                self._add_input(items.message_of(payload))
             case kind if kind not in items.SILENT:
                 session.keep_unknown("unknown record type", kind)
             case _:
@@ -194,7 +252,7 @@ class Codex(LogReader):
 
     # the thread
 
-    def _read_meta(self, meta: items.CodexMeta) -> None:
+    def _read_meta(self, meta: _CodexMeta) -> None:
         """Start the session; a later header is a resume, or the other log's that a fork copied."""
         session = self._session
         if self._thread is not None and self._thread != meta.id:
@@ -210,6 +268,9 @@ class Codex(LogReader):
         self._thread, self._root = meta.id, meta.forked_from_id or meta.id
         self._start = meta.subagent_history_start_ordinal or 0
         base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
+        source = (raw_members(bytes(meta.source)) or {}).get("subagent", b"")
+        spawned = raw_members((raw_members(source) or {}).get("thread_spawn", b"")) or {}
+        spawner = text_in(spawned.get("parent_thread_id", b"")) or None
         served = meta.model_provider or ""
         if named_provider(served) or served in _LOCAL:  # people give their own names to proxies
             self._provider = served
@@ -217,7 +278,7 @@ class Codex(LogReader):
             meta.id, at=meta.timestamp or session.at, dialect="openai-responses",
             system=(meta.base_instructions or {}).get("text", NULL),
             tools=tuple([tool for tool in meta.dynamic_tools or () if not items.is_deferred(tool)]) or None,
-            parent_session_id=meta.forked_from_id or meta.parent_thread_id or items.spawner_of(meta.source) or base,
+            parent_session_id=meta.forked_from_id or meta.parent_thread_id or spawner or base,
             provider=self._provider or None,
         )  # fmt: skip
         if base is not None:
@@ -228,7 +289,6 @@ class Codex(LogReader):
 
     def _read_context(self, context: dict[str, Raw]) -> None:
         session, thread = self._session, self._thread or ""
-        signals = signals_of_context(self._context, context)
         if bytes(context.get("model", NULL))[:1] == b'"':
             session.model = text_in(context["model"])  # without lone surrogates, which cannot be written again
         # a fork's copy keeps the ids of its turns, which are older than that of the thread
@@ -236,7 +296,7 @@ class Codex(LogReader):
         is_timed = _TIMED_ID.match(turn) and _TIMED_ID.match(thread)
         is_inherited = self._root != self._thread and is_timed and turn < thread
         session.call = e.Call(answered_by=self._provider, inherited_from=self._root) if is_inherited else None
-        session.signal(*signals)
+        session.signal(*signals_of_context(self._context, context))
 
     # the history
 
@@ -287,7 +347,7 @@ class Codex(LogReader):
         self._items += 1
         session.add_message(item, is_prompt=is_prompt)
 
-    def _compact(self, compacted: items.CodexCompacted) -> None:
+    def _compact(self, compacted: _CodexCompacted) -> None:
         session = self._session
         session.end_responses()
         is_older = compacted.replacement_history is None  # the prompts stay, and a summary
@@ -303,7 +363,7 @@ class Codex(LogReader):
 
     # events and usage
 
-    def _read_event(self, event: items.CodexEvent, *, is_inherited: bool) -> None:
+    def _read_event(self, event: _CodexEvent, *, is_inherited: bool) -> None:
         session = self._session
         match event.type:
             case "token_count" if event.info is not None:
@@ -328,7 +388,7 @@ class Codex(LogReader):
             case _:
                 pass
 
-    def _read_counts(self, counts: items.CodexCounts) -> None:
+    def _read_counts(self, counts: _CodexCounts) -> None:
         """Read the sums that the screen shows: if they changed, the latest response has usage."""
         total, latest, before = counts.total_token_usage, counts.last_token_usage, self._sums
         if total is None:
@@ -350,7 +410,7 @@ class Codex(LogReader):
         if not (whole or read or output):
             return
         if len(self._session.waiting) > 1 and 0 <= read <= whole and output >= 0:
-            usage = self._billed(items.CodexUsage(whole, read, None, output))
+            usage = self._billed(_CodexUsage(whole, read, None, output))
             self._session.attach_usage(usage, f"{name}:before", to_interrupted=True)
             return
         growth = ((whole, "input"), (read, "cached"), (output, "output"))
@@ -358,7 +418,7 @@ class Codex(LogReader):
         detail = f"the sums grew by {more} more than the last response was billed: a bill is not in the log"
         self._session.problem(Code.UNKNOWN_ID, detail)
 
-    def _read_usage(self, record: items.CodexUsageRecord) -> None:
+    def _read_usage(self, record: _CodexUsageRecord) -> None:
         usage, name = record.usage, record.response_id or f"line-{self._session.line.number}"
         if usage is None or name == self._recorded:
             return
@@ -369,12 +429,12 @@ class Codex(LogReader):
             self._tokens = usage.total_tokens
             self._session.attach_usage(self._billed(usage), name)
 
-    def _billed(self, usage: items.CodexUsage) -> e.Usage:
+    def _billed(self, usage: _CodexUsage) -> e.Usage:
         return usage_with_cached_input(
             usage.input_tokens, usage.cached_input_tokens, usage.cache_write_input_tokens, usage.output_tokens,
             client=f"codex {self._session.version}".rstrip(),
         )  # fmt: skip
 
 
-def _sums_of(usage: items.CodexUsage) -> CodexSums:
+def _sums_of(usage: _CodexUsage) -> CodexSums:
     return usage.input_tokens or 0, usage.cached_input_tokens or 0, usage.output_tokens or 0

@@ -9,7 +9,8 @@ A compaction runs while the session continues: it summarises the items before it
 request on a chain of its own. The system prompt is written before the first request, and from time to time again even
 if it did not change; a subagent's is not written, and no schemas of tools are.
 
-Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public readers of newer ones (October 2026).
+Sources: counts over 17 public sessions, versions 0.0.354 to 1.0.74; public readers of newer ones, up to 1.0.91, and the
+event types of `@github/copilot` that they list (October 2026).
 """
 
 from __future__ import annotations
@@ -19,33 +20,111 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain as chained
 from typing import Any, ClassVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from lore.formats.base import Read
 from lore.formats.builder import LogReader
-from lore.formats.copilot import records
-from lore.formats.copilot.bills import OPENING, Answer, CopilotBills, CopilotChain
+from lore.formats.copilot.bills import OPENING, Answer, CopilotBills, CopilotChain, CopilotTotals, CopilotUsage
 from lore.formats.lines import Line, nonblank_lines
 from lore.formats.values import opens, text_in
 from lore.model import events as e
-from lore.model import lenient
+from lore.model import items, lenient
 from lore.model.canonical import text_of
-from lore.model.items import (
-    NULL,
-    AssistantMessage,
-    Block,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCall,
-    UserMessage,
-    is_absent,
-    is_blank,
-)
+from lore.model.items import NULL, Block, is_absent, is_blank
 from lore.model.jsonslice import raw_members
 from lore.model.state import Sign
 
+# Beginnings of the types of lines about the screen, hooks, permissions and the client's own state. The text of a skill
+# comes again as a message, name and arguments of a call with the message that made it.
+_SILENT = (
+    "hook.", "tool.execution_start", "tool.execution_partial_result", "tool.execution_progress", "tool.user_requested",
+    "assistant.message_", "assistant.turn_end", "assistant.intent", "assistant.idle", "assistant.reasoning",
+    "assistant.streaming_", "assistant.usage", "prompt_cache_break", "permission.", "user_input.", "elicitation.",
+    "external_tool.", "command", "exit_plan_mode.", "auto_mode_switch.", "mcp.", "sampling.", "pending_messages.",
+    "subagent.completed", "subagent.failed", "subagent.selected", "subagent.deselected", "capabilities.", "result",
+    "session.info", "session.warning", "session.idle", "session.handoff", "session.plan_", "session.workspace_",
+    "session.context_changed", "session.usage_info", "session.task_", "session.background_", "session.remote_",
+    "session.schedule_", "session.custom_", "session.extensions_", "session.import_", "session.skills_",
+    "session.mcp_", "session.tools_", "session.binary_", "session.autopilot_",
+)  # fmt: skip
+
+
+class _CopilotLine(Struct, frozen=True, gc=False, rename="camel"):
+    type: str
+    data: Raw = NULL  # its fields depend on the type
+    id: str | None = None
+    timestamp: str | None = None
+    agent_id: str | None = None  # the subagent that wrote it
+    ephemeral: bool = False  # it was written for a screen, and is not in the client's own log
+
+
+# A change of the session, or a start of it or of a subagent; the type of the line decides which fields it has.
+class _CopilotChange(Struct, frozen=True, gc=False, rename="camel"):
+    session_id: str = ""
+    copilot_version: str = ""
+    start_time: str | None = None
+    selected_model: str | None = None
+    new_model: str | None = None
+    chosen_model: str | None = None  # by the client, which was asked to choose one
+    previous_reasoning_effort: str | None = None
+    reasoning_effort: str | None = None
+    title: Raw = NULL
+    previous_mode: str = ""
+    new_mode: str = ""
+    previous_allow_all_permission_mode: str = ""
+    allow_all_permission_mode: str = ""
+    up_to_event_id: str = ""  # the first event that a rewind removes
+    tool_call_id: str = ""  # that started a subagent
+    model: str | None = None  # of a subagent
+
+
+class _CopilotMessage(Struct, frozen=True, gc=False, rename="camel"):  # a message that no model made
+    content: Raw = NULL
+    transformed_content: Raw = NULL  # what the model gets in place of `content`
+    source: str | None = None  # who wrote it, if not the user
+    attachments: Raw = NULL
+
+
+class _CopilotRequest(Struct, frozen=True, gc=False, rename="camel"):
+    tool_call_id: str = ""
+    name: str = ""
+    arguments: Raw = NULL
+
+
+class _CopilotAnswer(Struct, frozen=True, gc=False, rename="camel"):  # a response, or a part of one
+    message_id: str | None = None
+    api_call_id: str | None = None  # the provider's id of the response
+    request_id: str | None = None
+    service_request_id: str | None = None
+    model: str | None = None
+    content: Raw = NULL
+    tool_requests: tuple[_CopilotRequest, ...] | None = None
+    reasoning_text: Raw = NULL
+    reasoning_opaque: Raw = NULL
+    encrypted_content: Raw = NULL
+    output_tokens: int | None = None
+    parent_tool_call_id: str | None = None  # the call that started the subagent, in older versions
+
+
+class _CopilotResult(Struct, frozen=True, gc=False, rename="camel"):  # the end of a call
+    tool_call_id: str = ""
+    success: bool | None = None
+    result: dict[str, Raw] | None = None  # with the output in `content`
+    error: dict[str, Raw] | None = None  # with the reason in `message`
+    parent_tool_call_id: str | None = None
+
+
+class _CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):  # the end of a compaction
+    success: bool | None = None
+    pre_compaction_tokens: int | None = None
+    post_compaction_tokens: int | None = None
+    summary_content: Raw = NULL
+    compaction_tokens_used: CopilotUsage | None = None  # by the request for the summary
+    request_id: str | None = None
+
+
+_LINE = lenient.decoding(_CopilotLine)
 _LINE_MEMBERS = frozenset(("id", "timestamp", "parentId"))
 
 
@@ -61,7 +140,7 @@ class Copilot(LogReader):
     def __init__(self) -> None:
         super().__init__()
         self.bills = CopilotBills(self.session)
-        self.header: records.CopilotChange | None = None  # until the first message, which shows the model
+        self.header: _CopilotChange | None = None  # until the first message, which shows the model
         self.model: str | None = None
         self._lines: dict[str, int] = {}  # of the records of each id
 
@@ -72,7 +151,7 @@ class Copilot(LogReader):
                 return True
             members = raw_members(line) or {}
             kind = text_in(members.get("type", b""))
-            is_known = kind in _DATA or kind.startswith(records.SILENT)
+            is_known = kind in _DATA or kind.startswith(_SILENT)
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
@@ -88,9 +167,9 @@ class Copilot(LogReader):
         yield from super().read(chained((begin,), pieces))
 
     def handle(self, data: bytes) -> None:
-        record, session = records.decode_line(data), self.session
+        record, session = _decode_line(data), self.session
         if record.type not in _DATA:
-            if not record.ephemeral and not record.type.startswith(records.SILENT):
+            if not record.ephemeral and not record.type.startswith(_SILENT):
                 session.keep_unknown("unknown record type", record.type)
             return
         session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)
@@ -142,7 +221,7 @@ class Copilot(LogReader):
     def chain(self) -> CopilotChain:
         return self.bills.chains.setdefault(self.session.chain, CopilotChain())
 
-    def _uuid(self, record: records.CopilotLine) -> str:
+    def _uuid(self, record: _CopilotLine) -> str:
         """Return the record's id; one of its own if another record has the same: a redactor's placeholder."""
         line = self.session.line.number
         if not record.id or self._lines.setdefault(record.id, line) != line:
@@ -151,7 +230,7 @@ class Copilot(LogReader):
 
     # the session
 
-    def _read_change(self, kind: str, change: records.CopilotChange) -> None:
+    def _read_change(self, kind: str, change: _CopilotChange) -> None:
         session = self.session
         match kind:
             case "session.start" | "session.resume":
@@ -189,13 +268,13 @@ class Copilot(LogReader):
     def _start_session(self) -> None:
         """Emit the header, if there is one or a message needs it."""
         if not self.session.is_started and (self.header is not None or self.session.at is not None):
-            start = self.header or records.CopilotChange()
+            start = self.header or _CopilotChange()
             at, model = start.start_time or self.session.at, self.model
             self.session.start_session(start.session_id, at=at, model=model, dialect=_dialect_of(model))
 
     # messages
 
-    def _read_system_prompt(self, message: records.CopilotMessage) -> None:
+    def _read_system_prompt(self, message: _CopilotMessage) -> None:
         session, content = self.session, message.content
         if opens(content) != '"':
             raise ValueError("a system prompt that is not text")
@@ -205,20 +284,22 @@ class Copilot(LogReader):
             self.chain.system = digest
             session.emit(e.SessionChanged(system=content, chain=session.chain, at=session.at))
 
-    def _read_message(self, record: records.CopilotLine, message: records.CopilotMessage) -> None:
+    def _read_message(self, record: _CopilotLine, message: _CopilotMessage) -> None:
         """Append a message that no model made, as the model gets it."""
         session = self.session
         text = message.content if is_absent(message.transformed_content) else message.transformed_content
         if opens(text) != '"':
             raise ValueError("a message without text")
         self._start_session()
-        source = "system" if record.type == "system.notification" else message.source or ""
+        sender = "system" if record.type == "system.notification" else message.source or "user"
+        is_prompt = sender == "user" or sender.startswith("agent-")  # another agent's is the prompt of its chain
+        source = "user" if is_prompt else "tick" if sender.startswith("schedule") else "context_injection"
         session.counter.asked_at = session.at
-        session.add_message(UserMessage(self._uuid(record), blocks=(TextBlock(text),), source=_source_of(source)))
+        session.add_message(items.UserMessage(self._uuid(record), blocks=(items.TextBlock(text),), source=source))
         if b'"mimeType":"image/' in bytes(message.attachments):
             session.signal(Sign("image"))
 
-    def _read_answer(self, answer: records.CopilotAnswer, uuid: str) -> None:
+    def _read_answer(self, answer: _CopilotAnswer, uuid: str) -> None:
         """Read a response, or the continuation of one."""
         session, bills = self.session, self.bills
         session.chain = name = _chain_of(session.agent or answer.parent_tool_call_id)
@@ -233,24 +314,26 @@ class Copilot(LogReader):
                 usage = replace(usage, output_tokens=answer.output_tokens)
                 bills.spend(name, last.turn, model, usage)
         else:
-            usage, dialect = bills.usage_of_answer(answer), _dialect_of(model)
+            agents = (session.agent, answer.parent_tool_call_id)
+            usage = bills.usage_of_answer(answer.model, answer.output_tokens, agents)
+            dialect = _dialect_of(model)
             if dialect is not None and dialect != chain.dialect:
                 chain.dialect = dialect
                 session.emit(e.SessionChanged(dialect=dialect, chain=name))
             bills.spend(name, session.start_turn(model), model, usage)
         counter.asked_at = None
         if blocks := _blocks_of(answer):
-            session.add_message(AssistantMessage(uuid, blocks=blocks, response_id=response))
+            session.add_message(items.AssistantMessage(uuid, blocks=blocks, response_id=response))
         for number, call in enumerate(answer.tool_requests or ()):
             arguments = Raw(b"{}") if is_absent(call.arguments) else call.arguments
             session.add_message(
-                ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, arguments, response_id=response)
+                items.ToolCall(f"{uuid}:{number}", call.tool_call_id, call.name, arguments, response_id=response)
             )
         ids = tuple(filter(None, (answer.request_id, answer.service_request_id)))
         chain.last = Answer(counter.number, session.at, response, counter.model, usage, ids)
         bills.end_turn(name, chain.last)
 
-    def _read_result(self, result: records.CopilotResult) -> None:
+    def _read_result(self, result: _CopilotResult) -> None:
         session = self.session
         session.chain = _chain_of(session.agent or result.parent_tool_call_id)
         session.counter.asked_at = session.at
@@ -262,13 +345,14 @@ class Copilot(LogReader):
             result.tool_call_id, text, failed=has_failed, error=error if has_failed and error in texts else NULL
         )
 
-    def _read_compaction(self, compaction: records.CopilotCompaction, uuid: str) -> None:
+    def _read_compaction(self, compaction: _CopilotCompaction, uuid: str) -> None:
         chain = self.chain
         self._start_session()
         used, asked_at, first_kept = compaction.compaction_tokens_used, chain.compacting_at, chain.compacting
         chain.compacting, chain.compacting_at = None, None
         if used is not None:
-            self.bills.add_compaction(compaction, used, asked_at, model=used.model or self.model, uuid=uuid)
+            response = compaction.request_id or uuid
+            self.bills.add_compaction(used, asked_at, model=used.model or self.model, response=response)
         if compaction.success is False:
             return
         self.bills.spent = {}  # the client counts from 0 again
@@ -291,14 +375,25 @@ _SIMPLE = (
     "abort", "skill.invoked", "assistant.turn_start",
 )  # fmt: skip
 _DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its data is decoded
-    **dict.fromkeys(_CHANGES, lenient.decoding(records.CopilotChange)),
-    **dict.fromkeys(_MESSAGES, lenient.decoding(records.CopilotMessage)),
-    "assistant.message": lenient.decoding(records.CopilotAnswer),
-    "tool.execution_complete": lenient.decoding(records.CopilotResult),
-    "session.compaction_complete": lenient.decoding(records.CopilotCompaction),
-    **dict.fromkeys(("session.usage_checkpoint", "session.shutdown"), lenient.decoding(records.CopilotTotals)),
+    **dict.fromkeys(_CHANGES, lenient.decoding(_CopilotChange)),
+    **dict.fromkeys(_MESSAGES, lenient.decoding(_CopilotMessage)),
+    "assistant.message": lenient.decoding(_CopilotAnswer),
+    "tool.execution_complete": lenient.decoding(_CopilotResult),
+    "session.compaction_complete": lenient.decoding(_CopilotCompaction),
+    **dict.fromkeys(("session.usage_checkpoint", "session.shutdown"), lenient.decoding(CopilotTotals)),
     **dict.fromkeys(_SIMPLE, Raw),
 }
+
+
+def _decode_line(data: bytes) -> _CopilotLine:
+    """Decode a line; raise ValueError if a field has the wrong type, unless nothing of such a line is read."""
+    try:
+        return _LINE(data)
+    except ValueError:
+        kind = text_in((raw_members(data) or {}).get("type", b""))
+        if kind.startswith(_SILENT):
+            return _CopilotLine(kind)
+        raise
 
 
 def _chain_of(agent: str | None) -> str:
@@ -317,21 +412,14 @@ def _dialect_of(model: str | None) -> str | None:
     return "anthropic" if model.startswith("claude") else "openai-responses" if model.startswith("gpt-5") else None
 
 
-def _source_of(source: str) -> str:
-    """Return the source of a message of the user's role. Another agent's is the prompt of its chain."""
-    if source in ("", "user") or source.startswith("agent-"):
-        return "user"
-    return "tick" if source.startswith("schedule") else "context_injection"
-
-
-def _blocks_of(answer: records.CopilotAnswer) -> tuple[Block, ...]:
+def _blocks_of(answer: _CopilotAnswer) -> tuple[Block, ...]:
     blocks: list[Block] = []
     if opens(answer.reasoning_text) == '"':
         opaque = bytes(answer.reasoning_opaque)
-        blocks.append(ThinkingBlock(answer.reasoning_text, text_of(opaque) if opens(opaque) == '"' else None))
+        blocks.append(items.ThinkingBlock(answer.reasoning_text, text_of(opaque) if opens(opaque) == '"' else None))
     elif not is_absent(answer.encrypted_content):
         encrypted = bytes(answer.encrypted_content)
-        blocks.append(RawBlock(Raw(b'{"type":"reasoning","summary":[],"encrypted_content":' + encrypted + b"}")))
+        blocks.append(items.RawBlock(Raw(b'{"type":"reasoning","summary":[],"encrypted_content":' + encrypted + b"}")))
     if opens(answer.content) == '"' and not is_blank(answer.content):
-        blocks.append(TextBlock(answer.content))
+        blocks.append(items.TextBlock(answer.content))
     return tuple(blocks)
