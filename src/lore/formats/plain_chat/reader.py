@@ -306,10 +306,8 @@ class Chat(LogReader):
             self._read_answer(message, uuid, has_calls_in_text=kind == "call")
             return
         session.counter.asked_at, conversation.is_waiting = session.at, True
-        if kind == "tool":
-            self._read_results(message, uuid)
-        elif kind:
-            self._read_prompt(message, uuid, "user" if kind == "user" else "context_injection")
+        if kind:
+            self._read_input(message, uuid, kind)
         else:
             session.line = Line(session.line.number, session.line.byte, data)
             role = printable(cut_masked(text_at(message, "role", "from"), 40))
@@ -348,33 +346,23 @@ class Chat(LogReader):
         del open_calls[:-OPEN_CALLS]
         self.session.end_turn(billed_of(message.get("usage", message.get("usage_metadata", b"null"))))
 
-    def _read_prompt(self, message: Members, uuid: str, source: str) -> None:
+    def _read_input(self, message: Members, uuid: str, kind: Role) -> None:
         """Read a message that the model did not make: its results, then its other parts."""
-        blocks: list[Block] = []
-        results: list[_ChatResult] = []
-        for part in parts_in(body_of(message), _read_part):
-            if isinstance(part, ToolCall):
-                raise ValueError("a call in a message that is not the model's")  # noqa: TRY004 - of the record
-            if isinstance(part, _ChatResult):
-                results.append(part)
-            else:
-                blocks.append(part)
-        for number, result in enumerate(results, 1):
-            self._add_result(result, f"{uuid}:{number}")
-        if blocks:
-            self.session.append(UserMessage(uuid, blocks=tuple(blocks), source=source))
-
-    def _read_results(self, message: Members, uuid: str) -> None:
-        """Read a message with the result of one call, or of several."""
-        body = body_of(message)
-        parts = parts_in(body, _read_part) if opens(body) == "[" else ()
+        body, is_result = body_of(message), kind == "tool"
+        parts = parts_in(body, _read_part) if not is_result or opens(body) == "[" else ()
         results = [part for part in parts if isinstance(part, _ChatResult)]
-        if not results:
+        if is_result and not results:
             call, name = text_at(message, "tool_call_id"), text_at(message, "tool_name", "name")
             status = "failed" if text_at(message, "status") == "error" else "completed"
             results = [_ChatResult(call, name, output_of(body), status)]
-        for number, result in enumerate(results):
+        elif not is_result and any(isinstance(part, ToolCall) for part in parts):
+            raise ValueError("a call in a message that is not the model's")
+        for number, result in enumerate(results, 0 if is_result else 1):
             self._add_result(result, f"{uuid}:{number}" if number else uuid)
+        blocks = tuple([part for part in parts if not isinstance(part, _ChatResult | ToolCall)])
+        if blocks and not is_result:
+            source = "user" if kind == "user" else "context_injection"
+            self.session.append(UserMessage(uuid, blocks=blocks, source=source))
 
     def _add_result(self, result: _ChatResult, uuid: str) -> None:
         """Complete the call that a result names by id, else by name, else the first open one."""
