@@ -71,9 +71,7 @@ _EMPTY = Raw(b'""')
 _ERROR = "[An error occurred during execution.]\n"
 
 
-class Reasoning(Struct, frozen=True, gc=False):
-    """An item of reasoning of the Responses API."""
-
+class _Reasoning(Struct, frozen=True, gc=False):  # an item of the Responses API
     id: str | None = None
     summary: tuple[str, ...] = ()
     encrypted_content: str | None = None
@@ -84,7 +82,7 @@ class _OpenHandsMessage(Struct, frozen=True, gc=False):
     content: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
-    responses_reasoning_item: Reasoning | None = None
+    responses_reasoning_item: _Reasoning | None = None
 
 
 class _OpenHandsCall(Struct, frozen=True, gc=False):  # a call; arguments are JSON in a string
@@ -123,7 +121,7 @@ class _OpenHandsEvent(Struct, frozen=True, gc=False):  # one event; its fields d
     thought: Raw = NULL
     reasoning_content: Raw = NULL
     thinking_blocks: tuple[Raw, ...] = ()
-    responses_reasoning_item: Reasoning | None = None
+    responses_reasoning_item: _Reasoning | None = None
     tool_call: _OpenHandsCall | None = None
     tool_call_id: str = ""
     observation: _Observation | None = None
@@ -403,11 +401,9 @@ class OpenHands(PackReader):
     def _add_result(self, event: _OpenHandsEvent, output: Raw) -> None:
         is_failed, call_id = event.observation is None or event.observation.is_error, event.tool_call_id
         for earlier in islice(reversed(self._history), _PARALLEL):
-            calls = ((at, item.call_id) for at, item in enumerate(earlier.items) if isinstance(item, ToolCall))
-            place = next((at for at, candidate in calls if candidate == call_id), -1)
-            if place >= 0:
-                status = "failed" if is_failed else "completed"
-                earlier.items[place] = replace(earlier.items[place], status=status, output=output)
+            call = earlier.items[-1] if earlier.items else None  # an event has at most one
+            if isinstance(call, ToolCall) and call.call_id == call_id:
+                earlier.items[-1] = replace(call, status="failed" if is_failed else "completed", output=output)
                 earlier.result = event.id
                 break
         self._history.append(_HistoryEvent(event.id))
