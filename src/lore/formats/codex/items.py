@@ -141,20 +141,18 @@ _UNSENT = frozenset(("id", "internal_chat_message_metadata_passthrough"))  # mem
 _DIALECT = "openai-responses"
 _START = rb'"(?:\s|\\[nrt]){0,64}'
 # Beginnings of messages of the user's role that the client wrote.
-_CLIENT_TEXT = re.compile(
+CLIENT_TEXT = re.compile(
     _START + rb"(?:<(?:environment_context|user_instructions|skill|user_shell_command|turn_aborted|hook_prompt"
     rb"|subagent_notification|recommended_plugins|apps_instructions|plugins_instructions)\b"
     rb"|# AGENTS\.md instructions)"
 )
 _SUMMARY = re.compile(_START + rb"Another language model started to solve this problem")
 # Beginnings of developer messages that a rollback removes with the prompt after them.
-_DEVELOPER_TEXT = re.compile(
+DEVELOPER_TEXT = re.compile(
     _START + rb"<(?:permissions instructions|model_switch|collaboration_mode|multi_agent_mode|personality_spec"
     rb"|token_budget|skills_instructions|plugins_instructions|realtime_conversation|environments_instructions"
     rb"|context_window\w*|rollout_budget)>"
 )
-_TEXT = msgspec.json.Decoder(str)
-_RAW = msgspec.json.Decoder(Raw)
 
 
 def is_in_prompt(item: CodexPayload, metadata: Raw) -> bool:
@@ -178,7 +176,7 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
         blocks = blocks_in(payload.content)
         if payload.role == "assistant":
             return items.AssistantMessage(uuid, blocks=blocks, response_id=response)
-        is_own = payload.role == "user" and not is_contextual(blocks) and not _has_text_matching(blocks, _SUMMARY)
+        is_own = payload.role == "user" and not any(has_text_like(blocks, text) for text in (CLIENT_TEXT, _SUMMARY))
         return items.UserMessage(uuid, blocks=blocks, source="user" if is_own else "context_injection")
     if kind in _CALLS:
         name = payload.name or _CALLS[kind]
@@ -196,13 +194,9 @@ def item_of(payload: CodexPayload, raw: bytes, uuid: str, response: str | None) 
     return items.OpaqueItem(uuid, Raw(raw))
 
 
-def is_contextual(blocks: tuple[Block, ...], *, developer: bool = False) -> bool:
-    """Return whether a text of a message begins like one that the client writes, in the user's or that role."""
-    return _has_text_matching(blocks, _DEVELOPER_TEXT if developer else _CLIENT_TEXT)
-
-
-def _has_text_matching(blocks: tuple[Block, ...], pattern: re.Pattern[bytes]) -> bool:
-    return any(type(block) is TextBlock and pattern.match(block.text) is not None for block in blocks)
+def has_text_like(blocks: tuple[Block, ...], beginning: re.Pattern[bytes]) -> bool:
+    """Return whether a text of a message begins like this."""
+    return any(type(block) is TextBlock and beginning.match(block.text) is not None for block in blocks)
 
 
 def _input_of(payload: CodexPayload) -> Raw:
@@ -211,14 +205,9 @@ def _input_of(payload: CodexPayload) -> Raw:
     if is_absent(arguments):
         value = payload.action if is_absent(payload.input) else payload.input
         return Raw(b"{}") if is_absent(value) else value
-    try:
-        inner = _TEXT.decode(arguments).encode()
-        _RAW.decode(inner)
-        return Raw(inner)
-    except ValueError:  # not a string, not JSON, or with lone surrogates
-        raw = bytes(arguments)
-        inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
-        return Raw(inner) if is_json(inner) else Raw(raw)
+    raw = bytes(arguments)
+    inner = text_of(raw).encode("utf-8", "surrogatepass") if raw[:1] == b'"' else raw
+    return Raw(inner if is_json(inner) else raw)
 
 
 def output_of(payload: CodexPayload) -> Raw:

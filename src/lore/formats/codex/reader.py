@@ -255,16 +255,16 @@ class Codex(LogReader):
     def _read_meta(self, meta: _CodexMeta) -> None:
         """Start the session; a later header is a resume, or the other log's that a fork copied."""
         session = self._session
-        if self._thread is not None and self._thread != meta.id:
-            if not session.has_usage:
+        if self._thread is not None:
+            if meta.id == self._thread:
+                session.signal(Sign("resume"))
+                session.version = meta.cli_version
+                session.setting("client-version", session.version)
+            elif not session.has_usage:
                 self._root = meta.forked_from_id or meta.id
             return
-        if self._thread is not None:
-            session.signal(Sign("resume"))
         session.version = meta.cli_version
         session.setting("client-version", session.version)
-        if self._thread is not None:
-            return
         self._thread, self._root = meta.id, meta.forked_from_id or meta.id
         self._start = meta.subagent_history_start_ordinal or 0
         base = text_in((raw_members(bytes(meta.history_base)) or {}).get("thread_id", b"")) or None
@@ -339,7 +339,8 @@ class Codex(LogReader):
         is_contextual = is_prompt = False
         if isinstance(item, UserMessage):
             is_developer = payload.role == "developer"
-            is_contextual = items.is_contextual(item.blocks or (), developer=is_developer)
+            beginning = items.DEVELOPER_TEXT if is_developer else items.CLIENT_TEXT
+            is_contextual = items.has_text_like(item.blocks or (), beginning)
             is_prompt = not is_contextual and not is_developer
             if is_prompt:
                 self._prompts.append(len(session.history) - (self._contextual if self._prompts else 0))
