@@ -137,7 +137,7 @@ def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = Raw(message.get("content", b'""'))
     output = blocks_output(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
-    detail = Raw(message.get("details", b"null"))
+    detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
     call_id = _text_at(message, "toolCallId")
     return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
 
