@@ -53,9 +53,8 @@ def branch() -> Rollout:
 def spawned(copied: Rollout) -> Rollout:
     """Return a subagent's log: copies of its parent's records, then its own."""
     thread = {"parent_thread_id": "t-1", "depth": 1}
-    log = Rollout().meta(
-        "t-3", forked_from_id="t-1", parent_thread_id="t-1", source={"subagent": {"thread_spawn": thread}}
-    )
+    source = {"subagent": {"thread_spawn": thread}}
+    log = Rollout().meta("t-3", forked_from_id="t-1", parent_thread_id="t-1", source=source)
     log.lines[0]["payload"]["subagent_history_start_ordinal"] = 1 + len(copied.lines)
     log.lines += [dict(line) for line in copied.lines]
     log.sums = dict(copied.sums)
@@ -119,37 +118,28 @@ def test_rollback_removes_prompts_and_their_client_messages():
     assert not log.folded().problems
 
 
-def signals(*contexts):
-    """Return the signals of these contexts."""
-    log = Rollout().meta()
-    for context in contexts:
-        log.context(**context)
+MODE = {"mode": "default", "settings": {"model": "a", "reasoning_effort": "high", "developer_instructions": "x"}}
+
+
+@each("before, after, expected", [
+    ({}, {}, []),
+    ({}, {"effort": "low"}, [("effort", ("effort",), "high", "low")]),
+    ({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"},
+     [("date", ("current_date", "timezone"), "2026-04-08, UTC", "2026-04-09, Asia/Tokyo")]),
+    ({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"},
+     [("permission-mode", ("approval_policy", "sandbox_policy"), "never, read-only",
+       "on-request, danger-full-access")]),
+    ({"user_instructions": "be kind\n" * 900}, {"user_instructions": "be quick\n" * 900},
+     [("memory", ("user_instructions",), "", "")]),
+    ({"collaboration_mode": MODE},
+     {"collaboration_mode": {**MODE, "settings": {**MODE["settings"], "model": "b"}}}, []),
+    ({"collaboration_mode": MODE}, {"collaboration_mode": {**MODE, "mode": "plan"}},
+     [("instructions", ("collaboration_mode",), "default", "plan")]),
+])  # fmt: skip
+def test_changed_context_is_a_signal(before, after, expected):
+    log = Rollout().meta().context(**before).context(**after)
     changes = [value for value in log.read() if isinstance(value, e.Observed)]
-    return [(sign.name, sign.names, sign.before, sign.after) for sign in changes]
-
-
-def test_changed_context_is_a_signal():
-    mode = {"mode": "default", "settings": {"model": "a", "reasoning_effort": "high", "developer_instructions": "x"}}
-    assert signals({}, {}) == []
-    assert signals({}, {"effort": "low"}) == [("effort", ("effort",), "high", "low")]
-    assert signals({}, {"current_date": "2026-04-09", "timezone": "Asia/Tokyo"}) == [
-        ("date", ("current_date", "timezone"), "2026-04-08, UTC", "2026-04-09, Asia/Tokyo")
-    ]
-    assert signals({}, {"sandbox_policy": {"type": "danger-full-access"}, "approval_policy": "on-request"}) == [
-        ("permission-mode", ("approval_policy", "sandbox_policy"), "never, read-only", "on-request, danger-full-access")
-    ]
-    long = {"user_instructions": "be kind\n" * 900}
-    assert signals(long, {"user_instructions": "be quick\n" * 900}) == [("memory", ("user_instructions",), "", "")]
-    assert (
-        signals(
-            {"collaboration_mode": mode},
-            {"collaboration_mode": {**mode, "settings": {**mode["settings"], "model": "b"}}},
-        )
-        == []
-    )
-    assert signals({"collaboration_mode": mode}, {"collaboration_mode": {**mode, "mode": "plan"}}) == [
-        ("instructions", ("collaboration_mode",), "default", "plan")
-    ]
+    assert [(sign.name, sign.names, sign.before, sign.after) for sign in changes] == expected
 
 
 def test_check_estimates_unrecorded_tools_once(tmp_path):

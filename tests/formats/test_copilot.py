@@ -20,14 +20,12 @@ def busy() -> Log:
     log = plain().line("session.usage_checkpoint", {"totalNanoAiu": 1, "modelCacheState": []}).system()
     log.user("go on", source="user").answer("", "c2", "c3").result("c2", success=False, error={"message": "no"})
     log.line("subagent.started", {"toolCallId": "c3", "agentName": "car", "model": "claude-opus-5"}, "c3")
-    log.user("look", "c3", source="agent-s-1").answer("", "d1", agent="c3", model="claude-opus-5").result(
-        "d1", agent="c3"
-    )
+    log.user("look", "c3", source="agent-s-1").answer("", "d1", agent="c3", model="claude-opus-5")
+    log.result("d1", agent="c3")
     log.answer("seen", agent="c3", model="claude-opus-5").result("c3", "seen")
     log.line("session.compaction_start", {"systemTokens": 1}).answer("", "c4").result("c4").compact()
-    log.answer("on").line(
-        "session.model_change", {"newModel": "gpt-5.4", "previousReasoningEffort": "low", "reasoningEffort": "high"}
-    )
+    change = {"newModel": "gpt-5.4", "previousReasoningEffort": "low", "reasoningEffort": "high"}
+    log.answer("on").line("session.model_change", change)
     log.line("session.mode_changed", {"previousMode": "interactive", "newMode": "plan"})
     log.system(SYSTEM + " Plan.").user("and?").answer("yes", model="gpt-5.4", api="resp_1")
     log.line("system.notification", {"content": "<n>done</n>", "kind": {"type": "shell_completed"}})
@@ -50,12 +48,8 @@ def streamed() -> Log:
 class TestContract(ReaderContract):
     reader = Copilot
     samples = (
-        plain().data(),
-        streamed().data(),
-        busy().data(),
-        busy().data()[:-1],
-        busy().data().replace(b"\n", b"\r\n"),
-    )
+        plain().data(), streamed().data(), busy().data(), busy().data()[:-1], busy().data().replace(b"\n", b"\r\n"),
+    )  # fmt: skip
 
 
 def test_log_is_recognised_by_its_lines():
@@ -137,10 +131,7 @@ def test_line_of_wrong_types_is_opaque_with_problem(line):
     assert [(problem.code, problem.line) for problem in session.problems] == [("LORE207", 10)]
 
 
-def test_silent_line_may_have_any_data():
+def test_silent_line_may_have_any_data_unless_torn():
     assert not folded(Copilot, plain().data() + b'{"type":"hook.start","data":7,"id":[],"timestamp":{}}\n').problems
-
-
-def test_torn_silent_line_is_unreadable():
     session = folded(Copilot, plain().data() + b'{"type":"hook.start","id":[],"data":{')
     assert [problem.code for problem in session.problems] == ["LORE202"]
