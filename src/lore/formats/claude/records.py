@@ -86,7 +86,6 @@ _TYPES = METADATA | MODELLED
 _IDS = (b'"sessionId"', b'"session_id"', b'"leafUuid"', b'"messageId"')
 _ANSWER = (b'"type":"assistant"', b'"type": "assistant"')  # an answer whose ids were removed has one of them and
 _USAGE = b'"cache_read_input_tokens"'
-MARKERS = (*_IDS, *_ANSWER)  # not usage, which most recorded requests have, too
 
 
 # Reasoning; newer versions keep only its signature.

@@ -16,9 +16,9 @@ event types of `@github/copilot` that they list (October 2026).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain as chained
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -124,7 +124,18 @@ class _CopilotCompaction(Struct, frozen=True, gc=False, rename="camel"):  # the 
     request_id: str | None = None
 
 
-_LINE = lenient.decoding(_CopilotLine)
+_LINE, _CHANGE = lenient.decoding(_CopilotLine), lenient.decoding(_CopilotChange)
+_MESSAGE, _ANSWER = lenient.decoding(_CopilotMessage), lenient.decoding(_CopilotAnswer)
+_RESULT, _COMPACTION = lenient.decoding(_CopilotResult), lenient.decoding(_CopilotCompaction)
+_TOTALS = lenient.decoding(CopilotTotals)
+_KINDS = frozenset((  # types of lines that are read
+    "session.start", "session.resume", "session.model_change", "session.auto_mode_resolved", "session.title_changed",
+    "session.mode_changed", "session.permissions_changed", "session.snapshot_rewind", "session.compaction_start",
+    "session.compaction_complete", "session.context_cleared", "session.truncation", "session.error",
+    "session.usage_checkpoint", "session.shutdown", "subagent.started", "system.message", "system.notification",
+    "user.message", "assistant.message", "assistant.turn_start", "tool.execution_complete", "model.call_failure",
+    "abort", "skill.invoked",
+))  # fmt: skip
 _LINE_MEMBERS = frozenset(("id", "timestamp", "parentId"))
 
 
@@ -151,7 +162,7 @@ class Copilot(LogReader):
                 return True
             members = raw_members(line) or {}
             kind = text_in(members.get("type", b""))
-            is_known = kind in _DATA or kind.startswith(_SILENT)
+            is_known = kind in _KINDS or kind.startswith(_SILENT)
             return is_known and members.get("data", b"")[:1] == b"{" and members.keys() >= _LINE_MEMBERS
         return False
 
@@ -168,50 +179,50 @@ class Copilot(LogReader):
 
     def handle(self, data: bytes) -> None:
         record, session = _decode_line(data), self.session
-        if record.type not in _DATA:
+        if record.type not in _KINDS:
             if not record.ephemeral and not record.type.startswith(_SILENT):
                 session.keep_unknown("unknown record type", record.type)
             return
         session.at, session.agent, session.chain = record.timestamp, record.agent_id, _chain_of(record.agent_id)
-        read = _DATA[record.type](record.data)
         match record.type:
             case "assistant.message":
-                self._read_answer(read, self._uuid(record))
+                self._read_answer(_ANSWER(record.data), self._uuid(record))
             case "tool.execution_complete":
-                self._read_result(read)
+                self._read_result(_RESULT(record.data))
             case "user.message" | "system.notification":
-                self._read_message(record, read)
+                self._read_message(record, _MESSAGE(record.data))
             case "system.message":
-                self._read_system_prompt(read)
+                self._read_system_prompt(_MESSAGE(record.data))
             case "assistant.turn_start":
                 session.counter.asked_at = session.at
             case "session.usage_checkpoint":
-                self.bills.read_checkpoint(read)
+                self.bills.read_checkpoint(_TOTALS(record.data))
             case "session.shutdown":
-                self.bills.read_shutdown(read)
+                self.bills.read_shutdown(_TOTALS(record.data))
             case "session.error" | "model.call_failure":
                 session.signal(Sign("api-error"))
             case "abort":
                 session.signal(Sign("interrupt"))
             case "skill.invoked":
-                name = (raw_members(bytes(read)) or {}).get("name", b"")
+                name = (raw_members(bytes(record.data)) or {}).get("name", b"")
                 session.signal(Sign("skill", (text_of(name),) if opens(name) == '"' else ()))
             case "subagent.started":
-                session.chain = _chain_of(record.agent_id or read.tool_call_id)
-                self.chain.model = _model_named(read.model)
+                start = _CHANGE(record.data)
+                session.chain = _chain_of(record.agent_id or start.tool_call_id)
+                self.chain.model = _model_named(start.model)
             case "session.compaction_start":
                 chain = self.chain
                 chain.compacting, chain.compacting_at = len(session.history), session.at
                 session.emit(e.CompactStarted(trigger="auto", chain=session.chain, at=session.at))
             case "session.compaction_complete":
-                self._read_compaction(read, self._uuid(record))
+                self._read_compaction(_COMPACTION(record.data), self._uuid(record))
             case "session.context_cleared":
                 session.rewind_to(0)
                 self.chain.compacting = None
             case "session.truncation":  # the log says how many messages were dropped, and not which
                 session.signal(Sign("micro-compaction"))
             case _:
-                self._read_change(record.type, read)
+                self._read_change(record.type, _CHANGE(record.data))
 
     def finish(self) -> None:
         self._start_session()
@@ -363,26 +374,6 @@ class Copilot(LogReader):
             post_tokens=compaction.post_compaction_tokens, duration_ms=None if used is None else used.duration,
             summary=summary if opens(summary) == '"' else NULL,
         )  # fmt: skip
-
-
-_CHANGES = (
-    "session.start", "session.resume", "session.model_change", "session.auto_mode_resolved", "session.title_changed",
-    "session.mode_changed", "session.permissions_changed", "session.snapshot_rewind", "subagent.started",
-)  # fmt: skip
-_MESSAGES = ("system.message", "system.notification", "user.message")
-_SIMPLE = (
-    "session.compaction_start", "session.context_cleared", "session.truncation", "session.error", "model.call_failure",
-    "abort", "skill.invoked", "assistant.turn_start",
-)  # fmt: skip
-_DATA: dict[str, Callable[[Raw], Any]] = {  # by the type of a line: how its data is decoded
-    **dict.fromkeys(_CHANGES, lenient.decoding(_CopilotChange)),
-    **dict.fromkeys(_MESSAGES, lenient.decoding(_CopilotMessage)),
-    "assistant.message": lenient.decoding(_CopilotAnswer),
-    "tool.execution_complete": lenient.decoding(_CopilotResult),
-    "session.compaction_complete": lenient.decoding(_CopilotCompaction),
-    **dict.fromkeys(("session.usage_checkpoint", "session.shutdown"), lenient.decoding(CopilotTotals)),
-    **dict.fromkeys(_SIMPLE, Raw),
-}
 
 
 def _decode_line(data: bytes) -> _CopilotLine:
