@@ -35,10 +35,8 @@ COMPACTED = [
 class TestContract(ReaderContract):
     reader = ClaudeCode
     samples = (
-        log_bytes(*PLAIN),
-        log_bytes(*COMPACTED)[:-1],
-        b"\xef\xbb\xbf" + log_bytes(*PLAIN).replace(b"\n", b"\r\n"),
-    )
+        log_bytes(*PLAIN), log_bytes(*COMPACTED)[:-1], b"\xef\xbb\xbf" + log_bytes(*PLAIN).replace(b"\n", b"\r\n"),
+    )  # fmt: skip
 
 
 def turns(values):
@@ -100,10 +98,8 @@ def test_messages_inside_progress_records_are_no_requests():
 REFERENCE = {"type": "tool_reference", "tool_name": "Read"}
 
 
-@pytest.mark.parametrize(("content", "output"), [
-    (None, ""),
-    ("", ""),
-    ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}]),
+@each("content, output", [
+    (None, ""), ("", ""), ({"odd": 1}, [{"type": "raw", "json": {"odd": 1}}]),
     ([REFERENCE], [{"type": "raw", "json": REFERENCE}]),
 ])  # fmt: skip
 def test_result_of_any_content_is_kept(content, output):
@@ -112,12 +108,9 @@ def test_result_of_any_content_is_kept(content, output):
 
 
 @each("fields, source", [
-    ({"isMeta": True}, "context_injection"),
-    ({"origin": {"kind": "task-notification"}}, "tick"),
-    ({"origin": {"kind": "human"}}, "user"),
-    ({"origin": {"kind": 7}}, "user"),
-    ({"origin": "task-notification"}, "user"),
-    ({"origin": None}, "user"),
+    ({"isMeta": True}, "context_injection"), ({"origin": {"kind": "task-notification"}}, "tick"),
+    ({"origin": {"kind": "human"}}, "user"), ({"origin": {"kind": 7}}, "user"),
+    ({"origin": "task-notification"}, "user"), ({"origin": None}, "user"),
 ])  # fmt: skip
 def test_source_of_a_user_message(fields, source):
     assert folded(asked("u", "words", **fields)).item(0).source == source
@@ -126,23 +119,16 @@ def test_source_of_a_user_message(fields, source):
 # subagents
 
 
-def side(record, **fields):
-    return {**record, "isSidechain": True, **fields}
+def side(record):
+    return {**record, "isSidechain": True}
 
 
 def test_subagents_without_ids_are_separated_by_roots():
-    fold = folded(
-        asked("u", "x"),
-        side(asked("s1", "task one")),
-        side(asked("t1", "task two")),
-        side(answered("s2", "q1", text("1"), "s1")),
-        side(answered("t2", "q2", text("2"), "t1")),
-    )
+    roots = side(asked("s1", "task one")), side(asked("t1", "task two"))
+    answers = side(answered("s2", "q1", text("1"), "s1")), side(answered("t2", "q2", text("2"), "t1"))
+    fold = folded(asked("u", "x"), *roots, *answers)
     chains = {name: [entry.item.uuid for entry in chain.entries] for name, chain in fold.state.chains.items()}
     assert chains == {"main": ["u"], "sidechain-1": ["s1", "s2"], "sidechain-2": ["t1", "t2"]}
-
-
-# compactions
 
 
 # forks and titles

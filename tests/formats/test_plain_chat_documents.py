@@ -103,15 +103,15 @@ def test_requests_equal_those_of_plain_json():
 
 @pytest.mark.parametrize("document", WHOLE)
 def test_conversation_folds_alike_in_every_form(document):
-    forms = [
-        (dumps(document), Chat), (indented(document), ChatDocument), (indented([document]), ChatDocument),
-        (lines(document, DUMP), Chat),
-    ]  # fmt: skip
-    sessions = [folded(data, reader) for data, reader in forms]
-    mains = [session.chain(e.MAIN) for session in sessions]
-    facts = [(main.turns, main.system, main.tools, main.model, main.dialect) for main in mains]
-    assert all(prompt == facts[0] for prompt in facts)
-    assert all(timeline(session) == timeline(sessions[0]) for session in sessions)
+    first = folded(dumps(document))
+    for data, reader in (
+        (indented(document), ChatDocument), (indented([document]), ChatDocument), (lines(document, DUMP), Chat),
+    ):  # fmt: skip
+        session = folded(data, reader)
+        main, expected = session.chain(e.MAIN), first.chain(e.MAIN)
+        for name in ("turns", "system", "tools", "model", "dialect"):
+            assert getattr(main, name) == getattr(expected, name)
+        assert timeline(session) == timeline(first)
 
 
 def test_each_conversation_is_a_chain_with_its_prompt():
