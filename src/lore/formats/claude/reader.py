@@ -59,7 +59,7 @@ class _RunSums(Struct):  # over the responses of one run of `claude -p`
 class _ClaudeChain(Struct):
     response: str | None = None  # the response that is being read
     usage: Raw = NULL  # of its latest record
-    billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, and what it says
+    billed: tuple[Raw, e.Usage | None] = (NULL, None)  # the usage of its first record, as JSON and decoded
     cost: Raw = NULL  # in US dollars, if its first record states it
     verdict: e.Verdict | None = None  # of the provider, about it
     answered_at: str | None = None  # when its first record was written
@@ -269,10 +269,8 @@ class ClaudeCode(LogReader):
         if chain.is_bridged:  # signalled now: a request under way at the switch was already sent
             chain.is_bridged = False
             self.session.signal(Sign("remote-control"))
-        counter = self.session.counter
-        counter.asked_at = record.timestamp or counter.asked_at
-        answered: list[str] = []
-        others: list[Part] = []
+        self.session.counter.asked_at = record.timestamp or self.session.counter.asked_at
+        answered, others = list[str](), list[Part]()
         for part in parts:
             if type(part) is records.ToolResult:
                 if self._waiting_calls and (self._hides_ids or _is_placeholder(part.tool_use_id)):
@@ -318,11 +316,14 @@ class ClaudeCode(LogReader):
             self._end_response(chain)
             self.session.emit(e.Remove(uuids=tuple(items), restart=restart, chain=self.session.chain))
 
+    def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
+        return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
+
     def _remember(
         self, record: ClaudeRecord, chain: _ClaudeChain, response: str | None = None,
         items: tuple[str, ...] | None = None,
     ) -> None:  # fmt: skip
-        """Remember a record, whose descendants may have items, and its own `items` unless it is one of its uuid."""
+        """Remember a record in its order, and its `items` if these are others than one of the record's own uuid."""
         if record.uuid is not None:
             chain.order[record.uuid] = response
             if items is not None:
@@ -385,9 +386,6 @@ class ClaudeCode(LogReader):
         for uuid in branch:
             del chain.order[uuid]
         self._removed.update(branch)
-
-    def _items_of(self, chain: _ClaudeChain, uuid: str) -> tuple[str, ...]:
-        return self._items.get(uuid, (uuid,) if uuid in chain.order else ())
 
     # responses
 

@@ -207,7 +207,7 @@ _PARTS = Parts[Known](
     {TextBlock: attrgetter("text"), _ClaudeThinking: attrgetter("thinking"), _ClaudeImage: attrgetter("source.data")},
 )
 _RECORD, _BLOCK_RECORD = msgspec.json.Decoder(_Record), msgspec.json.Decoder(_BlockRecord)
-_TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and where it begins in a record
+_TEXT, _BEGINNING = b'"user","content":"', 1024  # a message that is a text, and the part of a record that shows it
 _COMPACT = msgspec.json.Decoder(Compact)
 _UNDERSCORED = re.compile(rb'"[a-z]+_')
 _SNAKE = re.compile(
@@ -329,7 +329,7 @@ def _block_of(part: Part) -> items.Block:
         return items.ThinkingBlock(part.thinking, part.signature)
     if type(part) is _ClaudeImage:
         return items.ImageBlock(part.source.media_type, part.source.data)
-    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result in a place where it does not belong
+    return items.RawBlock(Raw(msgspec.json.encode(part)))  # a call or a result among the content of another role
 
 
 def output_of(content: Raw) -> Raw:

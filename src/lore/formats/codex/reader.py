@@ -2,7 +2,7 @@
 
 A response is a run of items that the model made. Its usage is a change of `total_token_usage`, or since autumn 2026 a
 `token_usage_record`, which an event for the screen repeats. Usage is written after its response, often after the first
-tool results, so the events of a response are held until then. An interrupted or failed response is no turn unless the
+tool results, so the events of a response are held until then. An interrupted or failed response is a turn only if the
 running totals show that it was billed. Logs of 2025 write usage before the items of its response (12 of 12 logs of 0.39
 to 0.65, none of 60 since 0.98); the first usage of a log shows which. If a log has no usage at all, every response is a
 turn. Other events for the screen are not part of a prompt.
@@ -52,7 +52,7 @@ class _CodexLine(Struct, frozen=True, gc=False):
     metadata: Raw = NULL  # of an item: the client's notes
 
 
-class _CodexUsage(Struct, frozen=True, gc=False):  # input includes what was cached, output includes reasoning
+class _CodexUsage(Struct, frozen=True, gc=False):  # input includes cached tokens, output includes reasoning
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
     cache_write_input_tokens: int | None = None

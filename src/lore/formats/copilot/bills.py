@@ -66,7 +66,7 @@ class CopilotUsage(Struct, frozen=True, gc=False, rename="camel"):
 
 class _CacheState(Struct, frozen=True, gc=False, rename="camel"):
     model_id: str = ""
-    cache_ttl_seconds: int | float | None = None  # how long what it writes to its cache lives, as the client knows it
+    cache_ttl_seconds: int | float | None = None  # how long its cache entries live, as the client knows it
 
 
 class _CopilotMetrics(Struct, frozen=True, gc=False):  # sums of the requests to a model since the client began to count
