@@ -296,27 +296,3 @@ def test_thinking_is_off_for_a_plan_or_command(lines, name):
 def test_local_command_leaves_thinking_on():
     stop = asked("", COMMAND.replace("review", "model"))
     assert session(stop, asked("", PRINTED), asked("", [text("Go on.")], isMeta=True), version="2.1.33") == []
-
-
-def test_thinking_is_off_after_a_skill_until_prompted():
-    def turn(number, block, uncached, parent):
-        return answered(f"a{number}", f"r{number}", block, parent, usage=counts(uncached, 900, 90, 5))
-
-    used = turn(1, thinking(), 10, "u1"), answered("a2", "r1", call("Skill", skill="pdf"), "a1")
-    loaded = asked("u2", [result("c1", "Launching skill: pdf")], "a2"), asked("u3", [text("# PDF")], "u2", isMeta=True)
-    spoken = turn(3, text("done"), 1, "u3"), asked("u4", "thanks", "a3"), turn(4, thinking(), 10, "u4")
-    signs = [sign for sign in observed(FIRST[0], *used, *loaded, *spoken) if sign.name == "thinking"]
-    assert [(*sign.names, sign.before, sign.after) for sign in signs] == [("pdf", "on", "off"), ("pdf", "off", "on")]
-
-
-def test_answer_in_one_record_was_not_streamed():
-    def whole(uuid, response):
-        blocks = {"content": [text("It fails."), {"type": "tool_use", "id": uuid, "name": "ls", "input": {}}]}
-        return answered(uuid, response, text(""), message=blocks, version="2.1.14")
-
-    def streamed(uuid, response):
-        return answered(uuid, response, text("yes"), version="2.1.14")
-
-    signals = observed(streamed("a1", "r1"), whole("a2", "r2"), whole("a3", "r3"), streamed("a4", "r4"))
-    assert signals == [Sign("streaming", before="on", after="off"), Sign("streaming", before="off", after="on")]
-    assert observed(*(answered(f"a{n}", f"r{n}", text("yes")) for n in (1, 2))) == []

@@ -16,7 +16,7 @@ from lore.formats.registry import READERS
 from lore.model import events as e
 from lore.model.canonical import text_of
 from lore.model.codes import Code
-from lore.model.items import AssistantMessage, RawBlock, ToolCall, UserMessage
+from lore.model.items import ToolCall
 from lore.model.state import FoldedSession
 from lore.recording.opening import reader_class_for
 from lore.testing import ReaderContract, everything
@@ -145,41 +145,6 @@ def test_result_without_id_goes_by_name():
     assert bytes(calls[0].input) == b'{"city":"Bonn"}'
 
 
-def test_provider_result_completes_call_of_same_answer():
-    result = {"type": "tool-result", "toolCallId": "a", "output": {"type": "error-text", "value": "no"}}
-    answer = {"role": "assistant", "content": [*AI_SDK[1]["content"], result, {"type": "text", "text": "Sorry."}]}
-    _, call, message = items(AI_SDK[0], answer)
-    assert (call.status, text_of(bytes(call.output)), type(message)) == ("failed", "no", AssistantMessage)
-    assert codes(lines(AI_SDK[0], answer, AI_SDK[2])) == [Code.UNKNOWN_ID]  # it has its result
-
-
-def test_function_call_and_refusal_are_read():
-    asks = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}}
-    result = {"role": "function", "name": "ls", "content": "a"}
-    refusal = {"role": "assistant", "content": None, "refusal": "No.", "tool_calls": None, "annotations": []}
-    _, call, refused = items(PLAIN[1], asks, result, refusal)
-    assert (call.name, text_of(bytes(call.output))) == ("ls", "a")
-    assert refused.blocks == (RawBlock(refused.blocks[0].json, "openai-chat"),)
-    assert json.loads(bytes(refused.blocks[0].json)) == {"type": "refusal", "refusal": "No."}
-    assert recognise(lines(PLAIN[1], asks, result, refusal)) is Chat
-
-
-def test_result_without_call_is_a_message_and_problem():
-    data = lines(PLAIN[1], {"role": "tool", "tool_call_id": "gone", "content": "x"}, PLAIN[-1])
-    assert codes(data) == [Code.UNKNOWN_ID]
-    _, message, _ = (entry.item for entry in folded(data).main().entries)
-    assert (message.source, text_of(bytes(message.blocks[0].text))) == ("context_injection", "x")
-
-
-def test_leading_system_messages_are_the_system_prompt():
-    developer = {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]}
-    session = folded(lines(PLAIN[0], developer, *PLAIN[1:], {"role": "system", "content": "Now in German."}))
-    assert bytes(session.system) == b'["You help.","Be brief."]'
-    late = session.main().entries[-1].item
-    assert (type(late), late.source) == (UserMessage, "context_injection")
-    assert bytes(folded(lines(PLAIN[0])).system) == b'"You help."'
-
-
 def test_time_that_all_messages_share_is_ignored():
     starts = [value.at for value in values(lines(*PLAIN)) if isinstance(value, e.TurnStarted)]
     assert starts == ["2026-08-01T09:00:00Z", "2026-08-01T09:00:07Z"]
@@ -234,6 +199,8 @@ def test_files_of_other_formats_keep_their_reader(other, reader):
 def test_chat_with_numbers_or_damage_is_recognised():
     messages = [{**message, "tokens": 7, "pinned": False} for message in PLAIN]
     assert recognise(lines(*messages)) is Chat
+    called = {"role": "assistant", "content": None, "function_call": {"name": "ls", "arguments": "{}"}, "refusal": None}
+    assert recognise(lines(PLAIN[1], called, {"role": "function", "name": "ls", "content": "a"})) is Chat
     assert recognise(lines(*PLAIN[:2]) + b'{"role":"us\n' + lines(*PLAIN[2:])) is Chat
     assert recognise(b"\xef\xbb\xbf" + listed(*PLAIN)) is ChatDocument
     assert recognise(b'[{"role":"system","content":"' + b"x" * 1000) is ChatDocument
