@@ -182,9 +182,7 @@ class ContextLog:
     def _read_answer(self, record: KimiCliRecord, line: _ContextLine) -> None:
         uuid, blocks = self._uuid, kimi.blocks_of(record.content)
         if self._request is None and not self._is_restored:
-            marks = (
-                self._wire.marks if self._whole is None else ()
-            )  # clients that count only after an answer: the next one
+            marks = self._wire.marks if self._whole is None else ()  # without a count before it: the next usage
             place = next((at for at, mark in enumerate(marks) if mark.kind == "usage"), None)
             self._begin_request(None if place is None else self._take_mark(place))
         if self._request is not None:
