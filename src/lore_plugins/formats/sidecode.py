@@ -148,8 +148,8 @@ _KINDS: dict[str, frozenset[str]] = {
     kind: frozenset(("kind", *names.split()))
     for kind, names in {
         "append": "item", "patch_text": "uuid delta_text", "patch_tool_call": "call_id status error detail",
-        "turn_started": "", "turn_completed": "usage", "turn_failed": "error", "turn_canceled": "", "compact_started": "",
-        "compact_applied": "trigger pre_tokens post_tokens duration_ms preserved_uuids uuid",
+        "turn_started": "", "turn_completed": "usage", "turn_failed": "error", "turn_canceled": "",
+        "compact_started": "", "compact_applied": "trigger pre_tokens post_tokens duration_ms preserved_uuids uuid",
     }.items()
 }  # fmt: skip
 
