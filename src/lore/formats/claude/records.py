@@ -232,14 +232,13 @@ def decode_record(data: bytes) -> ClaudeRecord:
                 return block_record
     try:
         record = _RECORD.decode(data)
+        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
+            return record
     except msgspec.ValidationError:
         if _SNAKE.search(data) is None:
             raise
     except (msgspec.DecodeError, RecursionError):
         pass
-    else:
-        if record.parent_uuid is not None or record.uuid is None or _SNAKE.search(data) is None:
-            return record
     return lenient.convert(data, _Record)
 
 
