@@ -127,13 +127,8 @@ class CodexExec(PrintedRun):
             if event != "item.completed":
                 self._calls[name] = call
             else:
-                output = item.get("aggregated_output", NULL)  # of a command; else an error's message or a content
-                members = raw_members(bytes(item.get("error", NULL))) or raw_members(bytes(item.get("result", NULL)))
-                answer = members or {}
-                content = Raw(answer.get("message", answer.get("content", b"null")))
-                output = output if opens(output) == '"' else result_of(blocks_in(content))
                 self.end_response()
-                session.add_result(call, output, failed=text_in(item.get("status", NULL)) in _FAILED)
+                session.add_result(call, _output_of(item), failed=text_in(item.get("status", NULL)) in _FAILED)
         elif kind in _TEXTS:
             if event == "item.completed" and opens(text) == '"':
                 block = ThinkingBlock(text) if kind == "reasoning" else TextBlock(text)
@@ -158,3 +153,11 @@ class CodexExec(PrintedRun):
         whole, read, write, output = growth if min(growth) >= 0 else astuple(sums)
         run = usage_with_cached_input(whole, read, write or None, output, client=self.client)
         self.end_run([replace(run, kind=RUN)] if any(growth) else [])
+
+
+def _output_of(item: dict[str, Raw]) -> Raw:
+    """Return a command's output, an error's message, or the content of a result."""
+    output = item.get("aggregated_output", NULL)
+    members = raw_members(bytes(item.get("error", NULL))) or raw_members(bytes(item.get("result", NULL))) or {}
+    content = Raw(members.get("message", members.get("content", b"null")))
+    return output if opens(output) == '"' else result_of(blocks_in(content))

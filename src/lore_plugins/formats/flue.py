@@ -38,10 +38,10 @@ from lore.formats import (
     first_records,
     opens,
     output_of,
+    result_of,
     text_in,
 )
 from lore.formats import pi_messages as pi
-from lore.formats import result_of as blocks_output
 from lore.model import (
     NULL,
     AssistantMessage,
@@ -136,7 +136,7 @@ def _result_of(members: Members, at: str | None) -> e.PatchToolCall:
     message = _message_in(members)
     status: Status = "failed" if message.get("isError") == b"true" else "completed"
     content = Raw(message.get("content", b'""'))
-    output = blocks_output(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
+    output = result_of(_blocks(bytes(content))) if opens(content) == "[" else output_of(content)
     detail = Raw(message["details"]) if message.get("details", b"null") != b"null" else NULL
     call_id = _text_at(message, "toolCallId")
     return e.PatchToolCall(call_id=call_id, status=status, output=output, detail=detail, at=at)
