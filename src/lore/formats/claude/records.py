@@ -426,8 +426,8 @@ class ThinkingSetting:
         self._running_skill = ""  # the skill, command or plan that the previous request carried out
 
     def change(
-        self, uncached: int | None, *, thinks: bool, running_skill: str = "", skill_disables_thinking: bool = False
-    ) -> Sign | None:
+        self, uncached: int | None, *, thinks: bool, running_skill: str, skill_disables_thinking: bool
+    ) -> Sign | None:  # fmt: skip
         """Return the signal if this request turned extended thinking on or off; it names the skill, if one did that.
 
         `thinks`: its answer begins with thinking. `running_skill`: the skill, command or plan that it carries out.
